@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from gpudoctor.analysis.run.cpu_contention import crowd
-from gpudoctor.analysis.run.deaths import EXIT, Told
+from gpudoctor.analysis.run.deaths import EXIT, DeathMessage
 from gpudoctor.analysis.run.deaths import death as cause_of_death
 from gpudoctor.analysis.run.speedup_bounds import speedup
 from gpudoctor.analysis.run.steady_run import TRACED
@@ -152,7 +152,7 @@ def _died(recording: Recording) -> bool:
     return cause_of_death(recording) is not None
 
 
-def _dead(title: str, recording: Recording, run: RunSummary, told: Told) -> str:
+def _dead(title: str, recording: Recording, run: RunSummary, told: DeathMessage) -> str:
     """Where it died and of what; the root of all deaths says more than an exit code."""
     after = _after(run, told)
     many = told.process is not None and len(recording.ranks) > 1
@@ -171,7 +171,7 @@ def _dead(title: str, recording: Recording, run: RunSummary, told: Told) -> str:
     return f"{title} {death(recording.end) or 'died'}{after}."
 
 
-def _after(run: RunSummary, told: Told) -> str:
+def _after(run: RunSummary, told: DeathMessage) -> str:
     """After how many steps; the last second of a process that was killed is not written down."""
     if run.steps:
         told_it = told.record is not None and told.record.type == "exception"

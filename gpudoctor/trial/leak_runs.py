@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gpudoctor.analysis.run.memory_growth import rise
-from gpudoctor.analysis.source.retention import Keep, Keeping
+from gpudoctor.analysis.source.retention import Retention, RetentionKind
 from gpudoctor.mend.plan import make_plan
 from gpudoctor.model import Code, Confidence, Finding, Measurement, Ranked, Remedy, Severity, SourceSpan
 from gpudoctor.model.leak import LeakTry
@@ -82,9 +82,9 @@ def _chance(recording: Recording, code: str) -> float | None:
     return min(found) if found else None
 
 
-def without(lines: Sequence[Keeping]) -> Arm:
+def without(lines: Sequence[Retention]) -> Arm:
     """The program without statements."""
-    return edited(tuple(edit for keeping in lines for edit in keeping.edits(Keep.NOTHING)))
+    return edited(tuple(edit for keeping in lines for edit in keeping.edits(RetentionKind.NOTHING)))
 
 
 def edited(edits: tuple[TextEdit, ...]) -> Arm:

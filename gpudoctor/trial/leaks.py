@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpudoctor.analysis.run.steady_run import script_at
-from gpudoctor.analysis.source.retention import LAST, Keep, Keeping, keeping_at
+from gpudoctor.analysis.source.retention import LAST, Retention, RetentionKind, keeping_at
 from gpudoctor.model import Confidence, Finding, Measurement, Patient, Ranked, SourceSpan
 from gpudoctor.model.leak import LeakSearch, LeakTry
 from gpudoctor.model.proof import Cure
@@ -75,9 +75,9 @@ def _finding(ranked: Sequence[Ranked]) -> Finding | None:
     return next((item for item in known if item.confidence is Confidence.CONFIRMED), None)
 
 
-def _suspects(patient: Patient, ranked: Sequence[Ranked]) -> list[Keeping]:
+def _suspects(patient: Patient, ranked: Sequence[Ranked]) -> list[Retention]:
     """Statements that keep something, at the places that the findings of growing memory name."""
-    found: dict[tuple[str, int], Keeping] = {}
+    found: dict[tuple[str, int], Retention] = {}
     for code in CODES:
         for item in ranked:
             if item.finding.code != code:
@@ -85,14 +85,14 @@ def _suspects(patient: Patient, ranked: Sequence[Ranked]) -> list[Keeping]:
             for span in item.finding.evidence:
                 script = script_at(patient, span.path) if isinstance(span, SourceSpan) else None
                 keeping = keeping_at(script, span.line) if script and isinstance(span, SourceSpan) else None
-                if keeping is not None and keeping.edits(Keep.NOTHING):
+                if keeping is not None and keeping.edits(RetentionKind.NOTHING):
                     found.setdefault((keeping.script.path, keeping.line), keeping)
     return list(found.values())[:_LINES]
 
 
 def _guilty_line(
-    runs: LeakRuns, lines: Sequence[Keeping], finding: Finding, known: _Known
-) -> tuple[Keeping | None, str]:
+    runs: LeakRuns, lines: Sequence[Retention], finding: Finding, known: _Known
+) -> tuple[Retention | None, str]:
     """The line without which the growth is gone, the one worth most where several share it; and what to keep.
 
     Where the program cannot do without a line, what it keeps less of may show that it is the one.
@@ -103,7 +103,7 @@ def _guilty_line(
             return None, ""
     guilty, failed = _left_out(runs, lines)
     if guilty is not None:
-        return guilty, _least(runs, guilty, finding, known) or Keep.NOTHING.value
+        return guilty, _least(runs, guilty, finding, known) or RetentionKind.NOTHING.value
     for keeping in failed:
         keep = _least(runs, keeping, finding, known)
         if keep:
@@ -111,9 +111,9 @@ def _guilty_line(
     return None, ""
 
 
-def _left_out(runs: LeakRuns, lines: Sequence[Keeping]) -> tuple[Keeping | None, list[Keeping]]:
+def _left_out(runs: LeakRuns, lines: Sequence[Retention]) -> tuple[Retention | None, list[Retention]]:
     """Lines left out one by one: the guilty one, and those without which the program does not run."""
-    best: tuple[int, float, Keeping] | None = None
+    best: tuple[int, float, Retention] | None = None
     failed = []
     for keeping in lines:
         if not runs.left():
@@ -129,13 +129,13 @@ def _left_out(runs: LeakRuns, lines: Sequence[Keeping]) -> tuple[Keeping | None,
     return (best[2] if best else None), failed
 
 
-def _least(runs: LeakRuns, keeping: Keeping, finding: Finding, known: _Known) -> str:
+def _least(runs: LeakRuns, keeping: Retention, finding: Finding, known: _Known) -> str:
     """The smallest change of the line that stops the growth; "" where none of them does."""
-    for keep in (Keep.DETACHED, Keep.NUMBER, Keep.LAST):
+    for keep in (RetentionKind.DETACHED, RetentionKind.NUMBER, RetentionKind.LAST):
         edits = keeping.edits(keep)
         if not edits or not runs.left():
             continue
-        last = keep is Keep.LAST
+        last = keep is RetentionKind.LAST
         what = f"only the last {LAST} of {keeping.target}" if last else keeping.written(keep)
         made = runs.run(f"{what} at {_short(keeping)}", edited(edits), _span(keeping))
         if made.bytes_per_step is not None and not last:
@@ -202,16 +202,16 @@ def _named(runs: LeakRuns) -> str:
     return f"one of the containers {', '.join(names)}" if names else "a container"
 
 
-def _span(keeping: Keeping) -> SourceSpan:
+def _span(keeping: Retention) -> SourceSpan:
     text = keeping.script.text_lines[keeping.line - 1].strip()
     return SourceSpan(path=keeping.script.path, line=keeping.line, text=text)
 
 
-def _short(keeping: Keeping) -> str:
+def _short(keeping: Retention) -> str:
     return f"{keeping.script.path.rpartition('/')[2]}:{keeping.line}"
 
 
-def _words(runs: LeakRuns, guilty: Keeping | None, holder: str) -> str:
+def _words(runs: LeakRuns, guilty: Retention | None, holder: str) -> str:
     """`losses (leak.py:16) holds it: 206 KiB a step as it is, 8.4 KiB without leak.py:16`."""
     as_it_is = f"{rate_text(runs.rate)} a step as it is"
     if guilty is not None:

@@ -10,7 +10,7 @@ import pytest
 from recordings import make_process, make_recording, make_steps, record
 
 import gpudoctor
-from gpudoctor.analysis.source.retention import Keep, keeping_at
+from gpudoctor.analysis.source.retention import RetentionKind, keeping_at
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -69,18 +69,21 @@ def test_what_a_line_keeps_and_how_it_keeps_less(source):
     assert {line: (item.target, item.how) for line, item in found.items() if item} == {
         7: ("losses", "list"), 8: ("seen", "entry"), 9: ("total", "sum"), 10: ("kept", "joined"),
     }  # fmt: skip
-    written = [found[7].written(keep) for keep in (Keep.DETACHED, Keep.NUMBER)]
+    written = [found[7].written(keep) for keep in (RetentionKind.DETACHED, RetentionKind.NUMBER)]
     assert written == ["loss.detach()", "loss.item()"]
-    assert (found[8].written(Keep.DETACHED), found[8].written(Keep.NUMBER)) == ("", "loss.item()")
-    assert written_of("kept.append(y.detach().clone())", Keep.DETACHED) == ""
-    assert written_of("kept[name].append(out)", Keep.DETACHED) == "out.detach()"
-    [skipped], [last] = found[7].edits(Keep.NOTHING), found[7].edits(Keep.LAST)
+    assert (found[8].written(RetentionKind.DETACHED), found[8].written(RetentionKind.NUMBER)) == (
+        "",
+        "loss.item()",
+    )
+    assert written_of("kept.append(y.detach().clone())", RetentionKind.DETACHED) == ""
+    assert written_of("kept[name].append(out)", RetentionKind.DETACHED) == "out.detach()"
+    [skipped], [last] = found[7].edits(RetentionKind.NOTHING), found[7].edits(RetentionKind.LAST)
     assert (skipped.expected, skipped.new_text) == ("losses.append(loss)", "pass")
     assert last.new_text == "\n    del losses[:-32]"
-    assert found[9].edits(Keep.LAST) == ()
+    assert found[9].edits(RetentionKind.LAST) == ()
 
 
-def written_of(line: str, keep: Keep) -> str:
+def written_of(line: str, keep: RetentionKind) -> str:
     Path("line.py").write_text(line + "\n")
     [script] = read_source([Path("line.py")]).scripts
     return keeping_at(script, 1).written(keep)

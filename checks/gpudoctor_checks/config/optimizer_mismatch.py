@@ -21,7 +21,7 @@ from gpudoctor.model import (
     SourceSpan,
     Unavailable,
 )
-from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Meaning
+from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.config.matching import OPTIMISATION, Mismatch, mismatches
 
@@ -220,7 +220,7 @@ def _family(name: str) -> str:
     return next((family for family in FAMILIES if family in lowered), "")
 
 
-def _speaks_of_the_run(item: Meaning) -> bool:
+def _speaks_of_the_run(item: CanonicalValue) -> bool:
     outer = [part.lower() for part in item.entry.parts[:-1]]
     return not outer or (len(outer) == 1 and bool(OWN_RATES.match(outer[0])))
 

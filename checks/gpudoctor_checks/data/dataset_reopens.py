@@ -7,7 +7,7 @@ from gpudoctor.analysis.run.data_waits import item_lines, waiting
 from gpudoctor.analysis.run.line_costs import relative
 from gpudoctor.analysis.run.recorded_statements import function_at
 from gpudoctor.analysis.run.steady_run import Run, judged
-from gpudoctor.analysis.source.reopened_files import Opened, opened_again
+from gpudoctor.analysis.source.reopened_files import ReopenedFile, opened_again
 from gpudoctor.analysis.source.samplers import decoded_for_length, lost_batches
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Script
@@ -111,7 +111,7 @@ class DatasetReopens(Check):
                 facts=(("kind", "lost"), ("batch", batch)),
             )
 
-    def _reopened(self, script: Script, opened: Opened) -> Finding:
+    def _reopened(self, script: Script, opened: ReopenedFile) -> Finding:
         span = script.span(opened.node)
         return self.finding(
             f"{opened.owner}.__getitem__ {opened.what} {opened.path} again for every item.",

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
-from gpudoctor.analysis.run.identical_ranks import Twins, twins
+from gpudoctor.analysis.run.identical_ranks import IdenticalRanks, twins
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.line_ownership import by_parallelism
 from gpudoctor.analysis.run.recorded_statements import statement_at
@@ -127,7 +127,7 @@ class SamplerMisuse(Check):
         yield self._same(patient, run, same, [item for item in suspected if item.fact("kind") == "unsplit"])
         yield from (item for item in suspected if item.fact("kind") != "unsplit")
 
-    def _same(self, patient: Patient, run: Run, same: Twins, suspected: list[Finding]) -> Finding:
+    def _same(self, patient: Patient, run: Run, same: IdenticalRanks, suspected: list[Finding]) -> Finding:
         """What the losses prove, whatever the source shows."""
         made = next((item for item in run.lead.process.of("loader") if item.get("role") == "training"), None)
         where = place_of(made) if made is not None else None

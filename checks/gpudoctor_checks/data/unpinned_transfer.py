@@ -10,7 +10,7 @@ from gpudoctor.analysis.run.steady_run import Run, dear, judged, level, ran_on_c
 from gpudoctor.analysis.source.batch_bytes import batch_bytes
 from gpudoctor.analysis.source.batch_classes import is_never_pinned
 from gpudoctor.analysis.source.device_tensors import Target, training_target
-from gpudoctor.analysis.source.device_transfers import Move, batch_moves
+from gpudoctor.analysis.source.device_transfers import Transfer, batch_moves
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
@@ -133,7 +133,7 @@ class UnpinnedTransfer(Check):
         pinned = loader.pinned
         if not isinstance(pinned, Known):
             return
-        copies: list[Move] = []
+        copies: list[Transfer] = []
         for _, loop in loader.loops:
             if loop.role is LoopRole.TRAINING:
                 moves = [move for move in batch_moves(source, loop) if move.device != "cpu"]
@@ -181,7 +181,7 @@ _CASTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "type"
 """Methods that make a new tensor, in pageable memory, where the loader's has another type."""
 
 
-def _recast(loop: Loop, move: Move) -> bool:
+def _recast(loop: Loop, move: Transfer) -> bool:
     """Whether a batch changes its type on the host before the copy: what is copied may not be the loader's."""
     if any(_is_cast(part) for part in ast.walk(move.call.node.func)):
         return True

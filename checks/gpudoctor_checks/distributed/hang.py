@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.analysis.live.rank_positions import hang
 from gpudoctor.analysis.live.stack_shares import watched
-from gpudoctor.analysis.run.rank_positions import Stand, odd_one, standing
+from gpudoctor.analysis.run.rank_positions import RankPosition, odd_one, standing
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Recording
@@ -103,7 +103,7 @@ class Hang(Check):
             facts=(("rank", odd.rank if odd is not None else -1),),
         )
 
-    def _limit(self, recording: Recording, everyone: Sequence[Stand], odd: Stand | None) -> float:
+    def _limit(self, recording: Recording, everyone: Sequence[RankPosition], odd: RankPosition | None) -> float:
         """Seconds without a step that are a hang here."""
         asked = recording.settings.get("hang_after")
         ended = recording.end.stopped_by if recording.end is not None else None
@@ -118,18 +118,18 @@ class Hang(Check):
         )
 
 
-def _waited_for(everyone: Sequence[Stand], odd: Stand) -> bool:
+def _waited_for(everyone: Sequence[RankPosition], odd: RankPosition) -> bool:
     """Whether all others wait in a collective, and that one does not."""
     return not odd.waits and all(item.waits for item in everyone if item is not odd)
 
 
-def _crossed(everyone: Sequence[Stand]) -> bool:
+def _crossed(everyone: Sequence[RankPosition]) -> bool:
     """Whether all ranks wait in collectives, and not in the same one: nobody computes, so nobody will come."""
     places = {item.place for item in everyone}
     return all(item.communicates for item in everyone) and None not in places and len(places) > 1
 
 
-def _who(shown: Sequence[Stand], odd: Stand | None) -> str:
+def _who(shown: Sequence[RankPosition], odd: RankPosition | None) -> str:
     """Who stands where, ranks at the same place together."""
     if len(shown) == 1:
         return f" ({shown[0].words})"

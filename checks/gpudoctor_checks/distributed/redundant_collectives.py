@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.live.rank_positions import collectives
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
-from gpudoctor.analysis.run.line_ownership import Owner, by_parallelism
+from gpudoctor.analysis.run.line_ownership import LineOwner, by_parallelism
 from gpudoctor.analysis.run.steady_run import judged, level
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
 from gpudoctor.analysis.source.control_flow import passes_between, steady
@@ -116,7 +116,7 @@ class RedundantCollectives(Check):
             yield from suspected
             return
         cost = price(
-            patient, run, phases=("collective",), owners=(Owner.COMMUNICATION,),
+            patient, run, phases=("collective",), owners=(LineOwner.COMMUNICATION,),
             wanted=lambda site: not by_parallelism(site) and site.steps > 1,  # not a meeting at the end
         )  # fmt: skip
         severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))

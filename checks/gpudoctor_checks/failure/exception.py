@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpudoctor.analysis.run.curves import loss_curve
-from gpudoctor.analysis.run.deaths import EXIT, Death, Told, death, user_place
+from gpudoctor.analysis.run.deaths import EXIT, Death, DeathMessage, death, user_place
 from gpudoctor.analysis.run.exception_causes import NOT_A_NUMBER, OVERFLOW, Cause, cause_of
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import (
@@ -87,7 +87,7 @@ class Uncaught(Check):
         )
 
 
-def _message(recording: Recording, told: Told, spans: list[SourceSpan], cause: Cause | None) -> str:
+def _message(recording: Recording, told: DeathMessage, spans: list[SourceSpan], cause: Cause | None) -> str:
     if not told.kind:
         return _silence(recording, told)
     when = f" at step {told.step}" if told.step else ""
@@ -101,13 +101,13 @@ def _message(recording: Recording, told: Told, spans: list[SourceSpan], cause: C
     return f"{who} died{when} of {told.kind}{where}: {first}.{why}{_echoes(told)}".replace("..", ".")
 
 
-def _last_loss(told: Told, cause: Cause) -> str:
+def _last_loss(told: DeathMessage, cause: Cause) -> str:
     """The last loss, as a clause, where a value is at fault: whether it had grown before."""
     curve = loss_curve(told.process) if told.process is not None and cause.word in _OF_VALUES else None
     return f"; the last loss was {curve.values[-1]:.3g}, at step {curve.steps[-1]}" if curve else ""
 
 
-def _silence(recording: Recording, told: Told) -> str:
+def _silence(recording: Recording, told: DeathMessage) -> str:
     """Nobody said why: what is known of the way in which it ended."""
     code = recording.end.exit_code if recording.end is not None else None
     ended = f"The command ended with exit code {code}, and"
@@ -127,13 +127,13 @@ def _silence(recording: Recording, told: Told) -> str:
     return f"{who} {was}{step}, with no exception and no signal that leaves a trace: {how}.{_echoes(told)}"
 
 
-def _echoes(told: Told) -> str:
+def _echoes(told: DeathMessage) -> str:
     count = len(told.cascade)
     if not count:
         return ""
     return f" {count} other rank{'s' if count > 1 else ''} died of its death."
 
 
-def _who(recording: Recording, told: Told) -> str:
+def _who(recording: Recording, told: DeathMessage) -> str:
     many = len(recording.ranks) > 1 and told.process is not None
     return f"rank {told.process.rank}" if many and told.process is not None else "the training"

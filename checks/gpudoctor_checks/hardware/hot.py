@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.gpu_temperatures import Warmth, warmth
+from gpudoctor.analysis.run.gpu_temperatures import GpuTemperature, warmth
 from gpudoctor.analysis.run.sampled_gpus import numbers_here
 from gpudoctor.analysis.run.steady_run import measured, recorded
 from gpudoctor.model import (
@@ -90,7 +90,7 @@ class Hot(Check):
             facts=(("gpus", list_gpus(gpu for gpu, _ in hot)),),
         )
 
-    def _recorded(self, recording: Recording, warm: tuple[Warmth, ...]) -> Iterator[Finding]:
+    def _recorded(self, recording: Recording, warm: tuple[GpuTemperature, ...]) -> Iterator[Finding]:
         """The heat while the steps were steady."""
         hot = [(found, words) for found in warm if (words := self._was_hot(found))]
         if not hot:
@@ -110,7 +110,7 @@ class Hot(Check):
             facts=(("gpus", numbers_here([found.card for found, _ in hot])),),
         )
 
-    def _was_hot(self, found: Warmth) -> list[str]:
+    def _was_hot(self, found: GpuTemperature) -> list[str]:
         words, over = [], found.above()
         near = found.nearer_than(self.limit("margin"))
         up_to = f"up to {found.highest:.0f} °C, " if found.highest is not None else ""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gpudoctor.analysis.live.gpus import held_down
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.run_numbers import reasons
-from gpudoctor.analysis.run.sampled_gpus import Card, cards, numbers_here
+from gpudoctor.analysis.run.sampled_gpus import SampledGpu, cards, numbers_here
 from gpudoctor.analysis.run.steady_run import measured, recorded
 from gpudoctor.model import (
     Check,
@@ -120,7 +120,7 @@ class Throttled(Check):
     def _recorded(self, recording: Recording, masks: Mapping[int, Sequence[int]]) -> Iterator[Finding]:
         """The share of a run's samples in which a card was held down, its idle ones left out."""
         wanted = int(self.limit("bad_reasons"))
-        sick: list[tuple[Card, float, int]] = []
+        sick: list[tuple[SampledGpu, float, int]] = []
         known = {card.column: card for card in cards(recording)}
         for index, values in masks.items():
             busy = [mask for mask in values if not mask & _IDLE]

@@ -20,7 +20,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog
-from gpudoctor_checks.hardware.xid_log import Meaning, XidEvent, events, meaning_of, place_of
+from gpudoctor_checks.hardware.xid_log import XidEvent, XidMeaning, events, meaning_of, place_of
 
 
 class Xid(Check):
@@ -212,7 +212,7 @@ def _evidence(
 
 
 def _facts(
-    event: XidEvent, row: Meaning, places: list[str], count: int
+    event: XidEvent, row: XidMeaning, places: list[str], count: int
 ) -> tuple[tuple[str, float | int | str | bool], ...]:
     gpus = ",".join(place.removeprefix("GPU ") for place in places if place.startswith("GPU "))
     facts: list[tuple[str, float | int | str | bool]] = [

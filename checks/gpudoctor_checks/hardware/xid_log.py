@@ -50,7 +50,7 @@ class XidEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Meaning:
+class XidMeaning:
     """A row of the table."""
 
     name: str
@@ -72,7 +72,7 @@ class Meaning:
     """Usually the consequence of another event."""
 
 
-_UNKNOWN = Meaning(
+_UNKNOWN = XidMeaning(
     name="not in our table",
     severity="warning",
     blame="unknown",
@@ -81,7 +81,7 @@ _UNKNOWN = Meaning(
     advice="Look the number up in NVIDIA's Xid catalogue.",
     source="",
 )
-_SWITCH = Meaning(
+_SWITCH = XidMeaning(
     name="NVSwitch event",
     severity="note",
     blame="fabric",
@@ -94,19 +94,19 @@ _SWITCH = Meaning(
 )
 
 
-def meaning_of(event: XidEvent) -> Meaning:
+def meaning_of(event: XidEvent) -> XidMeaning:
     """The table's row for an event."""
     return _SWITCH if event.switch else _table().get(event.code, _UNKNOWN)
 
 
 @cache
-def _table() -> dict[int, Meaning]:
+def _table() -> dict[int, XidMeaning]:
     from importlib.resources import files  # 5 ms: only when the log has events
 
     text = files("gpudoctor_checks.hardware").joinpath("xid.json").read_text(encoding="utf-8")
     rows = json.loads(text)["xids"]
     return {
-        code: Meaning(**{key: value for key, value in row.items() if key != "codes"})
+        code: XidMeaning(**{key: value for key, value in row.items() if key != "codes"})
         for row in rows
         for code in row["codes"]
     }

@@ -14,8 +14,8 @@ from gpudoctor.analysis.source.step_order import (
     OPTIMIZER,
     SCALER,
     Kind,
-    Moment,
-    Pass,
+    StepOp,
+    StepOrder,
     passes,
     periodic,
     script_of,
@@ -45,8 +45,8 @@ _TAKES_A_SCHEDULER = ("torch.optim.lr_scheduler.", "print", "len", "isinstance",
 class _Cycle:
     """How a loop accumulates: several backwards to a step."""
 
-    step: Moment
-    backward: Moment
+    step: StepOp
+    backward: StepOp
     count: str
     """Micro-batches to a step, as written."""
     line: int
@@ -107,7 +107,7 @@ class AccumulationWrong(Check):
         for script in source.scripts:
             for loop in script.loops:
                 if loop.role is LoopRole.EPOCHS and loop.engine is None:
-                    for node, finding in self._early(patient, Pass(source, loop)):
+                    for node, finding in self._early(patient, StepOrder(source, loop)):
                         if node not in said:
                             said.add(node)
                             yield finding
@@ -151,7 +151,7 @@ class AccumulationWrong(Check):
             facts=(("how", "never"), ("text", f"{bound_to(script, made.node)}.step()")),
         )
 
-    def _accumulation(self, one: Pass) -> Iterator[tuple[ast.AST, Finding]]:
+    def _accumulation(self, one: StepOrder) -> Iterator[tuple[ast.AST, Finding]]:
         cycle = _cycle(one)
         if cycle is None:
             return
@@ -169,7 +169,7 @@ class AccumulationWrong(Check):
             ):
                 yield item.node, self._scheduled(cycle, item)
 
-    def _cleared(self, one: Pass, cycle: _Cycle, clear: Moment) -> Finding:
+    def _cleared(self, one: StepOrder, cycle: _Cycle, clear: StepOp) -> Finding:
         kept = any(not _each_micro_batch(item, cycle) for item in one.of(Kind.CLEAR))
         return self._finding(
             f"{clear.subject}.zero_grad() clears the gradients on each micro-batch, but {_step(cycle.step)} "
@@ -180,7 +180,7 @@ class AccumulationWrong(Check):
             (("kept", kept), ("text", f"{clear.subject}.zero_grad()")),
         )
 
-    def _undivided(self, one: Pass, cycle: _Cycle) -> Iterator[tuple[ast.AST, Finding]]:
+    def _undivided(self, one: StepOrder, cycle: _Cycle) -> Iterator[tuple[ast.AST, Finding]]:
         call = cycle.backward.event.call
         if call is None or _divides_itself(one.source, call) or _rescaled(one):
             return
@@ -210,7 +210,7 @@ class AccumulationWrong(Check):
             ),
         )
 
-    def _scheduled(self, cycle: _Cycle, item: Moment) -> Finding:
+    def _scheduled(self, cycle: _Cycle, item: StepOp) -> Finding:
         return self._finding(
             f"{item.subject}.step() runs on each micro-batch, {_step(cycle.step)} every {cycle.count}: the "
             f"schedule runs {cycle.count} times as fast as the steps.",
@@ -220,7 +220,7 @@ class AccumulationWrong(Check):
             (),
         )
 
-    def _twice(self, one: Pass) -> Iterator[tuple[ast.AST, Finding]]:
+    def _twice(self, one: StepOrder) -> Iterator[tuple[ast.AST, Finding]]:
         """A loss divided by hand where Accelerate divides it again."""
         if one.loop.accumulates is None or not any(one.loop.calls("accelerate.Accelerator.accumulate")):
             return
@@ -246,7 +246,7 @@ class AccumulationWrong(Check):
                 ),
             )
 
-    def _early(self, patient: Patient, one: Pass) -> Iterator[tuple[ast.AST, Finding]]:
+    def _early(self, patient: Patient, one: StepOrder) -> Iterator[tuple[ast.AST, Finding]]:
         """A scheduler that steps before the optimizer has stepped in the pass."""
         epochs = one.loop.role is LoopRole.EPOCHS
         steps = one.of(Kind.STEP)
@@ -285,8 +285,8 @@ class AccumulationWrong(Check):
         self,
         message: str,
         how: str,
-        guilty: Moment,
-        step: Moment,
+        guilty: StepOp,
+        step: StepOp,
         facts: tuple[tuple[str, float | int | str | bool], ...],
         *,
         severity: Severity | None = None,
@@ -356,7 +356,7 @@ def _named(node: ast.expr | None, names: frozenset[str]) -> bool:
     return last in names
 
 
-def _cycle(one: Pass) -> _Cycle | None:
+def _cycle(one: StepOrder) -> _Cycle | None:
     """The accumulation that a pass shows; None when it steps after each backward, or nobody can tell."""
     steps, backwards = one.of(Kind.STEP), one.of(Kind.BACKWARD)
     if not steps or not backwards:
@@ -386,7 +386,7 @@ def _count(period: Value | None) -> str:
     return text if re.fullmatch(r"[\w.\[\]'\"]+", text) else ""
 
 
-def _each_micro_batch(item: Moment, cycle: _Cycle) -> bool:
+def _each_micro_batch(item: StepOp, cycle: _Cycle) -> bool:
     if cycle.nested:
         return any(loop.span.line == cycle.line for loop in item.event.inner)
     return not any(
@@ -415,7 +415,7 @@ def _divides_itself(source: Source, call: Call) -> bool:
     )
 
 
-def _rescaled(one: Pass) -> bool:
+def _rescaled(one: StepOrder) -> bool:
     """Whether gradients are scaled before the step, by hand or by a function that says so."""
     for event in one.loop.events:
         node = event.node
@@ -431,7 +431,7 @@ def _rescaled(one: Pass) -> bool:
     return False
 
 
-def _counts_micro_batches(one: Pass, item: Moment, count: str) -> bool:
+def _counts_micro_batches(one: StepOrder, item: StepOp, count: str) -> bool:
     """Whether Accelerate steps the scheduler, or its length is counted in batches of the loader."""
     name = item.subject.rsplit(".", 1)[-1]
     for script in one.scripts.values():
@@ -447,7 +447,7 @@ def _counts_micro_batches(one: Pass, item: Moment, count: str) -> bool:
     return False
 
 
-def _accelerate_counts(one: Pass, script: Script, name: str) -> bool:
+def _accelerate_counts(one: StepOrder, script: Script, name: str) -> bool:
     """Whether a scheduler is Accelerate's, and steps with the optimizer: Accelerate knows of the accumulation.
 
     It knows by `accelerator.accumulate`, or by its own count; else the scheduler steps whenever it is told to.
@@ -478,7 +478,7 @@ def _written_out(script: Script, node: ast.Call) -> str:
     return " ".join(ast.unparse(item) for item in (node, *behind))
 
 
-def _is_torch(source: Source, item: Moment) -> bool:
+def _is_torch(source: Source, item: StepOp) -> bool:
     """Whether a scheduler is torch's, or made by a factory of transformers."""
     call = item.event.call
     if call is None or not call.name.startswith("torch.optim.lr_scheduler"):
@@ -488,11 +488,11 @@ def _is_torch(source: Source, item: Moment) -> bool:
     return not call.guessed or (made and not own)
 
 
-def _guards(item: Moment) -> tuple[tuple[int, str], ...]:
+def _guards(item: StepOp) -> tuple[tuple[int, str], ...]:
     return tuple((guard.line, guard.text) for guard in item.event.guards if guard.kind is not GuardKind.RANK)
 
 
-def _trains_directly(one: Pass, item: Moment) -> bool:
+def _trains_directly(one: StepOrder, item: StepOp) -> bool:
     """Whether the training loop follows in the same pass of the epochs' loop."""
     return any(
         any(inner.role is LoopRole.TRAINING for inner in step.event.inner) and one.index(step) > one.index(item)
@@ -500,5 +500,5 @@ def _trains_directly(one: Pass, item: Moment) -> bool:
     )
 
 
-def _step(moment: Moment) -> str:
+def _step(moment: StepOp) -> str:
     return f"{moment.scaler}.step({moment.subject})" if moment.scaler else f"{moment.subject}.step()"

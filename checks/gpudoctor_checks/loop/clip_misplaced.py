@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis.run.steady_run import one_pass_a_step
-from gpudoctor.analysis.source.step_order import Kind, Moment, Pass, passes, periodic
+from gpudoctor.analysis.source.step_order import Kind, StepOp, StepOrder, passes, periodic
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.model import (
     Check,
@@ -80,7 +80,7 @@ class ClipMisplaced(Check):
                         said.add(clip.node)
                         yield found
 
-    def _from_source(self, one: Pass, clip: Moment, whole: bool) -> Finding | None:
+    def _from_source(self, one: StepOrder, clip: StepOp, whole: bool) -> Finding | None:
         before = one.before(clip, Kind.BACKWARD, Kind.STEP)
         after = one.after(clip, Kind.BACKWARD, Kind.STEP)
         if before is None or after is None:
@@ -106,7 +106,7 @@ class ClipMisplaced(Check):
             )
         return None if whole else self._each_micro_batch(one, clip, before, after)
 
-    def _each_micro_batch(self, one: Pass, clip: Moment, before: Moment, after: Moment) -> Finding | None:
+    def _each_micro_batch(self, one: StepOrder, clip: StepOp, before: StepOp, after: StepOp) -> Finding | None:
         """A clip that runs with each backward, where the step does not."""
         if before.kind is not Kind.BACKWARD or after.kind is not Kind.STEP:
             return None
@@ -143,9 +143,9 @@ class ClipMisplaced(Check):
 
     def _found(
         self,
-        one: Pass,
-        clip: Moment,
-        step: Moment,
+        one: StepOrder,
+        clip: StepOp,
+        step: StepOp,
         message: str,
         *,
         how: str,
@@ -180,7 +180,7 @@ class ClipMisplaced(Check):
         )
 
 
-def _each_pass(clear: Moment, turn: Guard | None) -> bool:
+def _each_pass(clear: StepOp, turn: Guard | None) -> bool:
     """Whether a clear runs on every pass, also on those without a step."""
     return periodic(clear.event) is None and (
         turn is None or turn.line not in {guard.line for guard in clear.event.guards}
@@ -192,7 +192,7 @@ def _name(number: Value | None) -> str:
     return number.text if number is not None and re.fullmatch(r"[\w.]{1,60}", number.text) else ""
 
 
-def _measures(clip: Moment) -> bool:
+def _measures(clip: StepOp) -> bool:
     """Whether the bound is infinite, or the owner unscales before it clips."""
     call = clip.event.call
     assert call is not None
@@ -208,7 +208,7 @@ def _text(node: object) -> str:
     return ast.unparse(node) if isinstance(node, ast.AST) else ""
 
 
-def _scaled(one: Pass, step: Moment, clip: Moment) -> bool:
+def _scaled(one: StepOrder, step: StepOp, clip: StepOp) -> bool:
     """Whether a scaler that is on steps, scaled the loss, and has not unscaled before the clip."""
     if not step.scaler:
         return False
@@ -222,7 +222,7 @@ def _scaled(one: Pass, step: Moment, clip: Moment) -> bool:
     return unscale is None or unscale.kind is not Kind.UNSCALE
 
 
-def _switched_off(one: Pass, scaler: str) -> bool:
+def _switched_off(one: StepOrder, scaler: str) -> bool:
     """Whether the scaler is made with `enabled=False`."""
     last = scaler.rsplit(".", 1)[-1]
     for script in one.scripts.values():
@@ -234,11 +234,11 @@ def _switched_off(one: Pass, scaler: str) -> bool:
     return False
 
 
-def _called(moment: Moment) -> str:
+def _called(moment: StepOp) -> str:
     return f"{moment.scaler or moment.subject}.step()"
 
 
-def _order(one: Pass, clip: Moment) -> str:
+def _order(one: StepOrder, clip: StepOp) -> str:
     words = [
         item.kind.value for item in one.moments if one.together(item, clip) and item.kind is not Kind.CLEAR
     ]

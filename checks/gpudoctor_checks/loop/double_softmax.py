@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
 from gpudoctor.analysis.run.curves import numerics
-from gpudoctor.analysis.run.line_costs import Place, place_of
+from gpudoctor.analysis.run.line_costs import LinePlace, place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
 from gpudoctor.analysis.run.steady_run import Run, judged, measured, spot
 from gpudoctor.analysis.source.control_flow import enclosing
@@ -259,14 +259,14 @@ def _breaks(kind: str) -> str:
     return f"the loss sees {kind} of {kind} and cannot tell sure from unsure, so training learns little"
 
 
-def made_at(patient: Patient, how: str) -> list[Place]:
+def made_at(patient: Patient, how: str) -> list[LinePlace]:
     """Lines of the source that apply softmax, log-softmax or sigmoid outside of evaluations."""
     try:
         source = patient.source
     except Unavailable:
         return []
     return [
-        Place(path=script.path, line=call.span.line)
+        LinePlace(path=script.path, line=call.span.line)
         for script in source.scripts
         for call in script.calls
         if not EVALUATES.search(call.function) and (maker(call) == how or call.name in _MAKERS[how])

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.live.growth import device_leak
 from gpudoctor.analysis.live.stack_shares import watched
-from gpudoctor.analysis.run.line_costs import Place
+from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.memory_growth import growing_things, growth, readings
 from gpudoctor.analysis.run.run_numbers import rank_memory
 from gpudoctor.analysis.run.steady_run import demanded, measured, spot
@@ -124,7 +124,7 @@ class GpuMemoryLeak(Check):
                 rare = kept.steps < self.limit("steps_kept") * kept.of
                 if rare or not held.path or held.bytes < self.limit("grown"):
                     continue
-                place = Place(path=held.path, line=held.line, function=held.function)
+                place = LinePlace(path=held.path, line=held.line, function=held.function)
                 yield self.finding(
                     f"Of {kept.of} steps the memory that this line allocated in {kept.steps} is still held: "
                     f"{size(held.bytes)} on device {memory.device}, {size(held.bytes / kept.steps)} a step.",

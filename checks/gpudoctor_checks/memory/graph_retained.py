@@ -17,7 +17,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged, measured, source_of, 
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
 from gpudoctor.analysis.source.control_flow import bound_to, steady
 from gpudoctor.analysis.source.loop_counters import function_of
-from gpudoctor.analysis.source.step_order import Kind, Pass
+from gpudoctor.analysis.source.step_order import Kind, StepOrder
 from gpudoctor.model import (
     Check,
     Code,
@@ -253,7 +253,7 @@ def _sinks(source: Source, loop: Loop) -> list[_Sink]:
     if not any(_candidate(sink) for event in loop.events for sink in _kept(event, loop)):
         return []
     flow = GraphFlow(source, loop)
-    one = Pass(source, loop)
+    one = StepOrder(source, loop)
     backwards = [moment.event for moment in one.of(Kind.BACKWARD)]
     found: list[_Sink] = []
 

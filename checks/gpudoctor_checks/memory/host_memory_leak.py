@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.analysis.live.growth import host_leak
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.facility_windows import coverage
-from gpudoctor.analysis.run.line_costs import Place
+from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.memory_growth import (
+    GrowingObject,
     Growth,
-    Thing,
     growing_things,
     growth,
     memory_limit,
@@ -160,7 +160,7 @@ class HostMemoryLeak(Check):
             facts=(("kind", kind), ("target", things[0].name if things else "")),
         )
 
-    def _places(self, patient: Patient, things: Sequence[Thing]) -> list[Place]:
+    def _places(self, patient: Patient, things: Sequence[GrowingObject]) -> list[LinePlace]:
         """Where it is kept: the recorder's own lines, else the source's lines that collect in the loop."""
         told = [item.place for item in things[:3] if item.place is not None]
         return told or collecting_lines(patient)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from gpudoctor.analysis.run.deaths import Death, Told, death, user_place
-from gpudoctor.analysis.run.line_costs import Place
+from gpudoctor.analysis.run.deaths import Death, DeathMessage, death, user_place
+from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.memory_growth import growth
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.analysis.run.steady_state import OTHER
@@ -126,7 +126,7 @@ class OutOfMemory(Check):
             yield self.finding(
                 f"Device {memory.device} had no memory for {size(last.requested)}{again} ({numbers}){why}.",
                 evidence=(
-                    *([spot(patient, Place(path=at.path, line=at.line))] if at.path else []),
+                    *([spot(patient, LinePlace(path=at.path, line=at.line))] if at.path else []),
                     *(
                         measured(f"memory_{name}", value, "B", snapshot)
                         for name, value in {"requested": last.requested, **known}.items()
@@ -139,7 +139,7 @@ class OutOfMemory(Check):
                 facts=(("cause", "fragments" if fragments else "batch"), ("phase", "")),
             )
 
-    def _cause(self, told: Told, held: dict[str, float]) -> tuple[str, str]:
+    def _cause(self, told: DeathMessage, held: dict[str, float]) -> tuple[str, str]:
         total = held.get("total", 0.0)
         loose = held.get("reserved", 0.0) - held.get("allocated", 0.0)
         if total and loose >= self.limit("fragmented") * total:
@@ -153,13 +153,13 @@ class OutOfMemory(Check):
         return "batch", "the steps before it fitted: a batch or a sequence longer than those"
 
 
-def _on_host(told: Told) -> bool:
+def _on_host(told: DeathMessage) -> bool:
     """Whether the memory that was not there is the host's: a tensor on the CPU."""
     oom = told.record.get("oom") if told.record is not None else None
     return isinstance(oom, Mapping) and oom.get("device") == "cpu"
 
 
-def _held(told: Told) -> dict[str, float]:
+def _held(told: DeathMessage) -> dict[str, float]:
     """The allocator's numbers at the moment, bytes by name."""
     given = told.record.get("oom") if told.record is not None else None
     names = ("allocated", "reserved", "requested", "total")

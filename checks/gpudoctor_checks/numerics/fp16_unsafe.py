@@ -11,7 +11,7 @@ from gpudoctor.analysis.source.control_flow import bound_to, steady, switched_of
 from gpudoctor.analysis.source.declared_settings import Setup, from_keyword
 from gpudoctor.analysis.source.model_families import family
 from gpudoctor.analysis.source.pretrained_models import trained_models
-from gpudoctor.analysis.source.step_order import Pass
+from gpudoctor.analysis.source.step_order import StepOrder
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.analysis.source.training_arguments import argument_calls, deepspeed_configs, training_arguments
@@ -174,7 +174,7 @@ class Fp16Unsafe(Check):
                 continue
             scaled = _scaled(events)
             if scaled is not None:
-                one = Pass(source, loop)
+                one = StepOrder(source, loop)
                 met = next((step for step in steps if one.meet(scaled, step)), None)
                 if met is not None:
                     yield from self._never_unscaled(source, scaled, met)

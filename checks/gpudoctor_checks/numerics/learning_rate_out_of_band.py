@@ -35,7 +35,7 @@ from gpudoctor.model import (
     TrackRecord,
     Unavailable,
 )
-from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Meaning
+from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
 
 ADAMS = frozenset(
@@ -506,7 +506,7 @@ def _from_configs(files: tuple[ConfigFile, ...]) -> Iterator[Rate]:
                 )
 
 
-def _config_adam(file: ConfigFile, rate: Meaning) -> bool:
+def _config_adam(file: ConfigFile, rate: CanonicalValue) -> bool:
     named = file.meaning("optimizer")
     if not named:
         return file.kind in HF_KINDS

@@ -10,7 +10,7 @@ from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, judged, measured, processes, spot
 from gpudoctor.analysis.run.untrained_models import forgotten, inner_teacher, missing, swapped, unheld
 from gpudoctor.analysis.source.entry_points import training_programs
-from gpudoctor.analysis.source.optimizer_params import Misheld, misheld
+from gpudoctor.analysis.source.optimizer_params import OptimizerMismatch, misheld
 from gpudoctor.analysis.source.optimizers import statement_of
 from gpudoctor.analysis.source.syntax_places import extent
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
@@ -231,7 +231,7 @@ class WeightsFrozen(Check):
                     said.add(case.bound.call.node)
                     yield self._found(case)
 
-    def _found(self, case: Misheld) -> Finding:
+    def _found(self, case: OptimizerMismatch) -> Finding:
         script, whole = case.bound.script, statement_of(case.bound)
         return self.finding(
             case.message,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.live.overheads import checkpoint
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
-from gpudoctor.analysis.run.line_ownership import Owner
+from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.steady_run import Run, judged_by_share, level, measured, period
 from gpudoctor.analysis.run.trainer_engines import engine_facts
 from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of, step_period
@@ -129,7 +129,7 @@ class CheckpointTooOften(Check):
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(patient, run, phases=("checkpoint",), owners=(Owner.SAVING,))
+        cost = price(patient, run, phases=("checkpoint",), owners=(LineOwner.SAVING,))
         severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
         if severity is None or run.events("checkpoint") < self.limit("events"):
             return

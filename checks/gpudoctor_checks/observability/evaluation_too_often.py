@@ -9,7 +9,7 @@ from itertools import takewhile
 from gpudoctor.analysis.live.overheads import evaluation
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
-from gpudoctor.analysis.run.line_ownership import Owner
+from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.recorded_statements import calling
 from gpudoctor.analysis.run.rollouts import experience
 from gpudoctor.analysis.run.steady_run import Run, hot_lines, judged_by_share, level, measured, period, spot
@@ -145,7 +145,7 @@ class EvaluationTooOften(Check):
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(patient, run, phases=("evaluation",), owners=(Owner.EVALUATION,), device=True)
+        cost = price(patient, run, phases=("evaluation",), owners=(LineOwner.EVALUATION,), device=True)
         gathered = experience(patient, run)
         if gathered is not None and gathered.evaluation:
             return

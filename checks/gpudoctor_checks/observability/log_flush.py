@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
-from gpudoctor.analysis.run.line_ownership import Owner, flushes
+from gpudoctor.analysis.run.line_ownership import LineOwner, flushes
 from gpudoctor.analysis.run.steady_run import Run, judged, level
 from gpudoctor.analysis.source.call_frequency import full_batch, often, step_period
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
@@ -89,7 +89,7 @@ class LogFlush(Check):
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(patient, run, owners=(Owner.FLUSHING,), wanted=lambda site: flushes(site.what))
+        cost = price(patient, run, owners=(LineOwner.FLUSHING,), wanted=lambda site: flushes(site.what))
         severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
         if severity is None:
             return

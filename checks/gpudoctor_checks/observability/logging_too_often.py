@@ -10,7 +10,7 @@ from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
 from gpudoctor.analysis.run.cpu_contention import crowd
 from gpudoctor.analysis.run.line_costs import sites
-from gpudoctor.analysis.run.line_ownership import Owner, flushes, opens_files
+from gpudoctor.analysis.run.line_ownership import LineOwner, flushes, opens_files
 from gpudoctor.analysis.run.recorded_statements import calling
 from gpudoctor.analysis.run.steady_run import Run, judged, level, spot
 from gpudoctor.analysis.run.trainer_engines import engine_facts
@@ -162,7 +162,7 @@ class LoggingTooOften(Check):
             patient,
             run,
             phases=("logging",),
-            owners=(Owner.LOGGING,),
+            owners=(LineOwner.LOGGING,),
             wanted=lambda site: not flushes(site.what),
         )
         severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
-from gpudoctor.analysis.run.line_ownership import Owner, watches
+from gpudoctor.analysis.run.line_ownership import LineOwner, watches
 from gpudoctor.analysis.run.recorded_statements import calling
 from gpudoctor.analysis.run.steady_run import Run, judged, level, spot
 from gpudoctor.analysis.source.call_frequency import full_batch, often, step_period
@@ -107,7 +107,7 @@ class ModelWatch(Check):
         cost = price(
             patient,
             run,
-            owners=(Owner.HISTOGRAMS,),
+            owners=(LineOwner.HISTOGRAMS,),
             wanted=lambda site: watches(site.what) or "histogram" in site.what,
         )
         severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))

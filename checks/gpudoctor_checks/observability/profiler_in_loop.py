@@ -10,7 +10,7 @@ from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspic
 from gpudoctor.analysis.run.facility_windows import Coverage, coverage
 from gpudoctor.analysis.run.instrumentation import instrumented
 from gpudoctor.analysis.run.line_costs import Site
-from gpudoctor.analysis.run.line_ownership import Owner
+from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, spot
 from gpudoctor.analysis.source.control_flow import bound, passes_between, steady, switched_off
 from gpudoctor.analysis.source.profilers import (
@@ -40,7 +40,7 @@ from gpudoctor.model import (
     Unavailable,
     Whose,
 )
-from gpudoctor.model.signs.configs import ConfigFile, Configs, Meaning
+from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile, Configs
 from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
 from gpudoctor.text import percent
 
@@ -135,7 +135,7 @@ class ProfilerInLoop(Check):
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         """By its own time, and by the steps it was on in, which it makes slower too."""
         suspected = [item for item in suspected if item.fact("how") != "config"]
-        cost = price(patient, run, phases=("profiler",), owners=(Owner.PROFILING,))
+        cost = price(patient, run, phases=("profiler",), owners=(LineOwner.PROFILING,))
         inside = instrumented(run.lead.process)
         own = min(1.0, cost.share + sum(item.share for item in inside))
         on = coverage(run.lead, "profil|flop_counter")
@@ -250,7 +250,7 @@ class ProfilerInLoop(Check):
                 yield self._declared(said, message, kind="profiler_switch", period=1, value="false")
 
     def _declared(
-        self, said: Meaning, message: str, *, kind: str, period: int, value: str, sure: bool = True
+        self, said: CanonicalValue, message: str, *, kind: str, period: int, value: str, sure: bool = True
     ) -> Finding:
         return self.finding(
             message,

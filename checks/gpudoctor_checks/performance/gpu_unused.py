@@ -8,7 +8,7 @@ from gpudoctor.analysis.run.job_facts import gpus_here, model_place, on_gpu
 from gpudoctor.analysis.run.run_numbers import run_numbers
 from gpudoctor.analysis.run.steady_run import judged, measured, processes, recorded, spot
 from gpudoctor.analysis.source.device_tensors import Target, device_of, training_target
-from gpudoctor.analysis.source.device_transfers import Move, Moved, moves
+from gpudoctor.analysis.source.device_transfers import Transfer, Transferred, moves
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.model import (
     Check,
@@ -151,13 +151,13 @@ class GpuUnused(Check):
             return
         found = [move for move in moves(source) if move.device != "cpu"]
         kinds = {move.what for move in found}
-        if Moved.OTHER in kinds or len(kinds) != 1:
+        if Transferred.OTHER in kinds or len(kinds) != 1:
             return
         if not any(_apart(loop) for _, loop in source.training_loops):
             return
-        first: Move = found[0]
-        stays = "the batches" if first.what is Moved.MODEL else "the model"
-        goes = "the model" if first.what is Moved.MODEL else "the batches"
+        first: Transfer = found[0]
+        stays = "the batches" if first.what is Transferred.MODEL else "the model"
+        goes = "the model" if first.what is Transferred.MODEL else "the batches"
         yield self.finding(
             f"Line {first.call.span.line} moves {goes} to the GPU and {stays} never: the first step fails "
             "where there is a GPU.",

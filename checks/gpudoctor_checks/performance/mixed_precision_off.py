@@ -18,8 +18,8 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import Network, network
 from gpudoctor.analysis.source.precision import (
     ConfigTold,
+    DeclaredPrecision,
     Precision,
-    Told,
     config_precision,
     keeps_stored_dtype,
     told_precision,
@@ -215,7 +215,7 @@ class MixedPrecisionOff(Check):
             ),
         )
 
-    def _worth(self, program: Program, built: Network | None, told: Told) -> Severity | None:
+    def _worth(self, program: Program, built: Network | None, told: DeclaredPrecision) -> Severity | None:
         """How much there is to gain; None for nothing that could be told."""
         if told.precision is Precision.SWITCHED_OFF or _searches(program):
             least = Severity.NOTE
@@ -308,7 +308,7 @@ def _plain(entry: Entry) -> str:
     return str(entry.value).lower() if isinstance(entry.value, bool) else str(entry.value)
 
 
-def _says(told: Told, full: tuple[tuple[ConfigFile, Entry], ...]) -> str:
+def _says(told: DeclaredPrecision, full: tuple[tuple[ConfigFile, Entry], ...]) -> str:
     if full:
         file, entry = full[0]
         return f"{entry.key} is {_plain(entry)} in {file.path}"

@@ -8,7 +8,7 @@ from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.aligned_ranks import straggler
 from gpudoctor.analysis.run.cost_attribution import at, confirmed
 from gpudoctor.analysis.run.data_feeders import feeders
-from gpudoctor.analysis.run.line_ownership import Owner, lines_of, owned, share_of
+from gpudoctor.analysis.run.line_ownership import LineOwner, lines_of, owned, share_of
 from gpudoctor.analysis.run.non_tensor_time import foreign
 from gpudoctor.analysis.run.recorded_statements import calling, loop_heads
 from gpudoctor.analysis.run.rollouts import experience
@@ -110,9 +110,9 @@ class UnexplainedTime(Check):
         brief = share * run.lead.step_seconds < self.limit("seconds_noted")
         if severity is None or (severity is Severity.NOTE and brief):
             return
-        if share - share_of(patient, run, Owner.ENGINE) < self.limit("share_noted"):
+        if share - share_of(patient, run, LineOwner.ENGINE) < self.limit("share_noted"):
             severity = Severity.NOTE  # a framework's own loop: what it does is not the program's to change
-        places = lines_of(patient, run, Owner.NOBODY, Owner.ENGINE)
+        places = lines_of(patient, run, LineOwner.NOBODY, LineOwner.ENGINE)
         if not places or _of_one_rank(run):
             if self._told_as_straggler(run):
                 return
@@ -204,7 +204,7 @@ class UnexplainedTime(Check):
         """What nobody answers for; all of what is left where the sampler saw nothing."""
         if not owned(patient, run):
             return run.share(OTHER)
-        return share_of(patient, run, Owner.NOBODY, Owner.ENGINE)
+        return share_of(patient, run, LineOwner.NOBODY, LineOwner.ENGINE)
 
 
 def _time(run: Run, share: float) -> str:

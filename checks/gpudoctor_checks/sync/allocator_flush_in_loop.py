@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
-from gpudoctor.analysis.run.line_ownership import Owner, collects
+from gpudoctor.analysis.run.line_ownership import LineOwner, collects
 from gpudoctor.analysis.run.steady_run import Run, judged, level, ran_on_cpu
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Source
@@ -100,7 +100,7 @@ class AllocatorFlushInLoop(Check):
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(patient, run, owners=(Owner.COLLECTING,), wanted=lambda site: collects(site.what))
+        cost = price(patient, run, owners=(LineOwner.COLLECTING,), wanted=lambda site: collects(site.what))
         severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
         calls = sum(site.calls for site in cost.sites)
         if severity is None or (cost.sites and calls < self.limit("events")):

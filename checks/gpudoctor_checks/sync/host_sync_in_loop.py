@@ -10,7 +10,7 @@ from gpudoctor.analysis.live.overheads import host_sync
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, meanwhile, price, suspicions
 from gpudoctor.analysis.run.line_costs import Site
-from gpudoctor.analysis.run.line_ownership import Owner, waits_otherwise
+from gpudoctor.analysis.run.line_ownership import LineOwner, waits_otherwise
 from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, ran_on_cpu, source_of, spot
 from gpudoctor.analysis.source.call_frequency import brief, measures, step_period
 from gpudoctor.analysis.source.device_queue import Queue
@@ -146,7 +146,7 @@ class HostSyncInLoop(Check):
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         """Reads by their share of time; many a step count too where the device has to be waited for."""
-        elsewhere = {(span.path, span.line) for span in price(patient, run, owners=(Owner.METRICS,)).spans}
+        elsewhere = {(span.path, span.line) for span in price(patient, run, owners=(LineOwner.METRICS,)).spans}
         cost = price(
             patient,
             run,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.live.overheads import metrics
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
-from gpudoctor.analysis.run.line_ownership import Owner
+from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.recorded_statements import loop_heads
 from gpudoctor.analysis.run.steady_run import Run, judged, level, ran_on_cpu
 from gpudoctor.analysis.source.call_frequency import full_batch, often, step_period
@@ -112,7 +112,7 @@ class PerSampleMetrics(Check):
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(patient, run, owners=(Owner.METRICS,))
+        cost = price(patient, run, owners=(LineOwner.METRICS,))
         severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
         if severity is None:
             return

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.live.rank_positions import standing_for
 from gpudoctor.analysis.live.stack_shares import (
+    StackShare,
     Suspect,
-    Taken,
     by_hand,
     confirmed,
     device_busy,
@@ -56,13 +56,13 @@ def loader_bound(check: Check, window: ProcessWindow, suspect: Suspect) -> Itera
     )
 
 
-def waiting(window: ProcessWindow) -> Taken:
+def waiting(window: ProcessWindow) -> StackShare:
     """Samples in which a rank waits for data."""
     phase = "data_wait" if not any(place.kind == _STARTED for place in window.places) else ""
     return taken(window, lambda place: place.phase == "data_wait" and place.kind != _STARTED, phase=phase)
 
 
-def _cause(window: ProcessWindow, found: Taken) -> str:
+def _cause(window: ProcessWindow, found: StackShare) -> str:
     """Why, as a clause: who makes the batches, and whether they are busy."""
     inline = [place for place in found.places if place.kind in INLINE]
     if sum(place.count for place in inline) * 2 >= found.count > 0:
@@ -92,7 +92,7 @@ def slow_preprocessing(check: Check, window: ProcessWindow, suspect: Suspect) ->
         own, who = _hottest(made, count), f"each of {_most_workers(window)} workers"
     if own is None:
         return
-    part = Taken(share=found.share, count=found.count, total=found.total, places=own, exact=found.exact)
+    part = StackShare(share=found.share, count=found.count, total=found.total, places=own, exact=found.exact)
     yield confirmed(
         check,
         window,

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.live.stack_shares import (
+    StackShare,
     Suspect,
-    Taken,
     confirmed,
     device_busy,
     enough,
@@ -92,7 +92,7 @@ def unexplained(check: Check, window: ProcessWindow) -> Iterator[Finding]:
 def _cost(
     check: Check,
     window: ProcessWindow,
-    found: Taken,
+    found: StackShare,
     does: str,
     name: str,
     suspect: Suspect,

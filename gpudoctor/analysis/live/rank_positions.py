@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import median
 
 from gpudoctor.analysis.live.stack_shares import (
+    StackShare,
     Suspect,
-    Taken,
     by_hand,
     confirmed,
     device_busy,
@@ -50,7 +50,7 @@ def late_rank(check: Check, window: ProcessWindow) -> Iterator[Finding]:
     count = round(lost * sum(rank.samples for rank in others))
     part, excess = _excess(late, others)
     places = tuple(place for place in late.places if place.phase == part)
-    found = Taken(share=lost, count=count, total=sum(rank.samples for rank in others), places=places)
+    found = StackShare(share=lost, count=count, total=sum(rank.samples for rank in others), places=places)
     severity = level(found, check.limit("share_noted"), check.limit("share_warned"))
     if severity is None:
         return

@@ -43,7 +43,7 @@ def enough(window: ProcessWindow, least: int = ENOUGH) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class StackShare:
     """What part of the samples was found somewhere."""
 
     share: float
@@ -65,15 +65,15 @@ class Taken:
         return percent(self.share) if self.exact else f"{percent(self.share)} of {self.total} stack samples"
 
 
-def taken(window: ProcessWindow, wanted: Wanted, *, phase: str = "") -> Taken:
+def taken(window: ProcessWindow, wanted: Wanted, *, phase: str = "") -> StackShare:
     """The samples at wanted places; with `phase`, the one that they make up whole, its exact share if known."""
     total = enough(window)
     places = tuple(place for place in window.places if wanted(place))
     count = sum(place.count for place in places)
     exact = exact_share(window, phase) if phase else None
     if exact is not None:
-        return Taken(share=exact, count=count, total=total, places=places, exact=True)
-    return Taken(share=count / total, count=count, total=total, places=places)
+        return StackShare(share=exact, count=count, total=total, places=places, exact=True)
+    return StackShare(share=count / total, count=count, total=total, places=places)
 
 
 def exact_share(window: ProcessWindow, phase: str) -> float | None:
@@ -94,7 +94,7 @@ def lower_bound(count: int, total: int) -> float:
     return max(0.0, (middle - spread) / (1 + z2 / total))
 
 
-def level(found: Taken, noted: float, warned: float) -> Severity | None:
+def level(found: StackShare, noted: float, warned: float) -> Severity | None:
     """Note or warning by two thresholds; None below both, or where chance may have made it."""
     if not found.exact and (found.count < LEAST_SEEN or found.least < noted / 2):
         return None
@@ -171,7 +171,7 @@ def confirmed(
     window: ProcessWindow,
     message: str,
     *,
-    found: Taken,
+    found: StackShare,
     severity: Severity,
     name: str,
     suspect: Suspect | None = None,
@@ -198,7 +198,7 @@ def confirmed(
     )
 
 
-def share_seen(window: ProcessWindow, name: str, found: Taken) -> Measurement:
+def share_seen(window: ProcessWindow, name: str, found: StackShare) -> Measurement:
     """The share as evidence, with the command that shows such a stack."""
     return Measurement(name=name, value=round(found.share, 4), unit="1", reproduce=by_hand(window))
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.analysis.run.line_costs import Site
-from gpudoctor.analysis.run.line_ownership import Owner, lines_of, share_of
+from gpudoctor.analysis.run.line_ownership import LineOwner, lines_of, share_of
 from gpudoctor.analysis.run.steady_run import Run, best_match, dear, grown, measured, site_spans, sites_of, spot
 from gpudoctor.analysis.run.steady_state import PARTS
 from gpudoctor.model.check import Check
@@ -44,7 +44,7 @@ def price(
     run: Run,
     *,
     phases: Sequence[str] = (),
-    owners: Sequence[Owner] = (),
+    owners: Sequence[LineOwner] = (),
     wanted: Callable[[Site], bool] | None = None,
     device: bool = False,
 ) -> Price:

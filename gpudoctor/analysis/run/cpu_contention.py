@@ -23,7 +23,7 @@ _AROUND = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crowd:
+class CpuContention:
     """Others that kept the CPUs busy while the run wanted them."""
 
     others: float
@@ -46,7 +46,7 @@ class Crowd:
 
 
 @once
-def crowd(recording: Recording) -> Crowd | None:
+def crowd(recording: Recording) -> CpuContention | None:
     """None where CPUs were idle, where the run itself took them, or where nobody can tell.
 
     On a machine of which the run may use some CPUs only, how busy all are says nothing of those.
@@ -67,7 +67,7 @@ def crowd(recording: Recording) -> Crowd | None:
     alone = [mine for crowded, (_, _, mine) in zip(full, rows, strict=True) if not crowded]
     usual = median(alone) if alone else 0.0
     others = median(busy - mine for crowded, (_, busy, mine) in zip(full, rows, strict=True) if crowded)
-    return Crowd(
+    return CpuContention(
         others=min(others, float(cpus)),
         share=share,
         later=fmean(full[len(full) // 2 :]) - fmean(full[: len(full) // 2]),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.line_costs import LineCost, Place, lines, place_of, worker_lines
+from gpudoctor.analysis.run.line_costs import LineCost, LinePlace, lines, place_of, worker_lines
 from gpudoctor.analysis.run.run_numbers import sampled
 from gpudoctor.analysis.run.steady_state import Steady, steady
 from gpudoctor.model.signs.recording import Process, Record, Recording
@@ -35,7 +35,7 @@ class LoaderFacts:
     dataset: str
     iterable: bool
     """Whether each worker would run the whole stream."""
-    place: Place | None
+    place: LinePlace | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +203,7 @@ def _number(item: Record, name: str) -> float:
 
 
 def item_lines(
-    recording: Recording, process: Process, heads: Callable[[Place], bool] | None = None
+    recording: Recording, process: Process, heads: Callable[[LinePlace], bool] | None = None
 ) -> list[LineCost]:
     """The user's lines that make items: in the workers where there are some, else in the main thread's waits.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.line_costs import Place
+from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.model.signs.recording import Process, Record, Recording
 
 
@@ -30,7 +30,7 @@ class Death(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class DeathMessage:
     """The death of a run as it was told."""
 
     death: Death
@@ -90,7 +90,7 @@ _KERNEL = ((Death.KILLED, r"oom-kill|Out of memory|Killed process|Memory cgroup 
 
 
 @once
-def death(recording: Recording) -> Told | None:
+def death(recording: Recording) -> DeathMessage | None:
     """What the run died of; None for one that ended well, that somebody stopped, or of which nobody told."""
     end = recording.end
     if end is None:
@@ -116,7 +116,7 @@ def silent(recording: Recording) -> tuple[Process, ...]:
     )
 
 
-def user_place(told: Told) -> tuple[Place, str] | None:
+def user_place(told: DeathMessage) -> tuple[LinePlace, str] | None:
     """The innermost line of the user's at the root, and its text ("" where it is not known)."""
     record = told.record
     if record is None:
@@ -136,7 +136,7 @@ def user_place(told: Told) -> tuple[Place, str] | None:
     return (_place(own[-1]), "") if own else None
 
 
-def _remote(message: str) -> tuple[Place, str] | None:
+def _remote(message: str) -> tuple[LinePlace, str] | None:
     """The innermost line of the user's in a loader worker, whose traceback is the message's text."""
     if "Original Traceback" not in message:
         return None
@@ -144,12 +144,12 @@ def _remote(message: str) -> tuple[Place, str] | None:
     if not own:
         return None
     path, line, function, text = own[-1]
-    return Place(path=path, line=int(line), function=function), text.strip()
+    return LinePlace(path=path, line=int(line), function=function), text.strip()
 
 
-def _place(frame: Sequence[object]) -> Place:
+def _place(frame: Sequence[object]) -> LinePlace:
     line = frame[1]
-    return Place(path=str(frame[0]), line=line if isinstance(line, int) else 1, function=str(frame[2]))
+    return LinePlace(path=str(frame[0]), line=line if isinstance(line, int) else 1, function=str(frame[2]))
 
 
 def library(path: str) -> bool:
@@ -157,7 +157,7 @@ def library(path: str) -> bool:
     return bool(re.search(r"/(site|dist)-packages/|/lib/python\d|^<", path))
 
 
-def _first_exception(recording: Recording) -> Told | None:
+def _first_exception(recording: Recording) -> DeathMessage | None:
     """The root among the ranks' exceptions: the first that is not the echo of another's death."""
     found = [
         (process.wall + record.t, process, record)
@@ -220,7 +220,7 @@ def _fatal(recording: Recording) -> list[tuple[float, Process, Record]]:
     ]
 
 
-def _signal(recording: Recording) -> Told | None:
+def _signal(recording: Recording) -> DeathMessage | None:
     """A rank that wrote down the signal it died of; the name is the command's where the handler knew none.
 
     A launcher that has lost one rank ends the others by a signal: theirs is none where a rank went silently.
@@ -304,9 +304,9 @@ def _told(
     kind: str,
     message: str,
     echoes: tuple[int, ...],
-) -> Told:
+) -> DeathMessage:
     step, phase = _where(process, record)
-    return Told(
+    return DeathMessage(
         death=which, process=process, record=record, kind=kind, message=message,
         cascade=tuple(rank for rank in echoes if process is None or rank != process.rank),
         step=step, phase=phase,

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 
-from gpudoctor.analysis.run.deaths import Told
+from gpudoctor.analysis.run.deaths import DeathMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +155,7 @@ _CAUSES = (
 )  # fmt: skip
 
 
-def cause_of(told: Told) -> Cause | None:
+def cause_of(told: DeathMessage) -> Cause | None:
     """The class that an exception's words belong to; None where none is known. With numbers, where the recorder
     read which labels or indices it were.
     """
@@ -165,7 +165,7 @@ def cause_of(told: Told) -> Cause | None:
     return replace(found, words=outside[0], cure=outside[1]) if found and outside else found
 
 
-def beyond(told: Told) -> tuple[str, str] | None:
+def beyond(told: DeathMessage) -> tuple[str, str] | None:
     """Labels or indices outside of what there is: which, as a clause, and what cures it; None where unknown."""
     seen = told.record.get("beyond") if told.record is not None else None
     if not seen:

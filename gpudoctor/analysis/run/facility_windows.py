@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
-from gpudoctor.analysis.run.line_costs import Place, place_of
+from gpudoctor.analysis.run.line_costs import LinePlace, place_of
 from gpudoctor.analysis.run.steady_state import Steady, counts
 
 _LONGER = 1.1
@@ -24,7 +24,7 @@ class Coverage:
     slower: float | None
     """Median step with it over the median step without, the phase `profiler` left out; None where one of
     the two is missing."""
-    place: Place | None
+    place: LinePlace | None
     """Where it was switched on."""
 
     @property

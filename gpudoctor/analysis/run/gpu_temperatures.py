@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.sampled_gpus import Card, cards, readings
+from gpudoctor.analysis.run.sampled_gpus import SampledGpu, cards, readings
 from gpudoctor.model.signs.recording import Recording
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Warmth:
+class GpuTemperature:
     """Temperatures of one GPU in steady state, degrees Celsius, a sample each."""
 
-    card: Card
+    card: SampledGpu
     core: tuple[float, ...]
     margins: tuple[float, ...]
     """What the card says is left until its slowdown."""
@@ -43,13 +43,17 @@ class Warmth:
         return _above(self.memory, self.card.fact("temperature_memory_max"))
 
 
-def warmth(recording: Recording) -> tuple[Warmth, ...]:
+def warmth(recording: Recording) -> tuple[GpuTemperature, ...]:
     """The heat of the sampled GPUs whose limits the driver told; empty where it told none."""
     found = [
-        Warmth(card=card, core=_of(recording, card, "temperature"), margins=_of(recording, card, "margin"),
-               memory=_of(recording, card, "memory_temperature"))
+        GpuTemperature(
+            card=card,
+            core=_of(recording, card, "temperature"),
+            margins=_of(recording, card, "margin"),
+            memory=_of(recording, card, "memory_temperature"),
+        )
         for card in cards(recording)
-    ]  # fmt: skip
+    ]
     limits = ("temperature_slowdown", "temperature_max", "temperature_memory_max")
     return tuple(
         one for one in found
@@ -57,7 +61,7 @@ def warmth(recording: Recording) -> tuple[Warmth, ...]:
     )  # fmt: skip
 
 
-def _of(recording: Recording, card: Card, name: str) -> tuple[float, ...]:
+def _of(recording: Recording, card: SampledGpu, name: str) -> tuple[float, ...]:
     return tuple(value for _, value in readings(recording, card, name))
 
 

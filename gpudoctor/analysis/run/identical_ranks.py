@@ -16,7 +16,7 @@ _VARIED = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Twins:
+class IdenticalRanks:
     """Ranks with the same losses."""
 
     ranks: int
@@ -25,7 +25,7 @@ class Twins:
 
 
 @once
-def twins(recording: Recording) -> Twins | None:
+def twins(recording: Recording) -> IdenticalRanks | None:
     """All ranks that made steps, where no loss of theirs differs; None for one rank, or where one does."""
     losses = [found for process in recording.ranks if (found := _losses(process))]
     if len(losses) < 2:
@@ -36,7 +36,7 @@ def twins(recording: Recording) -> Twins | None:
         return None
     if len({lead[step] for step in common}) < _VARIED * len(common):
         return None
-    return Twins(ranks=len(losses), steps=len(common))
+    return IdenticalRanks(ranks=len(losses), steps=len(common))
 
 
 def _losses(process: Process) -> Mapping[int, float]:

@@ -1,7 +1,7 @@
 """What the recorder found out about a job: where it ran, in which types, how it was wrapped."""
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.line_costs import Place, place_of
+from gpudoctor.analysis.run.line_costs import LinePlace, place_of
 from gpudoctor.model.signs.recording import Process, Record, Recording
 
 HALF = ("float16", "bfloat16", "half", "float8")
@@ -70,7 +70,7 @@ def wrapped(process: Process, *names: str) -> Record | None:
     return next((item for item in process.of("model") if item.get("wrapped") in names), None)
 
 
-def model_place(process: Process) -> Place | None:
+def model_place(process: Process) -> LinePlace | None:
     """Where the model was made or called."""
     model = main_model(process)
     return place_of(model) if model is not None else None

@@ -12,7 +12,7 @@ from gpudoctor.model.signs.recording import Process, Record, Recording
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class LinePlace:
     """A line of the user's."""
 
     path: str
@@ -28,7 +28,7 @@ class Site:
     phase: str
     what: str
     """`wandb.log`, `Tensor.item`, `torch.save`..."""
-    place: Place
+    place: LinePlace
     calls: int
     seconds: float
     steps: int
@@ -47,7 +47,7 @@ class LineCost:
 
     phase: str
     """`other` where no hook claimed the time."""
-    place: Place
+    place: LinePlace
     samples: float
     """Looks of the sampler; one that a lock delayed stands for all of its time, so they have fractions."""
     share: float
@@ -79,14 +79,14 @@ def _site(item: Record) -> Site:
     )
 
 
-def place_of(record: Record) -> Place | None:
+def place_of(record: Record) -> LinePlace | None:
     """The place that a record names; None where it names none."""
     return _place(record.fields) if record.get("path") and record.get("line") else None
 
 
-def _place(fields: Mapping[str, object]) -> Place:
+def _place(fields: Mapping[str, object]) -> LinePlace:
     line = fields.get("line")
-    return Place(
+    return LinePlace(
         path=str(fields.get("path") or ""),
         line=line if isinstance(line, int) else 0,
         function=str(fields.get("function") or ""),
@@ -113,7 +113,7 @@ class Way:
 
     inside: bool
     """Whether the line is inside of a module's call."""
-    callers: tuple[Place, ...]
+    callers: tuple[LinePlace, ...]
     """The user's functions outside of all modules that led to it, innermost first; at most four."""
     samples: float
 
@@ -122,7 +122,7 @@ class Way:
 def ways(process: Process) -> Mapping[tuple[str, str, int], tuple[Way, ...]]:
     """Phase, path and line to the ways that led there in steady state; lines without callers are left out."""
     stable = steady(process)
-    found: dict[tuple[str, str, int], dict[tuple[bool, tuple[Place, ...]], float]] = {}
+    found: dict[tuple[str, str, int], dict[tuple[bool, tuple[LinePlace, ...]], float]] = {}
     for record in process.of("lines"):
         if stable.rows and (record.t < stable.begin or _after(record, stable.end)):
             continue
@@ -131,7 +131,7 @@ def ways(process: Process) -> Mapping[tuple[str, str, int], tuple[Way, ...]]:
             if not chain:
                 continue
             phase, path, line, *_ = counts[index]
-            way = bool(inside), tuple(Place(path=str(p), line=int(n), function=str(f)) for p, n, f in chain)
+            way = bool(inside), tuple(LinePlace(path=str(p), line=int(n), function=str(f)) for p, n, f in chain)
             here = found.setdefault((str(phase), str(path), int(line or 0)), {})
             here[way] = here.get(way, 0.0) + float(samples)
     return {
@@ -175,7 +175,7 @@ def start(process: Process) -> Start:
     found = [
         LineCost(
             phase=phase,
-            place=Place(path=path, line=line, function=function),
+            place=LinePlace(path=path, line=line, function=function),
             samples=seconds,
             share=seconds / total,
         )
@@ -228,7 +228,7 @@ def line_costs(counted: Mapping[tuple[str, str, int, str], float], total: float)
     found = [
         LineCost(
             phase=phase,
-            place=Place(path=path, line=line, function=function),
+            place=LinePlace(path=path, line=line, function=function),
             samples=count,
             share=count / total,
         )
@@ -296,7 +296,7 @@ _LEAST = 0.01
 """Part of a line's samples that the rounding of a record explains."""
 
 
-def span(recording: Recording, place: Place, text: str = "") -> SourceSpan:
+def span(recording: Recording, place: LinePlace, text: str = "") -> SourceSpan:
     """A place as evidence: its path relative to the folder where the command ran, where it lies inside."""
     return SourceSpan(path=relative(recording, place.path), line=max(1, place.line), text=text)
 

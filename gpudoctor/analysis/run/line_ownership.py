@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.analysis.run.inner_loops import makes_passes, on_tensors
-from gpudoctor.analysis.run.line_costs import LineCost, Place, Site, lines, sites, ways
+from gpudoctor.analysis.run.line_costs import LineCost, LinePlace, Site, lines, sites, ways
 from gpudoctor.analysis.run.recorded_statements import (
     calls_on,
     extent,
@@ -56,7 +56,7 @@ _CHANGES = re.compile(r"\w_\(|\.(data|grad)\s*([-+*/]?=)[^=]|requires_grad|backw
 _LOSS = re.compile(r"loss|criter|objective|penalt\w{0,40}_term", re.IGNORECASE)
 
 
-class Owner(Enum):
+class LineOwner(Enum):
     """Who has to answer for a line."""
 
     METRICS = "metrics"
@@ -79,25 +79,25 @@ class Owner(Enum):
 
 
 _OF_PHASE = {
-    "logging": Owner.LOGGING, "checkpoint": Owner.SAVING, "profiler": Owner.PROFILING,
-    "evaluation": Owner.EVALUATION, "collective": Owner.COMMUNICATION,
+    "logging": LineOwner.LOGGING, "checkpoint": LineOwner.SAVING, "profiler": LineOwner.PROFILING,
+    "evaluation": LineOwner.EVALUATION, "collective": LineOwner.COMMUNICATION,
 }  # fmt: skip
-_SHARED = (Owner.NOBODY, Owner.COMPUTE, Owner.METRICS)
+_SHARED = (LineOwner.NOBODY, LineOwner.COMPUTE, LineOwner.METRICS)
 """Owners of lines that a rollout and an update may share: their time goes by the caller."""
-_ONE_CURE = (Owner.METRICS, Owner.HISTOGRAMS, Owner.LOGGING, Owner.SAVING)
+_ONE_CURE = (LineOwner.METRICS, LineOwner.HISTOGRAMS, LineOwner.LOGGING, LineOwner.SAVING)
 """Owners whose work is done less often by calling its function less often."""
 _ENOUGH, _ENOUGH_ALONE = 0.2, 0.05
 """Of what nothing explains in a function, the part that a known work must have to answer for all of it; less is
 enough where the function is called for its effect alone."""
-THE_JOB = (Owner.COMPUTE, Owner.PLAYING)
+THE_JOB = (LineOwner.COMPUTE, LineOwner.PLAYING)
 """Those whose time is the training's own work, though no hook knows it."""
 _PARALLELISM = "parallelism."
 """What sites of collectives begin with that the parallelism itself makes (DeepSpeed, DDP, FSDP)."""
 
 
 _BY_EFFECT = {
-    Effect.FLUSHES: Owner.FLUSHING, Effect.WRITES: Owner.LOGGING, Effect.SAVES: Owner.SAVING,
-    Effect.COLLECTS: Owner.COLLECTING,
+    Effect.FLUSHES: LineOwner.FLUSHING, Effect.WRITES: LineOwner.LOGGING, Effect.SAVES: LineOwner.SAVING,
+    Effect.COLLECTS: LineOwner.COLLECTING,
 }  # fmt: skip
 
 
@@ -105,8 +105,8 @@ _BY_EFFECT = {
 class OwnedLine:
     """A line of the user's in the time that no hook claimed."""
 
-    place: Place
-    owner: Owner
+    place: LinePlace
+    owner: LineOwner
     share: float
     """Of step time (0..1): the phase's measured time, told apart by the samples that fell on its lines."""
 
@@ -124,12 +124,14 @@ def owned(patient: Patient, run: Run) -> tuple[OwnedLine, ...]:
     return found
 
 
-def share_of(patient: Patient, run: Run, *owners: Owner) -> float:
+def share_of(patient: Patient, run: Run, *owners: LineOwner) -> float:
     """Share of step time of the lines of these owners."""
     return sum(item.share for item in owned(patient, run) if item.owner in owners)
 
 
-def lines_of(patient: Patient, run: Run, *owners: Owner, least: float = 0.1, most: int = 4) -> list[Place]:
+def lines_of(
+    patient: Patient, run: Run, *owners: LineOwner, least: float = 0.1, most: int = 4
+) -> list[LinePlace]:
     """Their places, dearest first: those with at least a tenth of the owners' time."""
     found = [item for item in owned(patient, run) if item.owner in owners]
     total = sum(item.share for item in found)
@@ -153,14 +155,16 @@ def _owned(patient: Patient, state: Steady) -> tuple[OwnedLine, ...]:
         hooked = _hooked(state)
         for item in inside:
             here = (item.place.path, item.place.line)
-            owner = Owner.ENGINE if here in loops else _owner(patient, item, hooked, state)
-            if owner is Owner.NOBODY and here in machinery:
-                owner = Owner.COMPUTE
+            owner = LineOwner.ENGINE if here in loops else _owner(patient, item, hooked, state)
+            if owner is LineOwner.NOBODY and here in machinery:
+                owner = LineOwner.COMPUTE
             share = item.samples * scale
             if owner in _SHARED and (part := playing_part(patient, state.process, item)) > 0:
-                found.append(OwnedLine(place=item.place, owner=Owner.PLAYING, share=part * share))
+                found.append(OwnedLine(place=item.place, owner=LineOwner.PLAYING, share=part * share))
                 share *= 1 - part
-            if share > 0 and (phase == OTHER or owner not in (Owner.NOBODY, Owner.COMPUTE, Owner.ENGINE)):
+            if share > 0 and (
+                phase == OTHER or owner not in (LineOwner.NOBODY, LineOwner.COMPUTE, LineOwner.ENGINE)
+            ):
                 found.append(OwnedLine(place=item.place, owner=owner, share=share))
     return tuple(sorted(_of_one_cure(patient, state, found), key=lambda item: -item.share))
 
@@ -175,7 +179,7 @@ def _of_one_cure(patient: Patient, state: Steady, found: Sequence[OwnedLine]) ->
     moved: list[OwnedLine] = []
     for item in found:
         owner = item.owner
-        if owner is Owner.NOBODY:
+        if owner is LineOwner.NOBODY:
             place = item.place
             found_ways = [way for phase in _PHASES for way in known.get((phase, place.path, place.line), ())]
             callers = max(found_ways, key=lambda way: way.samples).callers if found_ways else ()
@@ -185,15 +189,15 @@ def _of_one_cure(patient: Patient, state: Steady, found: Sequence[OwnedLine]) ->
     return moved
 
 
-def _works(patient: Patient, state: Steady, found: Iterable[OwnedLine]) -> dict[tuple[str, str], Owner]:
+def _works(patient: Patient, state: Steady, found: Iterable[OwnedLine]) -> dict[tuple[str, str], LineOwner]:
     """Functions that are no part of a step's passes, and the ailment that they work for."""
     passes = [item.place for item in lines(state.process) if item.phase in _STEP]
     for (phase, *_), some in ways(state.process).items():
         passes += [place for way in some for place in way.callers if phase in _STEP]
     steps = {(place.path, place.function) for place in passes}
-    shares: dict[tuple[str, str], dict[Owner, float]] = {}
+    shares: dict[tuple[str, str], dict[LineOwner, float]] = {}
 
-    def add(place: Place, owner: Owner, share: float) -> None:
+    def add(place: LinePlace, owner: LineOwner, share: float) -> None:
         here = shares.setdefault((place.path, place.function), {})
         here[owner] = here.get(owner, 0.0) + share
 
@@ -207,14 +211,14 @@ def _works(patient: Patient, state: Steady, found: Iterable[OwnedLine]) -> dict[
             and state.whole_seconds
         ):
             add(site.place, _OF_PHASE[site.phase], site.seconds / state.whole_seconds)
-    works: dict[tuple[str, str], Owner] = {}
+    works: dict[tuple[str, str], LineOwner] = {}
     for function, here in shares.items():
         known = {owner: share for owner, share in here.items() if owner in _ONE_CURE}
         if function in steps or not function[1] or function[1] == "<module>" or not known:
             continue
         owner = max(known, key=lambda one: known[one])
         enough = _ENOUGH_ALONE if _for_its_effect(patient, state, function) else _ENOUGH
-        if known[owner] >= enough * here.get(Owner.NOBODY, 0.0):
+        if known[owner] >= enough * here.get(LineOwner.NOBODY, 0.0):
             works[function] = owner
     return works
 
@@ -265,56 +269,56 @@ def _hooked(state: Steady) -> Mapping[str, list[Site]]:
     return found
 
 
-def _owner(patient: Patient, item: LineCost, hooked: Mapping[str, list[Site]], state: Steady) -> Owner:
+def _owner(patient: Patient, item: LineCost, hooked: Mapping[str, list[Site]], state: Steady) -> LineOwner:
     script = script_at(patient, item.place.path)
     whole = statement_at(script, item.place.line) if script is not None else None
     first, last = extent(whole) if whole is not None else (item.place.line, item.place.line)
     here = [site for site in hooked.get(item.place.path, ()) if first <= site.place.line <= last]
     if script is not None and whole is not None and watches_weights(script, whole):
-        return Owner.HISTOGRAMS
+        return LineOwner.HISTOGRAMS
     by_hook = _by_hook(here, state)
     trains = _makes_steps(patient, item.place.path, item.place.line)
     walks = script is None or whole is None or _walks(script, whole)
-    if by_hook is Owner.METRICS and (trains or not walks):
+    if by_hook is LineOwner.METRICS and (trains or not walks):
         by_hook = None
-    writes = Owner.LOGGING if any(map(opens_files, here)) else Owner.NOBODY
+    writes = LineOwner.LOGGING if any(map(opens_files, here)) else LineOwner.NOBODY
     if by_hook is not None or script is None:
         return by_hook or writes
-    if writes is Owner.NOBODY and plays(patient, item.place.path, item.place.line):
-        return Owner.PLAYING
+    if writes is LineOwner.NOBODY and plays(patient, item.place.path, item.place.line):
+        return LineOwner.PLAYING
     owners = [_by_syntax(script, part) for part in statements_on(script, item.place.line)]
-    found = next((owner for owner in owners if owner is not Owner.NOBODY), Owner.NOBODY)
-    if found in (Owner.NOBODY, Owner.COMPUTE) and writes is not Owner.NOBODY and not trains:
+    found = next((owner for owner in owners if owner is not LineOwner.NOBODY), LineOwner.NOBODY)
+    if found in (LineOwner.NOBODY, LineOwner.COMPUTE) and writes is not LineOwner.NOBODY and not trains:
         return writes
     return (
-        Owner.COMPUTE if trains and found is Owner.METRICS else found
+        LineOwner.COMPUTE if trains and found is LineOwner.METRICS else found
     )  # `loss.backward(); total += loss.item()`
 
 
-def _by_hook(here: Iterable[Site], state: Steady) -> Owner | None:
+def _by_hook(here: Iterable[Site], state: Steady) -> LineOwner | None:
     """Who answers by the hooks' sites on the statement; many reads a step are a metric's."""
     owners = [_OF_PHASE[site.phase] for site in here if site.phase in _OF_PHASE and not by_parallelism(site)]
     if owners:
         return owners[0]
     every = state.steps + state.warm_up_steps
     if any(site.phase == "sync" and site.calls >= SAMPLE_READS * max(1, every) for site in here):
-        return Owner.METRICS
+        return LineOwner.METRICS
     if any(site.phase == "sync" and COLLECTS.match(site.what.rpartition(".")[2]) for site in here):
-        return Owner.COLLECTING
+        return LineOwner.COLLECTING
     return None
 
 
-def _by_syntax(script: Script, whole: ast.stmt) -> Owner:
+def _by_syntax(script: Script, whole: ast.stmt) -> LineOwner:
     calls = calls_on(script, whole)
     methods = {call.method for call in calls}
     if methods & _HISTOGRAMS:
-        return Owner.HISTOGRAMS
+        return LineOwner.HISTOGRAMS
     if any(map(is_metric, calls)) or (methods & _READS and over_samples(script, whole)):
-        return Owner.METRICS
+        return LineOwner.METRICS
     done = effect(calls)
     if done is not None:
         return _BY_EFFECT[done]
-    return Owner.COMPUTE if _computes(script, whole, calls) else Owner.NOBODY
+    return LineOwner.COMPUTE if _computes(script, whole, calls) else LineOwner.NOBODY
 
 
 def _computes(script: Script, whole: ast.stmt, calls: Iterable[Call]) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gpudoctor.analysis.run.line_costs import Place
+from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.run_numbers import started
 from gpudoctor.analysis.run.steady_state import steady
 from gpudoctor.analysis.run.trends import Trend, trend
@@ -142,13 +142,13 @@ def _as_growth(found: Trend, xs: Sequence[float], times: Sequence[float]) -> Gro
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thing:
+class GrowingObject:
     """A kind of object, or the tensors of one line, that grew between two readings."""
 
     what: str
     count: int
     bytes: float
-    place: Place | None
+    place: LinePlace | None
     steps: int = 0
     """Between the two readings."""
 
@@ -183,7 +183,7 @@ class Thing:
         return _PLAIN in self.what
 
 
-def growing_things(process: Process, device: str) -> tuple[Thing, ...]:
+def growing_things(process: Process, device: str) -> tuple[GrowingObject, ...]:
     """What grew by the last census or snapshot of a device (`cuda`, `cpu`), most first."""
     found = [
         item
@@ -192,13 +192,17 @@ def growing_things(process: Process, device: str) -> tuple[Thing, ...]:
     ]
     if not found:
         return ()
-    things: list[Thing] = []
+    things: list[GrowingObject] = []
     steps = int(found[-1].get("step") or 0) - int(found[-1].get("since") or 0)
     for entry in found[-1].get("growth") or ():
         what, count, amount, *rest = entry
-        place = Place(path=str(rest[0]), line=int(rest[1])) if len(rest) > 1 and rest[0] and rest[1] else None
+        place = (
+            LinePlace(path=str(rest[0]), line=int(rest[1])) if len(rest) > 1 and rest[0] and rest[1] else None
+        )
         total = float(amount or 0)
-        things.append(Thing(what=str(what), count=int(count or 0), bytes=total, place=place, steps=steps))
+        things.append(
+            GrowingObject(what=str(what), count=int(count or 0), bytes=total, place=place, steps=steps)
+        )
     return tuple(things)
 
 

@@ -25,7 +25,7 @@ _FILLED = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class MemoryHeadroom:
     """Memory that a greater micro batch could take, on the fullest rank."""
 
     device: float
@@ -63,7 +63,7 @@ def used(item: RankMemory) -> float:
     return max(item.peak or 0.0, item.reserved or 0.0) / (item.device or math.inf)
 
 
-def room(run: Run) -> Room | None:
+def room(run: Run) -> MemoryHeadroom | None:
     """The room that a greater batch would use; None where the cards are busy, waiting, or nobody knows."""
     rank, cards = fullest(run), cards_in_use(run)
     if rank is None or rank.device is None or not cards:
@@ -72,7 +72,7 @@ def room(run: Run) -> Room | None:
     if busy >= BUSY or any(run.share(name) >= EXPLAINS for name in CAUSES):
         return None
     passes = max(1.0, run.lead.per_step("backwards"))
-    return Room(
+    return MemoryHeadroom(
         device=rank.device,
         peak=max(rank.peak or 0.0, rank.reserved or 0.0),
         busy=busy,
@@ -95,7 +95,7 @@ def _busy(gpu: GpuUse) -> float | None:
     return gpu.busy if gpu.busy is not None else gpu.utilization
 
 
-def grows(found: Room) -> str:
+def grows(found: MemoryHeadroom) -> str:
     """How far the micro batch may grow, as a clause; "" where that is not known."""
     if found.factor < 2:
         return ""
@@ -106,7 +106,7 @@ def grows(found: Room) -> str:
     return f"; a micro batch {found.factor} times as large would fit"
 
 
-def room_evidence(found: Room, run: Run) -> tuple[Measurement, ...]:
+def room_evidence(found: MemoryHeadroom, run: Run) -> tuple[Measurement, ...]:
     """The numbers behind it."""
     known = {"tokens_per_backward": found.tokens, "samples_per_backward": found.samples}
     return (
@@ -116,6 +116,6 @@ def room_evidence(found: Room, run: Run) -> tuple[Measurement, ...]:
     )
 
 
-def room_facts(found: Room) -> tuple[tuple[str, float], ...]:
+def room_facts(found: MemoryHeadroom) -> tuple[tuple[str, float], ...]:
     """What rules read of it."""
     return (("factor", float(found.factor)), ("samples", float(found.samples or 0.0)))

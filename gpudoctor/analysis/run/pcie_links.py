@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.sampled_gpus import Card, cards, readings
+from gpudoctor.analysis.run.sampled_gpus import SampledGpu, cards, readings
 from gpudoctor.model.signs.gpu import is_grace
 from gpudoctor.model.signs.recording import Recording
 
@@ -15,7 +15,7 @@ _LEAST_MINUTES = 1.0
 class Link:
     """The link of one GPU, with its samples in steady state."""
 
-    card: Card
+    card: SampledGpu
     width: tuple[int, ...]
     """Lanes in use, a sample each."""
     loaded: tuple[tuple[float, int], ...]

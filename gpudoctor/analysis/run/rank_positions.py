@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.deaths import library
-from gpudoctor.analysis.run.line_costs import Place
+from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.run_numbers import made_steps
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.model.signs.recording import Process, Record, Recording
@@ -20,7 +20,7 @@ _PARALLELISM = re.compile(r"[/\\]torch[/\\](?:distributed|nn[/\\]parallel)[/\\]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stand:
+class RankPosition:
     """Where a rank is at the end of the recording."""
 
     rank: int
@@ -30,7 +30,7 @@ class Stand:
     """By its last heartbeat; "" where it wrote none since its last step."""
     silent: float
     """Seconds since its last step, up to the last sign of life; 0 where it never stood still."""
-    place: Place | None
+    place: LinePlace | None
     """Its innermost user line."""
     waits: bool = False
     """Whether it waits for other ranks, by its phase or its innermost frame."""
@@ -45,17 +45,17 @@ class Stand:
 
 
 @once
-def standing(recording: Recording) -> tuple[Stand, ...]:
+def standing(recording: Recording) -> tuple[RankPosition, ...]:
     """All ranks, by rank."""
     return tuple(_stand(process) for process in recording.ranks)
 
 
-def _stand(process: Process) -> Stand:
+def _stand(process: Process) -> RankPosition:
     ends = process.steps.column("t")
     last = ends[-1] if len(ends) else 0.0
     later = [item for item in process.of("heartbeat", "signal", "exception") if item.t >= last]
     if not later:
-        return Stand(rank=process.rank, step=made_steps(process), phase="", silent=0.0, place=None)
+        return RankPosition(rank=process.rank, step=made_steps(process), phase="", silent=0.0, place=None)
     # What interrupted it at last found it where it stood, but its phase and its line may be of the way out.
     shown = next((item for item in reversed(later) if item.type == "heartbeat"), later[-1])
     frames = [frame for frame in shown.get("stack") or shown.get("frames") or () if len(frame) > 2]
@@ -63,12 +63,12 @@ def _stand(process: Process) -> Stand:
     frame = own[-1] if own else frames[-1] if frames else None
     phase = str(shown.get("phase") or "")
     communicates = phase == _COLLECTIVE or bool(frames and _PARALLELISM.search(str(frames[-1][0])))
-    return Stand(
+    return RankPosition(
         rank=process.rank,
         step=made_steps(process),
         phase=phase,
         silent=_silent(later),
-        place=Place(path=str(frame[0]), line=int(frame[1]), function=str(frame[2])) if frame else None,
+        place=LinePlace(path=str(frame[0]), line=int(frame[1]), function=str(frame[2])) if frame else None,
         waits=phase in WAITING or communicates,
         communicates=communicates,
     )
@@ -80,7 +80,7 @@ def _silent(later: Sequence[Record]) -> float:
     return float(beat.get("seconds") or 0.0) + later[-1].t - beat.t if beat is not None else 0.0
 
 
-def odd_one(everyone: Sequence[Stand]) -> Stand | None:
+def odd_one(everyone: Sequence[RankPosition]) -> RankPosition | None:
     """The rank that stands where no other does, when all others stand together; None otherwise."""
     if len(everyone) < 2:
         return None

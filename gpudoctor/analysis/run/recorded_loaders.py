@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from gpudoctor.analysis.run.line_costs import Place, place_of
+from gpudoctor.analysis.run.line_costs import LinePlace, place_of
 from gpudoctor.analysis.run.steady_run import processes, script_at, source_of, spot
 from gpudoctor.analysis.source.loaders import Loader, every_loader, made_to_train
 from gpudoctor.model.evidence import SourceSpan
@@ -57,7 +57,7 @@ def _arguments(item: Record | None) -> dict[str, Value]:
     return seen
 
 
-def written_loader(patient: Patient, place: Place | None) -> Loader | None:
+def written_loader(patient: Patient, place: LinePlace | None) -> Loader | None:
     """The call of the source that made the loader of a place; None where no source has it."""
     source = source_of(patient)
     if source is None or place is None:
@@ -70,7 +70,7 @@ def written_loader(patient: Patient, place: Place | None) -> Loader | None:
     return None
 
 
-def loader_spans(patient: Patient, place: Place | None) -> list[SourceSpan]:
+def loader_spans(patient: Patient, place: LinePlace | None) -> list[SourceSpan]:
     """Where a loader was made, with the call's column where the source has it."""
     made = written_loader(patient, place)
     if made is not None:
@@ -79,7 +79,7 @@ def loader_spans(patient: Patient, place: Place | None) -> list[SourceSpan]:
 
 
 def loader_facts(
-    patient: Patient, place: Place | None, *keywords: str
+    patient: Patient, place: LinePlace | None, *keywords: str
 ) -> tuple[tuple[str, float | int | str | bool], ...]:
     """For a rule: whether an edit may set the keywords there, and the option that the workers come from."""
     made = written_loader(patient, place)

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterable, Mapping
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.line_costs import Place
+from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.steady_run import script_at, source_of
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
 from gpudoctor.analysis.source.syntax import nodes
@@ -61,19 +61,19 @@ def _calls_by_line(script: Script) -> Mapping[int, list[Call]]:
     return found
 
 
-def calling(patient: Patient, span: SourceSpan, depth: int = 3, most: int = 4) -> list[Place]:
+def calling(patient: Patient, span: SourceSpan, depth: int = 3, most: int = 4) -> list[LinePlace]:
     """Where the user's code calls the function that a line stands in, and where those who call are called.
 
     Empty without the source; a function that is called from many places leads nowhere.
     """
     source = source_of(patient)
-    found: dict[tuple[str, int], Place] = {}
-    wanted = [Place(path=span.path, line=span.line)]
+    found: dict[tuple[str, int], LinePlace] = {}
+    wanted = [LinePlace(path=span.path, line=span.line)]
     for _ in range(depth if source is not None else 0):
         homes = [(script_at(patient, place.path), place.line) for place in wanted]
         names = {function_at(script, line) for script, line in homes if script is not None} - {""}
         wanted = [
-            Place(path=script.path, line=call.span.line, function=call.function)
+            LinePlace(path=script.path, line=call.span.line, function=call.function)
             for script in (source.scripts if source is not None else ())
             for call in script.calls
             if call.method in names and call.function.rpartition(".")[2] != call.method
@@ -117,7 +117,7 @@ def loop_heads(patient: Patient, span: SourceSpan) -> list[SourceSpan]:
     return [SourceSpan(path=script.path, line=loop.lineno, text=script.text_lines[loop.lineno - 1].strip())]
 
 
-def heads_loop(patient: Patient, place: Place) -> bool:
+def heads_loop(patient: Patient, place: LinePlace) -> bool:
     """Whether a line is the head of a loop that trains or evaluates; False without the source."""
     script = script_at(patient, place.path)
     lines = {loop.span.line for loop in script.loops if loop.role is not LoopRole.OTHER} if script else set()

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator, Sequence
 
-from gpudoctor.analysis.run.line_costs import Place
+from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.steady_run import source_of
 from gpudoctor.analysis.source.control_flow import steady
 from gpudoctor.analysis.source.syntax import nodes
@@ -24,12 +24,12 @@ _CUTS = frozenset(
 _MOST = 3
 
 
-def risky_lines(patient: Patient) -> list[Place]:
+def risky_lines(patient: Patient) -> list[LinePlace]:
     """Lines on the way to a loss that hold an operation with an edge: three at most."""
     source = source_of(patient)
     if source is None:
         return []
-    found: dict[tuple[str, int], Place] = {}
+    found: dict[tuple[str, int], LinePlace] = {}
     for script, loop in source.training_loops:
         for event in loop.events:
             call = event.call
@@ -40,7 +40,7 @@ def risky_lines(patient: Patient) -> list[Place]:
                 continue
             span = event.span
             if script.path == span.path or any(item.path == span.path for item in source.scripts):
-                found.setdefault((span.path, span.line), Place(path=span.path, line=span.line))
+                found.setdefault((span.path, span.line), LinePlace(path=span.path, line=span.line))
     return list(found.values())[:_MOST]
 
 
@@ -53,12 +53,12 @@ def _makes_nan(node: ast.AST) -> bool:
     )
 
 
-def loss_lines(patient: Patient) -> list[Place]:
+def loss_lines(patient: Patient) -> list[LinePlace]:
     """Lines of the training loops that give the loss its value: three at most."""
     source = source_of(patient)
     if source is None:
         return []
-    found: dict[tuple[str, int], Place] = {}
+    found: dict[tuple[str, int], LinePlace] = {}
     for _, loop in source.training_loops:
         roots = {
             ast.unparse(event.call.node.func.value)
@@ -71,34 +71,34 @@ def loss_lines(patient: Patient) -> list[Place]:
             targets = node.targets if isinstance(node, ast.Assign) else ()
             if any(ast.unparse(target) in roots for target in targets):
                 found.setdefault(
-                    (event.span.path, event.span.line), Place(path=event.span.path, line=event.span.line)
+                    (event.span.path, event.span.line), LinePlace(path=event.span.path, line=event.span.line)
                 )
     return list(found.values())[:_MOST]
 
 
-def cutting_lines(patient: Patient, parameters: Sequence[str]) -> list[Place]:
+def cutting_lines(patient: Patient, parameters: Sequence[str]) -> list[LinePlace]:
     """Lines that use the modules of these parameters and cut the graph there; else lines that use them."""
     source = source_of(patient)
     if source is None:
         return []
     parts = [part for name in parameters for part in name.split(".")[:-1] if not part.isdigit()]
     wanted = dict.fromkeys(parts or [name.split(".")[-1] for name in parameters])
-    used: list[tuple[bool, Place]] = []
+    used: list[tuple[bool, LinePlace]] = []
     for script in source.scripts:
         for statement in _statements(script):
             attributes = {node.attr for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
             if attributes & wanted.keys():
                 words = attributes | {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-                used.append((bool(words & _CUTS), Place(path=script.path, line=statement.lineno)))
+                used.append((bool(words & _CUTS), LinePlace(path=script.path, line=statement.lineno)))
     cut = [place for cuts, place in used if cuts]
     return (cut or [place for _, place in used])[:_MOST]
 
 
-def resting_lines(patient: Patient, parameters: Sequence[str]) -> list[Place]:
+def resting_lines(patient: Patient, parameters: Sequence[str]) -> list[LinePlace]:
     """`with torch.no_grad():` blocks whose body uses the modules of these parameters: three at most."""
     source = source_of(patient)
     wanted = {part for name in parameters for part in name.split(".")[:-1] if not part.isdigit()}
-    found: list[Place] = []
+    found: list[LinePlace] = []
     for script in source.scripts if source is not None else ():
         for block in nodes(script, ast.With):
             heads = " ".join(ast.unparse(item.context_expr) for item in block.items)
@@ -106,7 +106,7 @@ def resting_lines(patient: Patient, parameters: Sequence[str]) -> list[Place]:
                 node.attr for whole in block.body for node in ast.walk(whole) if isinstance(node, ast.Attribute)
             }
             if ("no_grad" in heads or "inference_mode" in heads) and used & wanted:
-                found.append(Place(path=script.path, line=block.lineno))
+                found.append(LinePlace(path=script.path, line=block.lineno))
     return found[:_MOST]
 
 
@@ -124,13 +124,13 @@ _KILLS = frozenset(
 )
 
 
-def killing_lines(patient: Patient) -> list[Place]:
+def killing_lines(patient: Patient) -> list[LinePlace]:
     """Lines of the program that end a process or send a signal: three at most."""
     source = source_of(patient)
     if source is None:
         return []
     found = [
-        Place(path=script.path, line=call.span.line)
+        LinePlace(path=script.path, line=call.span.line)
         for script in source.scripts
         for call in script.calls_to(*sorted(_KILLS))
     ]
@@ -140,12 +140,12 @@ def killing_lines(patient: Patient) -> list[Place]:
 _COLLECTS = frozenset({"append", "extend", "insert", "appendleft", "add", "setdefault", "update"})
 
 
-def collecting_lines(patient: Patient) -> list[Place]:
+def collecting_lines(patient: Patient) -> list[LinePlace]:
     """Lines of the training loops that put something into a container on each pass: three at most."""
     source = source_of(patient)
     if source is None:
         return []
-    found: dict[tuple[str, int], Place] = {}
+    found: dict[tuple[str, int], LinePlace] = {}
     for _, loop in source.training_loops:
         for event in loop.events:
             call = event.call
@@ -153,5 +153,5 @@ def collecting_lines(patient: Patient) -> list[Place]:
                 continue
             if not call.name.startswith(("torch.", "wandb.")):
                 span = event.span
-                found.setdefault((span.path, span.line), Place(path=span.path, line=span.line))
+                found.setdefault((span.path, span.line), LinePlace(path=span.path, line=span.line))
     return list(found.values())[:_MOST]

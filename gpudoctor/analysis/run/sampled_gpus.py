@@ -11,7 +11,7 @@ from gpudoctor.model.signs.recording import Recording
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class SampledGpu:
     """One sampled GPU."""
 
     column: int
@@ -38,7 +38,7 @@ class Card:
 
 
 @once
-def cards(recording: Recording) -> tuple[Card, ...]:
+def cards(recording: Recording) -> tuple[SampledGpu, ...]:
     """The GPUs of a recording, by column; empty where none was sampled."""
     listed = recording.machine_facts.get("gpus")
     known = [item if isinstance(item, dict) else {} for item in listed] if isinstance(listed, list) else []
@@ -50,7 +50,7 @@ def cards(recording: Recording) -> tuple[Card, ...]:
         node = str(facts.get("node") or "")
         number = facts.get("index")
         found.append(
-            Card(
+            SampledGpu(
                 column=use.index,
                 number=number if isinstance(number, int) else use.index,
                 node=node if len(nodes) > 1 else "",
@@ -62,7 +62,7 @@ def cards(recording: Recording) -> tuple[Card, ...]:
     return tuple(found)
 
 
-def readings(recording: Recording, card: Card, *names: str) -> list[tuple[float, ...]]:
+def readings(recording: Recording, card: SampledGpu, *names: str) -> list[tuple[float, ...]]:
     """Rows (`t` first, seconds) of these columns of a card in steady state, where all of them are known."""
     begin, end = steady_window(recording)
     machine = recording.machine
@@ -74,6 +74,6 @@ def readings(recording: Recording, card: Card, *names: str) -> list[tuple[float,
     ]
 
 
-def numbers_here(found: list[Card]) -> str:
+def numbers_here(found: list[SampledGpu]) -> str:
     """The driver's numbers of those on the first rank's node, as rules read them: `0,3`."""
     return ",".join(str(card.number) for card in found if card.here)

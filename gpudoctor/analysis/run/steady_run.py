@@ -8,7 +8,7 @@ from statistics import median
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.job_facts import on_gpu, uses_device
 from gpudoctor.analysis.run.line_costs import (
-    Place,
+    LinePlace,
     Site,
     by_line,
     callers_of_modules,
@@ -232,7 +232,7 @@ def measured(
     return Measurement(name=name, value=rounded, unit=unit, reproduce=shown)
 
 
-def spot(patient: Patient, place: Place) -> SourceSpan:
+def spot(patient: Patient, place: LinePlace) -> SourceSpan:
     """A place as evidence: its path as the user knows it, its text where the source was read."""
     recording = recorded(patient)
     path = relative(recording, place.path) if recording is not None else place.path

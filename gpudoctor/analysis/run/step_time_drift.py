@@ -7,7 +7,7 @@ from itertools import repeat
 from operator import sub
 
 from gpudoctor.analysis.run.cpu_contention import crowd, fairness
-from gpudoctor.analysis.run.line_costs import Place
+from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.steady_state import PARTS, Steady, counts
 from gpudoctor.analysis.run.trends import Trend, trend
 from gpudoctor.model.signs.recording import PHASES, Recording
@@ -121,7 +121,7 @@ def _part(indices: list[float], columns: Mapping[str, "array[float]"]) -> tuple[
     return most, found[most]
 
 
-def growing_lines(state: Steady, most: int = 3) -> list[Place]:
+def growing_lines(state: Steady, most: int = 3) -> list[LinePlace]:
     """The user's lines that take more of the samples in the second half of the steps than in the first.
 
     The sampler looks at a constant pace, so more samples are more time.
@@ -142,4 +142,4 @@ def growing_lines(state: Steady, most: int = 3) -> list[Place]:
     total = {key: late.get(key, 0.0) - early.get(key, 0.0) for key in late}
     sums = sum(late.values())
     found = [key for key in sorted(total, key=lambda key: -total[key]) if total[key] > 0.05 * sums]
-    return [Place(path=path, line=line, function=functions[path, line]) for path, line in found[:most]]
+    return [LinePlace(path=path, line=line, function=functions[path, line]) for path, line in found[:most]]

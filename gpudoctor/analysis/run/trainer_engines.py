@@ -7,7 +7,7 @@ mended on it, but by the framework's settings.
 from collections.abc import Iterable, Sequence
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.line_costs import Place, place_of
+from gpudoctor.analysis.run.line_costs import LinePlace, place_of
 from gpudoctor.analysis.run.steady_run import Run
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.finding import Finding
@@ -38,7 +38,7 @@ _SETTINGS = {
 
 
 @once
-def engine_of(process: Process) -> tuple[str, Place | None]:
+def engine_of(process: Process) -> tuple[str, LinePlace | None]:
     """The engine whose loop a process ran, and the line that started it; ("", None) where it is the user's."""
     loop = process.last("loop")
     name = str(loop.get("engine") or "") if loop is not None else ""

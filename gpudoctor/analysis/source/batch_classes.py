@@ -7,7 +7,7 @@ on untouched (torch.utils.data._utils.pin_memory).
 import ast
 from collections.abc import Iterator, Sequence
 
-from gpudoctor.analysis.source.device_transfers import Move
+from gpudoctor.analysis.source.device_transfers import Transfer
 from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.analysis.source.syntax import nodes, parents
 from gpudoctor.model.signs.source import ClassInfo, Source
@@ -17,7 +17,7 @@ _GRAPH_PACKAGES = ("torch_geometric.",)
 _DEPTH = 3
 
 
-def is_never_pinned(source: Source, loader: Loader, moves: Sequence[Move]) -> bool:
+def is_never_pinned(source: Source, loader: Loader, moves: Sequence[Transfer]) -> bool:
     """Whether a loader's batches are objects that `pin_memory=True` hands on as they are."""
     collate = _collate(loader)
     if collate is None or loader.call.name.startswith(_GRAPH_PACKAGES):
@@ -115,14 +115,14 @@ def _pins(source: Source, info: ClassInfo, depth: int = _DEPTH) -> bool:
     )
 
 
-def _moves_in_place(move: Move) -> bool:
+def _moves_in_place(move: Transfer) -> bool:
     """Whether a copy's result is dropped: `batch.to(device)` alone changes an object, and no tensor."""
     func = move.call.node.func
     whole = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name)
     return whole and isinstance(parents(move.script)[move.call.node], ast.Expr)
 
 
-def _is_mapping(move: Move) -> bool:
+def _is_mapping(move: Transfer) -> bool:
     """Whether the program reads the object that is moved by keys: `batch["x"]`, `model(**batch)`."""
     name = move.call.receiver
     return any(

@@ -15,7 +15,7 @@ _WRAPS = frozenset({"Variable", "tuple", "list", "dict", "enumerate", "zip"})
 """Functions that give back what they are given, or its parts."""
 
 
-class Moved(Enum):
+class Transferred(Enum):
     """What a call moves."""
 
     BATCH = "batch"
@@ -24,12 +24,12 @@ class Moved(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Move:
+class Transfer:
     """One `.to(device)` or `.cuda()`."""
 
     script: Script
     call: Call
-    what: Moved
+    what: Transferred
     device: str
     """`cuda`, `maybe-cuda`, `cpu`, or `?`."""
 
@@ -54,7 +54,7 @@ def batch_names(loop: Loop) -> frozenset[str]:
     return frozenset(names)
 
 
-def batch_moves(source: Source, loop: Loop) -> tuple[Move, ...]:
+def batch_moves(source: Source, loop: Loop) -> tuple[Transfer, ...]:
     """Copies of the loop's own batches to a device, on every pass, in the functions that it calls too.
 
     What the step makes itself (noise, time steps, masks) is not drawn from a loader, and no loader pins it.
@@ -70,7 +70,7 @@ def batch_moves(source: Source, loop: Loop) -> tuple[Move, ...]:
         if device is None or (call.receiver_device or "cpu") != "cpu":
             continue  # no move, or one within the device
         if batches.hold(call.node.func, event):
-            found.append(Move(script=script, call=call, what=Moved.BATCH, device=device))
+            found.append(Transfer(script=script, call=call, what=Transferred.BATCH, device=device))
     return tuple(found)
 
 
@@ -125,23 +125,23 @@ def _drawn(loop: Loop) -> set[str]:
 
 
 @once
-def moves(source: Source) -> tuple[Move, ...]:
+def moves(source: Source) -> tuple[Transfer, ...]:
     """Every copy to a device in the program."""
     return tuple(_moves(source))
 
 
-def _moves(source: Source) -> Iterator[Move]:
+def _moves(source: Source) -> Iterator[Transfer]:
     for script in source.scripts:
         batches: set[str] | None = None
         for call in script.calls:
             device = _destination(script, call)
             if device is None:
                 continue
-            what = Moved.MODEL if _is_model(source, script, call) else Moved.OTHER
-            if what is Moved.OTHER:
+            what = Transferred.MODEL if _is_model(source, script, call) else Transferred.OTHER
+            if what is Transferred.OTHER:
                 batches = _all_batches(script) if batches is None else batches
-                what = Moved.BATCH if _root(call.node.func) in batches else Moved.OTHER
-            yield Move(script=script, call=call, what=what, device=device)
+                what = Transferred.BATCH if _root(call.node.func) in batches else Transferred.OTHER
+            yield Transfer(script=script, call=call, what=what, device=device)
 
 
 def _all_batches(script: Script) -> set[str]:

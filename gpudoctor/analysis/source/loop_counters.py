@@ -15,7 +15,7 @@ LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counter:
+class LoopCounter:
     """A name that counts the passes of a loop."""
 
     name: str
@@ -25,7 +25,7 @@ class Counter:
     """Whether it is 0 on the first pass."""
 
 
-def counter_at(script: Script, loop: Loop, head: Head, place: ast.stmt) -> Counter | None:
+def counter_at(script: Script, loop: Loop, head: Head, place: ast.stmt) -> LoopCounter | None:
     """A name that counts the loop's passes and can be read at a place; else an enumerate that is added."""
     function = function_of(script, head)
     if function_of(script, place) is not function:
@@ -51,7 +51,7 @@ def _inside(script: Script, place: ast.stmt, head: Head) -> bool:
     return False
 
 
-def _target(head: Head) -> Counter | None:
+def _target(head: Head) -> LoopCounter | None:
     """The first name of `for step, batch in enumerate(loader)`, the name of `for step in range(n)`."""
     if not isinstance(head, ast.For):
         return None
@@ -59,11 +59,11 @@ def _target(head: Head) -> Counter | None:
     if "enumerate" in calls and isinstance(head.target, ast.Tuple):
         first, call = head.target.elts[0], calls["enumerate"]
         if isinstance(first, ast.Name):
-            return Counter(name=first.id, zero=len(call.args) == 1 and not call.keywords)
+            return LoopCounter(name=first.id, zero=len(call.args) == 1 and not call.keywords)
         return None
     name = next((word for word in ("range", "trange") if word in calls), "")
     if name and isinstance(head.target, ast.Name):
-        return Counter(name=head.target.id, zero=len(calls[name].args) == 1)
+        return LoopCounter(name=head.target.id, zero=len(calls[name].args) == 1)
     return None
 
 
@@ -82,7 +82,7 @@ def _sums(loop: Loop) -> Iterator[tuple[Event, ast.AugAssign]]:
             yield event, node
 
 
-def _added_up(script: Script, loop: Loop, head: Head, place: ast.stmt) -> Counter | None:
+def _added_up(script: Script, loop: Loop, head: Head, place: ast.stmt) -> LoopCounter | None:
     for event, node in _sums(loop):
         if event.via or event.span.path != script.path or not isinstance(node.target, ast.Name | ast.Attribute):
             continue
@@ -90,7 +90,7 @@ def _added_up(script: Script, loop: Loop, head: Head, place: ast.stmt) -> Counte
             continue
         name = ast.unparse(node.target)
         zero = node.lineno > place.lineno and _begins_at_zero(script, head, name)
-        return Counter(name=name, zero=zero)
+        return LoopCounter(name=name, zero=zero)
     return None
 
 
@@ -115,7 +115,7 @@ def _values(node: ast.Assign, name: str) -> Iterator[ast.expr]:
             yield node.value.elts[at] if whole and isinstance(node.value, ast.Tuple) else node.value
 
 
-def _attribute(script: Script, loop: Loop, place: ast.stmt) -> Counter | None:
+def _attribute(script: Script, loop: Loop, place: ast.stmt) -> LoopCounter | None:
     """`self.step`, added up in a method of the class that the place's function is a method of."""
     owner = _class(script, place)
     for event, node in _sums(loop):
@@ -128,7 +128,7 @@ def _attribute(script: Script, loop: Loop, place: ast.stmt) -> Counter | None:
             and target.value.id == "self"
             and _class(script, node) is owner
         ):
-            return Counter(name=ast.unparse(target))
+            return LoopCounter(name=ast.unparse(target))
     return None
 
 
@@ -139,7 +139,7 @@ def _class(script: Script, node: ast.AST) -> ast.ClassDef | None:
     return above if isinstance(above, ast.ClassDef) else None
 
 
-def counted(script: Script, head: ast.For) -> Counter | None:
+def counted(script: Script, head: ast.For) -> LoopCounter | None:
     """A counter added to a loop over a loader: `for step, batch in enumerate(loader)`."""
     names = nodes(script, ast.Name)
     used = {node.id for node in names} | {node.arg for node in nodes(script, ast.arg)}
@@ -155,4 +155,4 @@ def counted(script: Script, head: ast.For) -> Counter | None:
         replace_node(script, head.target, f"{name}, {target}"),
         replace_node(script, head.iter, f"enumerate({source})"),
     )
-    return Counter(name=name, edits=edits, zero=True)
+    return LoopCounter(name=name, edits=edits, zero=True)

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.entry_points import Program
-from gpudoctor.analysis.source.optimizers import Bound, assignments_to, follows, function_of, optimizers
+from gpudoctor.analysis.source.optimizers import (
+    BoundOptimizer,
+    assignments_to,
+    follows,
+    function_of,
+    optimizers,
+)
 from gpudoctor.analysis.source.scopes import Scopes
 from gpudoctor.analysis.source.syntax_places import resolved_calls
 from gpudoctor.analysis.source.train_eval_mode import forwards, model_of, resolved
@@ -30,10 +36,10 @@ _HELPERS = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Misheld:
+class OptimizerMismatch:
     """One such optimizer."""
 
-    bound: Bound
+    bound: BoundOptimizer
     message: str
     breaks: str
     """What is not trained for it."""
@@ -45,14 +51,14 @@ class Misheld:
     """What the optimizer should hold."""
 
 
-def misheld(program: Program) -> Iterator[Misheld]:
+def misheld(program: Program) -> Iterator[OptimizerMismatch]:
     """Such optimizers of a program, those that an engine binds anew left out."""
     bounds = [one for one in optimizers(program.source) if not _prepared(program, one)]
     yield from _alone(program, bounds)
     yield from _between(program, bounds)
 
 
-def _prepared(program: Program, one: Bound) -> bool:
+def _prepared(program: Program, one: BoundOptimizer) -> bool:
     """Whether an engine binds the optimizer anew, or it gets more parameters later."""
     last = one.name.rsplit(".", 1)[-1]
     for script in program.scripts:
@@ -63,14 +69,14 @@ def _prepared(program: Program, one: Bound) -> bool:
     return False
 
 
-def _alone(program: Program, bounds: list[Bound]) -> Iterator[Misheld]:
+def _alone(program: Program, bounds: list[BoundOptimizer]) -> Iterator[OptimizerMismatch]:
     for one in bounds:
         found = _copy(program, one) or _replaced(program, one, bounds) or _all_frozen(program, one)
         if found is not None:
             yield found
 
 
-def _copy(program: Program, one: Bound) -> Misheld | None:
+def _copy(program: Program, one: BoundOptimizer) -> OptimizerMismatch | None:
     """Parameters of something that nobody else can reach."""
     breaks = f"{one.name or 'the optimizer'} steps tensors that no model uses, so nothing is trained"
     for owner in one.owners:
@@ -80,23 +86,23 @@ def _copy(program: Program, one: Bound) -> Misheld | None:
         if call.name == "copy.deepcopy" and call.node.args:
             text = ast.unparse(call.node.args[0])
             message = f"{one.name} holds the parameters of a copy of {text}, not those of {text}."
-            return Misheld(one, message, breaks, owner, "copy", text)
+            return OptimizerMismatch(one, message, breaks, owner, "copy", text)
         if _builds(program, call) and call.name != "copy.deepcopy":
             message = f"{one.name} holds the parameters of a model built on the spot ({ast.unparse(owner)})."
-            return Misheld(one, message, breaks, owner, "copy")
+            return OptimizerMismatch(one, message, breaks, owner, "copy")
     given = one.given
     if isinstance(given, ast.Call) and ast.unparse(given.func) == "list" and given.args:
         given = given.args[0]
     text = ast.unparse(given)
     if re.fullmatch(r"[\w.]+\.state_dict\(\)\.values\(\)", text):
         message = f"{one.name} holds the tensors of a state_dict(): they never get gradients."
-        return Misheld(
+        return OptimizerMismatch(
             one, message, breaks, one.given, "copy", text.replace("state_dict().values()", "parameters()")
         )
     return None
 
 
-def _replaced(program: Program, one: Bound, bounds: list[Bound]) -> Misheld | None:
+def _replaced(program: Program, one: BoundOptimizer, bounds: list[BoundOptimizer]) -> OptimizerMismatch | None:
     """A model, or a layer of it, that is replaced after the optimizer was built over it."""
     scope = function_of(one.script, one.call.node)
     for root in one.roots:
@@ -153,8 +159,8 @@ def _inner(script: Script, value: ast.expr) -> Iterator[Call]:
 
 
 def _change(
-    program: Program, one: Bound, root: str, statement: ast.stmt, target: str, value: ast.expr
-) -> Misheld | None:
+    program: Program, one: BoundOptimizer, root: str, statement: ast.stmt, target: str, value: ast.expr
+) -> OptimizerMismatch | None:
     call = _call(one.script, value)
     if call is None:
         return None
@@ -164,7 +170,7 @@ def _change(
         message = (
             f"{name} is built before {root} is sharded (line {line}): it holds the parameters from before."
         )
-        return Misheld(one, message, stale, statement, "order")
+        return OptimizerMismatch(one, message, stale, statement, "order")
     if not isinstance(statement, ast.Assign):
         return None
     if call.name != "peft.get_peft_model" and _holds(value, target):
@@ -173,22 +179,22 @@ def _change(
             return None
         new = ast.unparse(added.node)
         message = f"{name} is built before line {line} adds {new} to {target}: the new layer is not in it."
-        return Misheld(one, message, f"{new} is never trained", statement, "order")
+        return OptimizerMismatch(one, message, f"{new} is never trained", statement, "order")
     if target == root and call.name == "peft.get_peft_model":
         message = (
             f"{name} is built before {root} gets its adapters (line {line}): it holds the frozen base only."
         )
-        return Misheld(one, message, stale, statement, "order")
+        return OptimizerMismatch(one, message, stale, statement, "order")
     if target == root and (_builds(program, call) or call.name == "torch.load"):
         message = f"{name} is built over {root}, and line {line} puts a new model in its place."
-        return Misheld(one, message, stale, statement, "order")
+        return OptimizerMismatch(one, message, stale, statement, "order")
     if target.startswith(root + ".") and _weighted(program, call):
         message = f"{name} is built before {target} is replaced (line {line}): the new layer is not in it."
-        return Misheld(one, message, f"{target} is never trained", statement, "order")
+        return OptimizerMismatch(one, message, f"{target} is never trained", statement, "order")
     return None
 
 
-def _rebuilt(one: Bound, root: str, statement: ast.stmt, bounds: list[Bound]) -> bool:
+def _rebuilt(one: BoundOptimizer, root: str, statement: ast.stmt, bounds: list[BoundOptimizer]) -> bool:
     """Whether a later optimizer takes over, or the change comes before any use of this one."""
     return any(
         other is not one
@@ -199,7 +205,7 @@ def _rebuilt(one: Bound, root: str, statement: ast.stmt, bounds: list[Bound]) ->
     )
 
 
-def _used(one: Bound, statement: ast.stmt) -> bool:
+def _used(one: BoundOptimizer, statement: ast.stmt) -> bool:
     """Whether the optimizer has been at work before a statement, or is not used after it at all."""
     scope = function_of(one.script, one.call.node)
     word = re.compile(rf"(?<![\w.]){re.escape(one.name)}\b")
@@ -217,7 +223,7 @@ def _used(one: Bound, statement: ast.stmt) -> bool:
     return not later
 
 
-def _all_frozen(program: Program, one: Bound) -> Misheld | None:
+def _all_frozen(program: Program, one: BoundOptimizer) -> OptimizerMismatch | None:
     """All parameters frozen, always, and nothing unfrozen or added."""
     if not one.whole or len(one.roots) != 1:
         return None
@@ -240,7 +246,7 @@ def _all_frozen(program: Program, one: Bound) -> Misheld | None:
         between = isinstance(node, ast.Call) and line < at < one.call.span.line
         if between and any(word.search(ast.unparse(item)) for item in getattr(node, "args", [])):
             return None
-    return Misheld(
+    return OptimizerMismatch(
         one,
         f"{one.name} holds {root}.parameters(), and line {line} froze all of them.",
         f"no parameter of {root} requires a gradient, so backward() fails or nothing is trained",
@@ -256,7 +262,7 @@ def _freezes(node: ast.AST, root: str) -> bool:
     return isinstance(node, ast.Expr) and ast.unparse(node) == f"{root}.requires_grad_(False)"
 
 
-def _between(program: Program, bounds: list[Bound]) -> Iterator[Misheld]:
+def _between(program: Program, bounds: list[BoundOptimizer]) -> Iterator[OptimizerMismatch]:
     """Optimizers against the models that a training loop runs with gradients."""
     for script, loop in program.loops:
         if loop.engine is not None:
@@ -283,15 +289,19 @@ def _between(program: Program, bounds: list[Bound]) -> Iterator[Misheld]:
                 f"{twice[0].name} holds {twice[0].roots[0]}.parameters() as another optimizer does; {name}, "
             )
             message += "which the loop trains, is in none."
-            yield Misheld(twice[0], message, f"{name} is never trained", here[0].call.node, "other", other)
+            yield OptimizerMismatch(
+                twice[0], message, f"{name} is never trained", here[0].call.node, "other", other
+            )
         elif len(here) == 1 and len(used) == 1 and _separate(program, script, roots[0], name):
             word = re.compile(rf"\b{re.escape(roots[0])}\b")
             if not any(word.search(event.span.text) for event in loop.events):
                 message = f"{here[0].name} holds the parameters of {roots[0]}, and the loop trains {name}."
-                yield Misheld(here[0], message, f"{name} is never trained", used[name].node, "other", name)
+                yield OptimizerMismatch(
+                    here[0], message, f"{name} is never trained", used[name].node, "other", name
+                )
 
 
-def _steps(one: Bound, events: Iterator[object]) -> bool:
+def _steps(one: BoundOptimizer, events: Iterator[object]) -> bool:
     last = one.name.rsplit(".", 1)[-1]
     return any(last in ast.unparse(getattr(event, "node", ast.Pass())) for event in events)
 
@@ -318,7 +328,7 @@ def _separate(program: Program, script: Script, root: str, name: str) -> bool:
     )
 
 
-def _mentioned(here: list[Bound], name: str) -> bool:
+def _mentioned(here: list[BoundOptimizer], name: str) -> bool:
     return any(re.search(rf"\b{re.escape(name)}\b", ast.unparse(one.call.node)) for one in here)
 
 

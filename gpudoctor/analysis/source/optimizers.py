@@ -19,7 +19,7 @@ _CONDITIONS = (ast.If, ast.Try, ast.For, ast.AsyncFor, ast.While, ast.IfExp, ast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Bound:
+class BoundOptimizer:
     """One place where an optimizer is built over parameters that can be told."""
 
     script: Script
@@ -39,13 +39,13 @@ class Bound:
         return tuple(ast.unparse(item) for item in self.owners if isinstance(item, ast.Name | ast.Attribute))
 
 
-def optimizers(source: Source) -> tuple[Bound, ...]:
+def optimizers(source: Source) -> tuple[BoundOptimizer, ...]:
     """Every optimizer of a program whose parameters the text tells."""
     return tuple(one for script in source.scripts for one in _of_script(script))
 
 
 @once
-def _of_script(script: Script) -> tuple[Bound, ...]:
+def _of_script(script: Script) -> tuple[BoundOptimizer, ...]:
     found = []
     for call in script.calls:
         if not _CLASSES.match(call.name):
@@ -58,7 +58,9 @@ def _of_script(script: Script) -> tuple[Bound, ...]:
         owners = tuple(_owners(expression))
         whole = isinstance(expression, ast.Call) and len(owners) == 1 and _plain(expression)
         name = bound_to(script, call.node)
-        found.append(Bound(script=script, call=call, name=name, owners=owners, whole=whole, given=given))
+        found.append(
+            BoundOptimizer(script=script, call=call, name=name, owners=owners, whole=whole, given=given)
+        )
     return tuple(found)
 
 
@@ -126,6 +128,6 @@ def assignments_to(scope: ast.AST, text: str) -> Iterator[tuple[ast.Assign, ast.
                         yield node, values[index] if index < len(values) else node.value
 
 
-def statement_of(one: Bound) -> ast.stmt | None:
+def statement_of(one: BoundOptimizer) -> ast.stmt | None:
     """The statement that builds an optimizer."""
     return statement(one.script, one.call.node)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing, loop_node, statement
-from gpudoctor.analysis.source.loop_counters import LOOPS, Counter, Head, counter_at, function_of
+from gpudoctor.analysis.source.loop_counters import LOOPS, Head, LoopCounter, counter_at, function_of
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_edits import insert_after, put_under, replace_node
 from gpudoctor.model.remedy import Edit, KeywordEdit
@@ -198,7 +198,7 @@ def _only_watches(script: Script, block: ast.For) -> bool:
     )
 
 
-def _guarded(script: Script, place: ast.stmt, found: Counter, period: int) -> tuple[Edit, ...]:
+def _guarded(script: Script, place: ast.stmt, found: LoopCounter, period: int) -> tuple[Edit, ...]:
     """The statement under a condition; what it binds must be bound by the first pass."""
     if not isinstance(place, ast.Expr | ast.For) and not (isinstance(place, ast.Assign) and found.zero):
         return ()

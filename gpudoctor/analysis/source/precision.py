@@ -65,7 +65,7 @@ class Precision(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class DeclaredPrecision:
     """The precision of a program and what says so."""
 
     precision: Precision
@@ -87,16 +87,16 @@ class Told:
         return self.precision in {Precision.FULL, Precision.SAID_FULL, Precision.SWITCHED_OFF}
 
 
-_UNKNOWN = Told(precision=Precision.UNKNOWN)
-_LOWERED = Told(precision=Precision.LOWERED)
+_UNKNOWN = DeclaredPrecision(precision=Precision.UNKNOWN)
+_LOWERED = DeclaredPrecision(precision=Precision.LOWERED)
 
 
-def told_precision(program: Program) -> Told:
+def told_precision(program: Program) -> DeclaredPrecision:
     """The precision that the program's source tells."""
     return program.once("precision", lambda: _told(program))
 
 
-def _told(program: Program) -> Told:
+def _told(program: Program) -> DeclaredPrecision:
     if program.roots & _OWN_WAYS:
         return _UNKNOWN
     tellings = [told for script in program.scripts for told in _tellings(script)]
@@ -110,21 +110,25 @@ def _told(program: Program) -> Told:
             return found[0]
     if any(_hints(script) for script in program.scripts) or _left_to_others(program):
         return _UNKNOWN
-    return Told(precision=Precision.FULL)
+    return DeclaredPrecision(precision=Precision.FULL)
 
 
 @by_script
-def _tellings(script: Script) -> list[Told]:
+def _tellings(script: Script) -> list[DeclaredPrecision]:
     """What the calls of one script say."""
     return list(_each_telling(script))
 
 
-def _each_telling(script: Script) -> Iterator[Told]:
+def _each_telling(script: Script) -> Iterator[DeclaredPrecision]:
     for call in script.calls:
         told = _call(script, call)
         if told is not None:
             off = any(guard.never for guard in call.guards)
-            yield Told(precision=Precision.SWITCHED_OFF, call=call) if off and told is _LOWERED else told
+            yield (
+                DeclaredPrecision(precision=Precision.SWITCHED_OFF, call=call)
+                if off and told is _LOWERED
+                else told
+            )
     decided = {id(node) for call in script.calls if _decides(call) for node in ast.walk(call.node)}
     for node in nodes(script, ast.Attribute):
         if node.attr not in _DTYPES or id(node) in decided:
@@ -137,7 +141,7 @@ def _decides(call: Call) -> bool:
     return call.name in _AUTOCAST
 
 
-def _call(script: Script, call: Call) -> Told | None:
+def _call(script: Script, call: Call) -> DeclaredPrecision | None:
     if call.name in _AUTOCAST:
         return _autocast(call)
     if call.name in _SCALERS:
@@ -167,40 +171,44 @@ def _scaler_position(call: Call) -> int:
     return 5 if call.name == "torch.amp.GradScaler" else 4
 
 
-def _autocast(call: Call) -> Told | None:
+def _autocast(call: Call) -> DeclaredPrecision | None:
     device = call.argument("device_type", 0) if call.name != "torch.cuda.amp.autocast" else None
     if isinstance(device, Known) and device.value == "cpu":
         return None
     dtype = next((item.value for item in call.node.keywords if item.arg == "dtype"), None)
     if dtype is not None and ast.unparse(dtype) == "torch.float32":
-        return Told(precision=Precision.SAID_FULL, call=call)
+        return DeclaredPrecision(precision=Precision.SAID_FULL, call=call)
     first = 0 if call.name == "torch.cuda.amp.autocast" else 2
     return _by_switch(call, call.argument("enabled", first), default=True)
 
 
-def _by_switch(call: Call, value: Value | None, *, default: bool) -> Told:
+def _by_switch(call: Call, value: Value | None, *, default: bool) -> DeclaredPrecision:
     """A call with an `enabled` argument: an option that is off is a switch, a plain False is a decision."""
     if value is None:
-        return _LOWERED if default else Told(precision=Precision.FULL)
+        return _LOWERED if default else DeclaredPrecision(precision=Precision.FULL)
     if isinstance(value, Unknown):
         return _UNKNOWN
     if value.value:
         return _LOWERED
     if value.origin in {"literal", "constant"}:
         plain = value.text in {"False", "0", ""}
-        return Told(precision=Precision.SAID_FULL, call=call, keywords=(("enabled", "True"),) if plain else ())
+        return DeclaredPrecision(
+            precision=Precision.SAID_FULL, call=call, keywords=(("enabled", "True"),) if plain else ()
+        )
     return (
-        Told(precision=Precision.SWITCHED_OFF, call=call) if value.origin.startswith("default of") else _UNKNOWN
+        DeclaredPrecision(precision=Precision.SWITCHED_OFF, call=call)
+        if value.origin.startswith("default of")
+        else _UNKNOWN
     )
 
 
-def _word(call: Call, keyword: str, default: str | None, better: str) -> Told:
+def _word(call: Call, keyword: str, default: str | None, better: str) -> DeclaredPrecision:
     """A call that takes the precision as a word; without it, the default (None: a launcher decides)."""
     value = call.argument(keyword)
     if value is None:
         if default is None:
             return _UNKNOWN
-        return Told(precision=Precision.FULL, call=call, keywords=((keyword, f'"{better}"'),))
+        return DeclaredPrecision(precision=Precision.FULL, call=call, keywords=((keyword, f'"{better}"'),))
     if isinstance(value, Unknown):
         return _UNKNOWN
     text = str(value.value)
@@ -211,11 +219,11 @@ def _word(call: Call, keyword: str, default: str | None, better: str) -> Told:
     if value.origin == "field default":
         return _UNKNOWN  # a config file fills it
     if value.origin.startswith("default of"):
-        return Told(precision=Precision.SWITCHED_OFF, call=call)
-    return Told(precision=Precision.SAID_FULL, call=call, keywords=((keyword, f'"{better}"'),))
+        return DeclaredPrecision(precision=Precision.SWITCHED_OFF, call=call)
+    return DeclaredPrecision(precision=Precision.SAID_FULL, call=call, keywords=((keyword, f'"{better}"'),))
 
 
-def _training_arguments(script: Script, call: Call) -> Told:
+def _training_arguments(script: Script, call: Call) -> DeclaredPrecision:
     values = [call.argument(name) for name in ("fp16", "bf16", "half_precision_backend", "deepspeed")]
     if any(isinstance(value, Unknown) or (isinstance(value, Known) and bool(value.value)) for value in values):
         lowered = any(isinstance(value, Known) and value.value is True for value in values[:2])
@@ -229,7 +237,7 @@ def _training_arguments(script: Script, call: Call) -> Told:
     said = values[0] is not None or values[1] is not None
     options = any(isinstance(value, Known) and value.origin.startswith("default of") for value in values[:2])
     precision = Precision.SAID_FULL if said else Precision.FULL
-    return Told(
+    return DeclaredPrecision(
         precision=Precision.SWITCHED_OFF if options else precision,
         call=call,
         keywords=() if options else (("bf16", "True"),),
@@ -237,14 +245,14 @@ def _training_arguments(script: Script, call: Call) -> Told:
     )
 
 
-def _trl(call: Call) -> Told:
+def _trl(call: Call) -> DeclaredPrecision:
     fp16, bf16 = call.argument("fp16"), call.argument("bf16")
     if (
         isinstance(bf16, Known)
         and bf16.value is False
         and (fp16 is None or (isinstance(fp16, Known) and not fp16.value))
     ):
-        return Told(precision=Precision.SAID_FULL, call=call, keywords=(("bf16", "True"),))
+        return DeclaredPrecision(precision=Precision.SAID_FULL, call=call, keywords=(("bf16", "True"),))
     lowered = any(isinstance(value, Known) and value.value is True for value in (fp16, bf16))
     return _LOWERED if lowered else _UNKNOWN
 

@@ -41,7 +41,7 @@ _CACHED = ("cache", "memo")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class ReopenedFile:
     """One file opened for every item."""
 
     owner: str
@@ -55,7 +55,7 @@ class Opened:
     """The path's expression."""
 
 
-def opened_again(script: Script) -> Iterator[Opened]:
+def opened_again(script: Script) -> Iterator[ReopenedFile]:
     """Every such file of the script's data sets, methods that `__getitem__` calls on itself included."""
     if not any(name.rpartition(".")[2] in script.text for name in _OPENERS):
         return
@@ -67,7 +67,7 @@ def opened_again(script: Script) -> Iterator[Opened]:
 
 def _of_function(
     script: Script, info: ClassInfo, function: ast.FunctionDef | ast.AsyncFunctionDef
-) -> Iterator[Opened]:
+) -> Iterator[ReopenedFile]:
     nodes = {id(node): node for node in walk(function) if isinstance(node, ast.Call)}
     called = {
         node.func.attr
@@ -86,7 +86,9 @@ def _of_function(
             if path is None or _kept(script, call.node) or _mapped(call) or path in seen:
                 continue
             seen.add(path)
-            yield Opened(owner=info.name, node=call.node, call=call.name, what=_OPENERS[call.name], path=path)
+            yield ReopenedFile(
+                owner=info.name, node=call.node, call=call.name, what=_OPENERS[call.name], path=path
+            )
 
 
 def _path(script: Script, info: ClassInfo, call: Call) -> str | None:

@@ -21,7 +21,7 @@ LAST = 32
 """How many the last ones are in a trial: few enough that their growth is over before it begins to count."""
 
 
-class Keep(Enum):
+class RetentionKind(Enum):
     """How much of it is kept."""
 
     NOTHING = "nothing"
@@ -34,7 +34,7 @@ class Keep(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
+class Retention:
     """One statement that keeps something."""
 
     script: Script
@@ -51,26 +51,28 @@ class Keeping:
         """Where it stands."""
         return self.statement.lineno
 
-    def edits(self, keep: Keep) -> tuple[TextEdit, ...]:
+    def edits(self, keep: RetentionKind) -> tuple[TextEdit, ...]:
         """The statement with so much kept; empty where that cannot be written plainly."""
-        if keep is Keep.NOTHING:
+        if keep is RetentionKind.NOTHING:
             return (replace_node(self.script, self.statement, "pass"),) if self._alone() else ()
-        if keep is Keep.LAST:
+        if keep is RetentionKind.LAST:
             plain = self.how == "list" and self._alone() and self._is_list()
             return (insert_after(self.script, self.statement, f"del {self.target}[:-{LAST}]"),) if plain else ()
         new = self.written(keep)
         return (replace_node(self.script, self.value, new),) if new else ()
 
-    def written(self, keep: Keep) -> str:
+    def written(self, keep: RetentionKind) -> str:
         """The value as `DETACHED` or `NUMBER` has it: `loss.detach()`; "" where it is no plain expression."""
         node, text = self.value, segment(self.script, self.value)
         if not text or not isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.BinOp):
             return ""
         calls = _calls(node)
-        if calls[:1] in (["item"], ["tolist"], ["numpy"]) or ("detach" in calls and keep is Keep.DETACHED):
+        if calls[:1] in (["item"], ["tolist"], ["numpy"]) or (
+            "detach" in calls and keep is RetentionKind.DETACHED
+        ):
             return ""
         text = f"({text})" if isinstance(node, ast.BinOp) else text.removesuffix(".detach()")
-        return f"{text}.detach()" if keep is Keep.DETACHED else f"{text}.item()"
+        return f"{text}.detach()" if keep is RetentionKind.DETACHED else f"{text}.item()"
 
     def _alone(self) -> bool:
         """Whether the statement has its lines for itself."""
@@ -94,7 +96,7 @@ def _calls(node: ast.expr) -> list[str]:
     return found
 
 
-def keeping_at(script: Script, line: int) -> Keeping | None:
+def keeping_at(script: Script, line: int) -> Retention | None:
     """What the statement on a line keeps; None where it keeps nothing that is plain to see."""
     statement = statement_at(script, line)
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
@@ -107,11 +109,11 @@ def keeping_at(script: Script, line: int) -> Keeping | None:
     return None
 
 
-def _keeping(script: Script, statement: ast.stmt, target: str, value: ast.expr, how: str) -> Keeping:
-    return Keeping(script=script, statement=statement, target=target, value=value, how=how)
+def _keeping(script: Script, statement: ast.stmt, target: str, value: ast.expr, how: str) -> Retention:
+    return Retention(script=script, statement=statement, target=target, value=value, how=how)
 
 
-def _called(script: Script, statement: ast.stmt, call: ast.Call) -> Keeping | None:
+def _called(script: Script, statement: ast.stmt, call: ast.Call) -> Retention | None:
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in _PUTS:
         return None
     place = _PUTS[call.func.attr]
@@ -120,7 +122,7 @@ def _called(script: Script, statement: ast.stmt, call: ast.Call) -> Keeping | No
     return _keeping(script, statement, ast.unparse(call.func.value), call.args[place], "list")
 
 
-def _assigned(script: Script, statement: ast.Assign, target: ast.expr) -> Keeping | None:
+def _assigned(script: Script, statement: ast.Assign, target: ast.expr) -> Retention | None:
     value, name = statement.value, ast.unparse(target)
     if isinstance(target, ast.Subscript):
         return _keeping(script, statement, ast.unparse(target.value), value, "entry")

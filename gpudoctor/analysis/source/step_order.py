@@ -1,7 +1,7 @@
 """The moments of a training step: backwards, clips, unscaling, optimizer steps, clears, schedules, in order.
 
 A view of one training loop for checks that ask what comes before what. Two moments of branches that exclude
-each other (`if scaler: ... else: ...`) never meet in one pass; `Pass.together` tells.
+each other (`if scaler: ... else: ...`) never meet in one pass; `StepOrder.together` tells.
 """
 
 import ast
@@ -45,7 +45,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Moment:
+class StepOp:
     """One call of a pass that matters to the order of a step."""
 
     kind: Kind
@@ -63,7 +63,7 @@ class Moment:
         return self.event.node
 
 
-class Pass:
+class StepOrder:
     """The moments of one pass of a training loop."""
 
     def __init__(self, source: Source, loop: Loop) -> None:
@@ -79,11 +79,11 @@ class Pass:
             if moment.kind is not Kind.CLIP or event.span not in followed
         )
 
-    def of(self, *kinds: Kind) -> tuple[Moment, ...]:
+    def of(self, *kinds: Kind) -> tuple[StepOp, ...]:
         """The moments of some kinds, in order."""
         return tuple(moment for moment in self.moments if moment.kind in kinds)
 
-    def together(self, one: Moment, other: Moment) -> bool:
+    def together(self, one: StepOp, other: StepOp) -> bool:
         """Whether one pass can meet both: they stand in no two branches that exclude each other."""
         return self.meet(one.event, other.event)
 
@@ -94,20 +94,20 @@ class Pass:
             return False
         return not _opposed(one.guards, other.guards)
 
-    def before(self, moment: Moment, *kinds: Kind) -> Moment | None:
+    def before(self, moment: StepOp, *kinds: Kind) -> StepOp | None:
         """The last moment of some kinds before this one; of the pass before when there is none in this."""
         return self._next(moment, tuple(reversed(self.moments)), kinds)
 
-    def after(self, moment: Moment, *kinds: Kind) -> Moment | None:
+    def after(self, moment: StepOp, *kinds: Kind) -> StepOp | None:
         """The next moment of some kinds after this one; of the pass after when there is none in this."""
         return self._next(moment, self.moments, kinds)
 
-    def _next(self, moment: Moment, line: tuple[Moment, ...], kinds: tuple[Kind, ...]) -> Moment | None:
+    def _next(self, moment: StepOp, line: tuple[StepOp, ...], kinds: tuple[Kind, ...]) -> StepOp | None:
         at = line.index(moment)
         turned = line[at + 1 :] + line[:at]
         return next((item for item in turned if item.kind in kinds and self.together(item, moment)), None)
 
-    def index(self, moment: Moment) -> int:
+    def index(self, moment: StepOp) -> int:
         """Its place in the pass."""
         return self.moments.index(moment)
 
@@ -142,11 +142,11 @@ class Pass:
         return found
 
 
-def passes(source: Source) -> Iterator[Pass]:
+def passes(source: Source) -> Iterator[StepOrder]:
     """Every training loop of a program whose step the user wrote: no engine, or one stepped by hand."""
     for _, loop in source.training_loops:
         if loop.engine is None or any(True for _ in loop.calls(".manual_backward")):
-            yield Pass(source, loop)
+            yield StepOrder(source, loop)
 
 
 def names_optimizer(node: ast.expr) -> bool:
@@ -166,35 +166,35 @@ def _moments_name(method: str) -> bool:
     return method in CLIPS or method in {"step", "unscale_", "backward"} or bool(CLEARS.search(method))
 
 
-def _moment(event: Event) -> Iterator[Moment]:
+def _moment(event: Event) -> Iterator[StepOp]:
     call, node = event.call, event.node
     if call is None or not isinstance(node, ast.Call) or not steady(event) or call.name.startswith(OWNERS):
         return
     if call.method in {"backward", "manual_backward"}:
-        yield Moment(kind=Kind.BACKWARD, event=event, subject=_loss(node, call.name))
+        yield StepOp(kind=Kind.BACKWARD, event=event, subject=_loss(node, call.name))
     elif call.method in CLIPS:
-        yield Moment(kind=Kind.CLIP, event=event, subject=ast.unparse(node.args[0]) if node.args else "")
+        yield StepOp(kind=Kind.CLIP, event=event, subject=ast.unparse(node.args[0]) if node.args else "")
     elif call.method == "unscale_" and node.args:
-        yield Moment(kind=Kind.UNSCALE, event=event, subject=ast.unparse(node.args[0]), scaler=call.receiver)
+        yield StepOp(kind=Kind.UNSCALE, event=event, subject=ast.unparse(node.args[0]), scaler=call.receiver)
     elif call.method == "unscale_gradients":
-        yield Moment(kind=Kind.UNSCALE, event=event, subject="", scaler=call.receiver)
+        yield StepOp(kind=Kind.UNSCALE, event=event, subject="", scaler=call.receiver)
     elif CLEARS.search(call.method):
-        yield Moment(kind=Kind.CLEAR, event=event, subject=call.receiver)
+        yield StepOp(kind=Kind.CLEAR, event=event, subject=call.receiver)
     elif call.method == "step":
         yield from _step(event, node, call.name, call.receiver)
 
 
-def _step(event: Event, node: ast.Call, name: str, receiver: str) -> Iterator[Moment]:
+def _step(event: Event, node: ast.Call, name: str, receiver: str) -> Iterator[StepOp]:
     last = receiver.rsplit(".", 1)[-1]
     if name.endswith("GradScaler.step") or (name.startswith("?.") and SCALER.search(last)):
         if node.args:
-            yield Moment(kind=Kind.STEP, event=event, subject=ast.unparse(node.args[0]), scaler=receiver)
+            yield StepOp(kind=Kind.STEP, event=event, subject=ast.unparse(node.args[0]), scaler=receiver)
     elif "lr_scheduler" in name or (name.startswith("?.") and SCHEDULER.search(last)):
-        yield Moment(kind=Kind.SCHEDULE, event=event, subject=receiver)
+        yield StepOp(kind=Kind.SCHEDULE, event=event, subject=receiver)
     elif name.startswith(("torch.optim.", "bitsandbytes.", "torch_optimizer.")) or (
         name.startswith("?.") and OPTIMIZER.search(last)
     ):
-        yield Moment(kind=Kind.STEP, event=event, subject=receiver)
+        yield StepOp(kind=Kind.STEP, event=event, subject=receiver)
 
 
 def _loss(node: ast.Call, name: str) -> str:

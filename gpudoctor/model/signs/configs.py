@@ -121,7 +121,7 @@ class Duplicate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Meaning:
+class CanonicalValue:
     """What one written key means, in words and units that are the same for every tool."""
 
     name: str
@@ -148,7 +148,7 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """The reader's note of one meaning; `ConfigFile.meaning` turns it into a `Meaning`."""
+    """The reader's note of one meaning; `ConfigFile.meaning` turns it into a `CanonicalValue`."""
 
     value: ConfigValue
     unit: str
@@ -207,10 +207,10 @@ class ConfigFile:
         """Whether the key is written, as a value or as a section."""
         return key in self.entries or key in self.sections
 
-    def meaning(self, name: str) -> tuple[Meaning, ...]:
+    def meaning(self, name: str) -> tuple[CanonicalValue, ...]:
         """What this file says about a canonical name, in the file's order."""
         return tuple(
-            Meaning(name=name, value=said.value, unit=said.unit, file=self, entry=self.entries[said.key])
+            CanonicalValue(name=name, value=said.value, unit=said.unit, file=self, entry=self.entries[said.key])
             for said in self.said.get(name, ())
         )
 
@@ -261,7 +261,7 @@ class Configs:
         """Whether any file configures a training run."""
         return any(file.kind.trains for file in self.files)
 
-    def canonical(self, name: str) -> tuple[Meaning, ...]:
+    def canonical(self, name: str) -> tuple[CanonicalValue, ...]:
         """Every written key that means this, over all files: `logging_period`, `loader_workers`..."""
         return tuple(meaning for file in self.files for meaning in file.meaning(name))
 

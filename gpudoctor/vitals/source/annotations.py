@@ -4,15 +4,15 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpudoctor.vitals.source import conditions
-from gpudoctor.vitals.source.scope import Frame
-from gpudoctor.vitals.source.symbols import Klass
-from gpudoctor.vitals.source.values import NOTHING, NUMBER, TENSOR, TEXT, Thing, tensor
+from gpudoctor.vitals.source.scope import ScopeState
+from gpudoctor.vitals.source.symbols import ClassSymbol
+from gpudoctor.vitals.source.values import NOTHING, NUMBER, TENSOR, TEXT, AbstractValue, tensor
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.program import Program
 
 
-def read_annotation(program: "Program", frame: Frame, node: ast.expr, depth: int) -> Thing:
+def read_annotation(program: "Program", frame: ScopeState, node: ast.expr, depth: int) -> AbstractValue:
     """An instance of the class that an annotation names; NOTHING when it says nothing."""
     if depth > 8:
         return NOTHING
@@ -33,23 +33,23 @@ def read_annotation(program: "Program", frame: Frame, node: ast.expr, depth: int
                 NOTHING,
             )
         if outer in ("list", "List", "Iterable", "Sequence", "Iterator", "Generator"):
-            return Thing(elem=read_annotation(program, frame, parts[0], depth + 1))
+            return AbstractValue(elem=read_annotation(program, frame, parts[0], depth + 1))
         if outer in ("tuple", "Tuple"):
-            return Thing(items=tuple(read_annotation(program, frame, p, depth + 1) for p in parts))
+            return AbstractValue(items=tuple(read_annotation(program, frame, p, depth + 1) for p in parts))
         return read_annotation(program, frame, node.value, depth + 1)
     if not isinstance(node, ast.Name | ast.Attribute):
         return NOTHING
     return _instance(program.peek(frame, node), conditions.last_name(node))
 
 
-def _instance(thing: Thing, name: str) -> Thing:
-    if isinstance(thing.definition, Klass):
+def _instance(thing: AbstractValue, name: str) -> AbstractValue:
+    if isinstance(thing.definition, ClassSymbol):
         klass = thing.definition
         attrs = klass.all_fields() if klass.data else None
-        return Thing(type=klass.kind, klass=klass, attrs=attrs, option=klass.data)
+        return AbstractValue(type=klass.kind, klass=klass, attrs=attrs, option=klass.data)
     if thing.ref is not None:
         if thing.ref == TENSOR:
             return tensor()
         if name[:1].isupper():
-            return Thing(type=thing.ref, option="Namespace" in name or "Config" in name)
+            return AbstractValue(type=thing.ref, option="Namespace" in name or "Config" in name)
     return {"int": NUMBER, "float": NUMBER, "str": TEXT}.get(name, NOTHING)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from gpudoctor.vitals.source.qualified_names import canonical, kind_of
-from gpudoctor.vitals.source.symbols import Function, Klass, Module
+from gpudoctor.vitals.source.symbols import ClassSymbol, Function, Module
 from gpudoctor.vitals.source.values import (
     BATCH,
     DEVICE,
@@ -12,7 +12,7 @@ from gpudoctor.vitals.source.values import (
     NOTHING,
     NUMBER,
     TENSOR,
-    Thing,
+    AbstractValue,
     tensor,
 )
 
@@ -24,10 +24,10 @@ _PLAIN = frozenset(
 )
 
 
-def attribute(program: "Program", base: Thing, name: str) -> Thing:
+def attribute(program: "Program", base: AbstractValue, name: str) -> AbstractValue:
     """`base.name`; NOTHING when it cannot be told."""
     if base.ref is not None:
-        return Thing(ref=canonical(f"{base.ref}.{name}"))
+        return AbstractValue(ref=canonical(f"{base.ref}.{name}"))
     if base.definition is not None:
         return _of_definition(program, base, name)
     if base.attrs is not None and name in base.attrs:
@@ -40,26 +40,28 @@ def attribute(program: "Program", base: Thing, name: str) -> Thing:
         return NOTHING
     if base.type is not None:
         return _of_type(base, name)
-    return Thing(option=True) if base.option else NOTHING
+    return AbstractValue(option=True) if base.option else NOTHING
 
 
-def _of_definition(program: "Program", base: Thing, name: str) -> Thing:
+def _of_definition(program: "Program", base: AbstractValue, name: str) -> AbstractValue:
     definition = base.definition
     if isinstance(definition, Module):
         return program.member_of(definition, name)
-    if isinstance(definition, Klass):
+    if isinstance(definition, ClassSymbol):
         found = definition.member(name) or definition.fields.get(name)
         if found is not None:
-            return found.but(owner=base) if isinstance(found.definition, Function) else found
+            return found.replace(owner=base) if isinstance(found.definition, Function) else found
         return NOTHING
     return NOTHING
 
 
-def _of_instance(program: "Program", base: Thing, klass: Klass, name: str) -> Thing | None:
+def _of_instance(
+    program: "Program", base: AbstractValue, klass: ClassSymbol, name: str
+) -> AbstractValue | None:
     found = klass.attribute(name)
     if found is not None:
         if base.device and (found.type == "torch.nn.Parameter" or kind_of(found.type) == MODULE):
-            return found.but(device=base.device)
+            return found.replace(device=base.device)
         return found
     found = klass.member(name)
     if found is None:
@@ -68,34 +70,34 @@ def _of_instance(program: "Program", base: Thing, klass: Klass, name: str) -> Th
     if isinstance(function, Function):
         if function.is_property:
             return program.invoke(function, [base], {})
-        return found.but(owner=base)
+        return found.replace(owner=base)
     return found
 
 
-def _of_type(base: Thing, name: str) -> Thing:
+def _of_type(base: AbstractValue, name: str) -> AbstractValue:
     kind = kind_of(base.type)
     if kind == TENSOR or base.type == BATCH:
         return _of_tensor(base, name)
     if base.type == DEVICE:
-        return Thing(type="torch.device.type", device=base.device) if name == "type" else NUMBER
+        return AbstractValue(type="torch.device.type", device=base.device) if name == "type" else NUMBER
     if kind == MODULE:
         if name == "module":
-            return base.but(type=base.klass.kind if base.klass is not None else MODULE)
+            return base.replace(type=base.klass.kind if base.klass is not None else MODULE)
         if name == "device":
-            return Thing(type=DEVICE, device=base.device)
+            return AbstractValue(type=DEVICE, device=base.device)
         return NOTHING
     if name == "device" and base.device:
-        return Thing(type=DEVICE, device=base.device)
+        return AbstractValue(type=DEVICE, device=base.device)
     if kind == LOADER and name == "dataset":
-        return Thing(type="torch.utils.data.Dataset")
-    return Thing(option=True) if base.option else NOTHING
+        return AbstractValue(type="torch.utils.data.Dataset")
+    return AbstractValue(option=True) if base.option else NOTHING
 
 
-def _of_tensor(base: Thing, name: str) -> Thing:
+def _of_tensor(base: AbstractValue, name: str) -> AbstractValue:
     if name in _PLAIN:
         return NOTHING
     if name == "device":
-        return Thing(type=DEVICE, device=base.device)
+        return AbstractValue(type=DEVICE, device=base.device)
     if name in ("data", "grad", "indices"):
         return tensor(base.device)
     return tensor(base.device, base.graph)

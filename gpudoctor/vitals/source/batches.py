@@ -2,14 +2,16 @@
 
 import ast
 
-from gpudoctor.vitals.source.values import BATCH, Thing
+from gpudoctor.vitals.source.values import BATCH, AbstractValue
 
 
-def collated(function: Thing) -> Thing:
+def collated(function: AbstractValue) -> AbstractValue:
     """A batch, in which the lists of the dict that the collate function returns are no tensors."""
     node = getattr(function.definition, "node", None)
-    lists = {key: Thing(type="list") for key in _lists(node)} if isinstance(node, ast.FunctionDef) else {}
-    return Thing(type=BATCH, device="cpu", keys=lists or None, open=bool(lists))
+    lists = (
+        {key: AbstractValue(type="list") for key in _lists(node)} if isinstance(node, ast.FunctionDef) else {}
+    )
+    return AbstractValue(type=BATCH, device="cpu", keys=lists or None, open=bool(lists))
 
 
 def _lists(node: ast.FunctionDef) -> list[str]:

@@ -9,14 +9,14 @@ from gpudoctor.vitals.source import class_model, conditions, configuration, effe
 from gpudoctor.vitals.source.methods import of_method
 from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.resolving import Resolved, resolve
-from gpudoctor.vitals.source.scope import Frame
+from gpudoctor.vitals.source.scope import ScopeState
 from gpudoctor.vitals.source.symbols import EVAL, Function
 from gpudoctor.vitals.source.values import (
     LOADER,
     MODULE,
     NOTHING,
     TENSOR,
-    Thing,
+    AbstractValue,
     tensor,
     value_of,
 )
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from gpudoctor.vitals.source.program import Program
 
 
-def call(program: "Program", frame: Frame, node: ast.Call) -> Thing:
+def call(program: "Program", frame: ScopeState, node: ast.Call) -> AbstractValue:
     """Evaluate a call: receiver, arguments, then the call itself is recorded."""
     from gpudoctor.vitals.source.expressions import evaluate
 
     found = resolve(program, frame, node)
-    positional: list[Thing] = []
+    positional: list[AbstractValue] = []
     values: list[Value] = []
     open_ended = False
     segment = frame.module.segment
@@ -49,7 +49,7 @@ def call(program: "Program", frame: Frame, node: ast.Call) -> Thing:
     if open_ended:
         for arg in node.args[len(values) + 1 :]:
             evaluate(program, frame, arg)
-    keywords: dict[str, Thing] = {}
+    keywords: dict[str, AbstractValue] = {}
     named: dict[str, Value] = {}
     for keyword in node.keywords:
         thing = evaluate(program, frame, keyword.value)
@@ -91,7 +91,9 @@ def call(program: "Program", frame: Frame, node: ast.Call) -> Thing:
     return _result(program, frame, node, found, positional, keywords, open_ended)
 
 
-def _closure(found: Resolved, positional: list[Thing], keywords: dict[str, Thing]) -> Function | None:
+def _closure(
+    found: Resolved, positional: list[AbstractValue], keywords: dict[str, AbstractValue]
+) -> Function | None:
     """`optimizer.step(closure)` runs the closure."""
     if found.name.endswith(".step"):
         for thing in (*positional[:2], *keywords.values()):
@@ -102,13 +104,13 @@ def _closure(found: Resolved, positional: list[Thing], keywords: dict[str, Thing
 
 def _result(
     program: "Program",
-    frame: Frame,
+    frame: ScopeState,
     node: ast.Call,
     found: Resolved,
-    args: list[Thing],
-    keywords: dict[str, Thing],
+    args: list[AbstractValue],
+    keywords: dict[str, AbstractValue],
     open_ended: bool,
-) -> Thing:
+) -> AbstractValue:
     if found.klass is not None:
         return class_model.construct(program, found.klass, args, keywords, node, open_ended)
     made = configuration.call_result(program, frame, node, found.name, found.base, args, keywords)
@@ -123,7 +125,7 @@ def _result(
         if returned.elem is not None and returned.type is None:
             # A generator of the program draws from the loader that it is given.
             loader = next((t for t in args if kind_of(t.type) == LOADER), None)
-            returned = returned if loader is None else returned.but(over=loader)
+            returned = returned if loader is None else returned.replace(over=loader)
     if found.called and kind_of(found.base.type) == MODULE:
         return _output(frame, found.base, args, keywords, returned)
     if found.callee is not None:
@@ -134,31 +136,35 @@ def _result(
     return library.call_result(found.name, args, keywords, node, frame.no_grad > 0)
 
 
-def _retold(node: ast.Call, returned: Thing) -> Thing:
+def _retold(node: ast.Call, returned: AbstractValue) -> AbstractValue:
     """A condition that a function returns depends, at its call site, on the arguments."""
     if returned.test is None:
         return returned
     names = frozenset(name for arg in node.args for name in conditions.subject(arg))
     told = tuple(replace(m, subject=names) if m.subject and names else m for m in returned.test)
-    return returned.but(test=told)
+    return returned.replace(test=told)
 
 
 def _output(
-    frame: Frame, model: Thing, args: list[Thing], keywords: dict[str, Thing], returned: Thing
-) -> Thing:
+    frame: ScopeState,
+    model: AbstractValue,
+    args: list[AbstractValue],
+    keywords: dict[str, AbstractValue],
+    returned: AbstractValue,
+) -> AbstractValue:
     """A forward pass gives tensors on the model's device, with their graph unless under no_grad."""
     graph = frame.no_grad == 0
     device = model.device if model.device and model.device != "cpu" else None
     if device is None:
         device = tensor_values.tensors_device([*args, *keywords.values()]) or model.device
     if returned.items is not None:
-        return Thing(items=tuple(_placed(item, device, graph) for item in returned.items))
+        return AbstractValue(items=tuple(_placed(item, device, graph) for item in returned.items))
     if returned is NOTHING or returned.type is None:
         return tensor(device, graph)
     return _placed(returned, device, graph)
 
 
-def _placed(thing: Thing, device: str | None, graph: bool) -> Thing:
+def _placed(thing: AbstractValue, device: str | None, graph: bool) -> AbstractValue:
     if thing.type not in (None, TENSOR, "torch.nn.Parameter"):
         return thing
     if thing is NOTHING or thing.type == TENSOR:

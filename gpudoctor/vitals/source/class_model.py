@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.vitals.source import conditions, configuration
 from gpudoctor.vitals.source.qualified_names import kind_of
-from gpudoctor.vitals.source.scope import Frame
-from gpudoctor.vitals.source.symbols import Function, FunctionNode, Klass
-from gpudoctor.vitals.source.values import BATCH, DATASET, MODULE, Thing
+from gpudoctor.vitals.source.scope import ScopeState
+from gpudoctor.vitals.source.symbols import ClassSymbol, Function, FunctionNode
+from gpudoctor.vitals.source.values import BATCH, DATASET, MODULE, AbstractValue
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.program import Program
@@ -34,7 +34,7 @@ _DATA_BASES = (
 )
 
 
-def define(program: "Program", frame: Frame, node: FunctionNode) -> Function:
+def define(program: "Program", frame: ScopeState, node: FunctionNode) -> Function:
     """A function from its definition."""
     from gpudoctor.vitals.source.expressions import evaluate
 
@@ -55,7 +55,7 @@ def define(program: "Program", frame: Frame, node: FunctionNode) -> Function:
     return function
 
 
-def _decorate(program: "Program", frame: Frame, function: Function, decorator: ast.expr) -> None:
+def _decorate(program: "Program", frame: ScopeState, function: Function, decorator: ast.expr) -> None:
     from gpudoctor.vitals.source.expressions import evaluate
 
     quiet, frame.quiet = frame.quiet, frame.quiet + 1
@@ -79,7 +79,7 @@ def _decorate(program: "Program", frame: Frame, function: Function, decorator: a
         configuration.decorate(program, frame, function, decorator, ref)
 
 
-def define_class(program: "Program", frame: Frame, node: ast.ClassDef) -> Klass:
+def define_class(program: "Program", frame: ScopeState, node: ast.ClassDef) -> ClassSymbol:
     """A class from its definition, without its body."""
     from gpudoctor.vitals.source.expressions import evaluate
 
@@ -87,21 +87,21 @@ def define_class(program: "Program", frame: Frame, node: ast.ClassDef) -> Klass:
     bases = tuple(evaluate(program, frame, base) for base in node.bases)
     for keyword in node.keywords:
         evaluate(program, frame, keyword.value)
-    klass = Klass(node=node, module=frame.module, name=name, bases=bases)
+    klass = ClassSymbol(node=node, module=frame.module, name=name, bases=bases)
     for decorator in node.decorator_list:
         evaluate(program, frame, decorator)
         target = decorator.func if isinstance(decorator, ast.Call) else decorator
         ref = program.peek(frame, target).ref or conditions.dotted(target)
         klass.data = klass.data or ref in _DATA or ref.endswith(".dataclass")
     klass.data = klass.data or any(b.ref in _DATA_BASES for b in bases)
-    klass.data = klass.data or any(isinstance(b.definition, Klass) and b.definition.data for b in bases)
+    klass.data = klass.data or any(isinstance(b.definition, ClassSymbol) and b.definition.data for b in bases)
     klass.kind = _kind_of_class(bases)
     klass.data = klass.data or (klass.kind or "").endswith(("TrainingArguments", "SFTConfig", "DPOConfig"))
     frame.module.klasses.append(klass)
     return klass
 
 
-def finish_class(program: "Program", inner: Frame, klass: Klass) -> None:
+def finish_class(program: "Program", inner: ScopeState, klass: ClassSymbol) -> None:
     """Take the fields of a dataclass from its body."""
     if not klass.data:
         return
@@ -112,32 +112,32 @@ def finish_class(program: "Program", inner: Frame, klass: Klass) -> None:
             if statement.value is not None:
                 thing = configuration.field_default(program, inner, statement.value)
             elif not thing.klass:
-                thing = thing.but(option=True)
+                thing = thing.replace(option=True)
             if thing.known:
-                thing = thing.but(origin="field default")
-            klass.fields[name] = thing.but(option=True)
+                thing = thing.replace(origin="field default")
+            klass.fields[name] = thing.replace(option=True)
             klass.members.pop(name, None)
 
 
 def construct(
     program: "Program",
-    klass: Klass,
-    args: list[Thing],
-    keywords: dict[str, Thing],
+    klass: ClassSymbol,
+    args: list[AbstractValue],
+    keywords: dict[str, AbstractValue],
     node: ast.Call,
     open_ended: bool = False,
-) -> Thing:
+) -> AbstractValue:
     """An instance of one of the program's own classes; `open_ended`: more may be given than is seen."""
     own = klass.method("__init__") or klass.method("setup")
     kind = kind_of(klass.kind)
-    made = Thing(type=klass.kind, klass=klass, device="cpu" if kind == MODULE else None, made=node)
+    made = AbstractValue(type=klass.kind, klass=klass, device="cpu" if kind == MODULE else None, made=node)
     if klass.data and klass.method("__init__") is None:
         fields = klass.all_fields()
-        values = {name: thing.vague() for name, thing in fields.items()} if open_ended else dict(fields)
+        values = {name: thing.widened() for name, thing in fields.items()} if open_ended else dict(fields)
         for name, thing in zip(fields, args, strict=False):
             values[name] = thing
         values.update(keywords)
-        made = made.but(attrs=values, option=True)
+        made = made.replace(attrs=values, option=True)
         post = klass.method("__post_init__")
         if post is not None:
             program.invoke(post, [made], {})
@@ -145,11 +145,11 @@ def construct(
     if own is not None:
         program.invoke(own, [made, *args], keywords, open_ended)
     if kind == DATASET or kind == "torch.utils.data.DataLoader":
-        made = made.but(elem=Thing(type=BATCH, device="cpu"))
+        made = made.replace(elem=AbstractValue(type=BATCH, device="cpu"))
     return made
 
 
-def _kind_of_class(bases: Sequence[Thing]) -> str | None:
+def _kind_of_class(bases: Sequence[AbstractValue]) -> str | None:
     found: str | None = None
     for base in bases:
         kind = None
@@ -157,7 +157,7 @@ def _kind_of_class(bases: Sequence[Thing]) -> str | None:
             kind = base.ref
             if kind_of(kind) == MODULE and kind.startswith("torch.nn."):
                 kind = MODULE
-        elif isinstance(base.definition, Klass):
+        elif isinstance(base.definition, ClassSymbol):
             kind = base.definition.kind
         if kind is not None and kind not in ("object", "abc.ABC", "typing.Generic", "typing.Protocol"):
             if kind_of(kind) == MODULE and found is None:

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.vitals.source.values import MISSING, Thing
+from gpudoctor.vitals.source.values import MISSING, AbstractValue
 
 _TRUE = frozenset(("true", "yes", "y", "t", "1", "on"))
 _FALSE = frozenset(("false", "no", "n", "f", "0", "off", "none"))
@@ -29,7 +29,9 @@ class Option:
     many: bool = False
 
 
-def read_option(node: ast.Call, args: Sequence[Thing], keywords: Mapping[str, Thing]) -> Option | None:
+def read_option(
+    node: ast.Call, args: Sequence[AbstractValue], keywords: Mapping[str, AbstractValue]
+) -> Option | None:
     """The option that `add_argument(...)` or `@click.option(...)` declares."""
     flags = [a.value for a in args if isinstance(a.value, str)]
     if not flags or not all(flags):
@@ -65,11 +67,11 @@ def read_option(node: ast.Call, args: Sequence[Thing], keywords: Mapping[str, Th
     )
 
 
-def _plain(thing: Thing | None) -> object:
+def _plain(thing: AbstractValue | None) -> object:
     return thing.value if thing is not None and thing.known else None
 
 
-def _switch(action: object, keywords: Mapping[str, Thing]) -> tuple[bool | None, object]:
+def _switch(action: object, keywords: Mapping[str, AbstractValue]) -> tuple[bool | None, object]:
     if action == "store_true":
         return True, False
     if action == "store_false":
@@ -84,7 +86,7 @@ def _switch(action: object, keywords: Mapping[str, Thing]) -> tuple[bool | None,
     return None, MISSING if _plain(keywords.get("required")) is True else None
 
 
-def _default(default: object, kind: type | None, keywords: Mapping[str, Thing]) -> object:
+def _default(default: object, kind: type | None, keywords: Mapping[str, AbstractValue]) -> object:
     passed = keywords.get("default")
     if passed is None:
         return default

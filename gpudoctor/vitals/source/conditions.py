@@ -7,7 +7,7 @@ from typing import Any
 
 from gpudoctor.model.signs.source import GuardKind, Known, Unknown
 from gpudoctor.vitals.source.library import FAILED, RANK_ZERO
-from gpudoctor.vitals.source.values import MISSING, Meaning, Meanings, Thing, join, value_of
+from gpudoctor.vitals.source.values import MISSING, AbstractValue, Condition, Meanings, join, value_of
 
 _RANK_NAME = re.compile(
     r"(?:\w+_)?(?:global_|local_|node_|world_|ddp_|dist_|process_)?rank$|proc(?:ess)?_(?:id|index)$|process_index$"
@@ -52,14 +52,14 @@ def negate(meanings: Meanings) -> Meanings:
             return (meaning.opposite(),)
     if all(m.kind is GuardKind.RANK for m in thinning):
         return (thinning[0].opposite(),)
-    return (Meaning(kind=GuardKind.OTHER),)
+    return (Condition(kind=GuardKind.OTHER),)
 
 
 def means_or(parts: Sequence[Meanings]) -> Meanings:
     """The disjunction of some conditions: as often as the most frequent of them."""
     parts = [part for part in parts if not any(_off(m) for m in part)]
     if not parts:
-        return (Meaning(kind=GuardKind.SWITCH, value=Known(value=False)),)
+        return (Condition(kind=GuardKind.SWITCH, value=Known(value=False)),)
     for part in parts:
         if all(_certain(m) for m in part):
             return part
@@ -71,7 +71,7 @@ def means_or(parts: Sequence[Meanings]) -> Meanings:
             for part in parts:
                 if _kind(part) is kind:
                     return part
-    return (Meaning(kind=GuardKind.OTHER),)
+    return (Condition(kind=GuardKind.OTHER),)
 
 
 def _kind(part: Meanings) -> GuardKind | None:
@@ -83,13 +83,13 @@ def _kind(part: Meanings) -> GuardKind | None:
     return None
 
 
-def _certain(meaning: Meaning) -> bool:
+def _certain(meaning: Condition) -> bool:
     if meaning.mostly:
         return True
     return meaning.kind is GuardKind.SWITCH and isinstance(meaning.value, Known) and bool(meaning.value.value)
 
 
-def _off(meaning: Meaning) -> bool:
+def _off(meaning: Condition) -> bool:
     return meaning.kind is GuardKind.SWITCH and isinstance(meaning.value, Known) and not meaning.value.value
 
 
@@ -98,27 +98,27 @@ def switched_off(meanings: Meanings) -> Meanings:
     return next(((item,) for item in meanings if _off(item)), ())
 
 
-def under_switch(old: Thing | None, new: Thing, off: Meanings) -> Thing | None:
+def under_switch(old: AbstractValue | None, new: AbstractValue, off: Meanings) -> AbstractValue | None:
     """What a name holds that a switched-off branch may fill: `writer = None`, then `if args.log: writer = ...`.
 
     It keeps the kind of both, and as a condition it is the switch. None where that cannot be told.
     """
     if old is not None and _empty(old) and fills(new):
-        return join(old, new).but(value=MISSING, test=off)
+        return join(old, new).replace(value=MISSING, test=off)
     return None
 
 
-def fills(thing: Thing) -> bool:
+def fills(thing: AbstractValue) -> bool:
     """Whether a thing is an object or True: no number and no text, which are no conditions by themselves."""
     return thing.value is True or not (thing.known or thing.type in ("number", "str"))
 
 
-def _empty(thing: Thing) -> bool:
+def _empty(thing: AbstractValue) -> bool:
     """Whether a thing is known to be false, None or nothing."""
     return thing.known and not thing.value
 
 
-def meaning(node: ast.expr, thing: Thing, text: str) -> Meanings:
+def meaning(node: ast.expr, thing: AbstractValue, text: str) -> Meanings:
     """What an evaluated expression means as a condition."""
     if thing.test is not None:
         return thing.test
@@ -128,18 +128,18 @@ def meaning(node: ast.expr, thing: Thing, text: str) -> Meanings:
     if _FAILURE_WORDS.search(name):
         return (FAILED,)
     if thing.known:
-        return (Meaning(kind=GuardKind.SWITCH, value=value_of(thing, text)),)
+        return (Condition(kind=GuardKind.SWITCH, value=value_of(thing, text)),)
     if thing.option:
-        return (Meaning(kind=GuardKind.SWITCH, value=Unknown(text=text)),)
+        return (Condition(kind=GuardKind.SWITCH, value=Unknown(text=text)),)
     if _ONCE_WORDS.search(name):
-        return (Meaning(kind=GuardKind.ONCE),)
+        return (Condition(kind=GuardKind.ONCE),)
     if name in ("sync_gradients", "is_gradient_accumulation_boundary"):
-        return (Meaning(kind=GuardKind.PERIOD, period=Unknown(text=text)),)
+        return (Condition(kind=GuardKind.PERIOD, period=Unknown(text=text)),)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
         return negate(periodic(node, thing, text))
     if _is_counter(node):
-        return (Meaning(kind=GuardKind.ONCE, negated=True, subject=subject(node)),)
-    return (Meaning(kind=GuardKind.OTHER),)
+        return (Condition(kind=GuardKind.ONCE, negated=True, subject=subject(node)),)
+    return (Condition(kind=GuardKind.OTHER),)
 
 
 def last_name(node: ast.AST) -> str:
@@ -180,12 +180,12 @@ def dotted(node: ast.AST) -> str:
     return ".".join(reversed(parts))
 
 
-def periodic(node: ast.BinOp, thing: Thing, text: str) -> Meanings:
+def periodic(node: ast.BinOp, thing: AbstractValue, text: str) -> Meanings:
     """`step % N == 0` or another remainder, `step & (N - 1) == 0`."""
     if _is_rank(node.left):
         return (RANK_ZERO,)
     period = thing.modulus or Unknown(text=text)
-    return (Meaning(kind=GuardKind.PERIOD, period=period, subject=subject(node.left)),)
+    return (Condition(kind=GuardKind.PERIOD, period=period, subject=subject(node.left)),)
 
 
 def _is_rank(node: ast.AST) -> bool:
@@ -199,7 +199,7 @@ def _is_counter(node: ast.AST) -> bool:
     return isinstance(node, ast.Name | ast.Attribute) and bool(_COUNTER.fullmatch(last_name(node)))
 
 
-def compared(node: ast.Compare, left: Thing, right: Thing, text: str) -> Meanings | None:
+def compared(node: ast.Compare, left: AbstractValue, right: AbstractValue, text: str) -> Meanings | None:
     """What one comparison means; None when it says nothing."""
     op, other = node.ops[0], node.comparators[0]
     if isinstance(op, ast.Is | ast.IsNot) and right.value is None and (off := switched_off(left.test or ())):
@@ -221,13 +221,15 @@ def compared(node: ast.Compare, left: Thing, right: Thing, text: str) -> Meaning
     return _switch(left, right, text)
 
 
-def _switch(left: Thing, right: Thing, text: str) -> Meanings | None:
+def _switch(left: AbstractValue, right: AbstractValue, text: str) -> Meanings | None:
     if (left.option or right.option) and not (left.known and right.known):
-        return (Meaning(kind=GuardKind.SWITCH, value=Unknown(text=text)),)
+        return (Condition(kind=GuardKind.SWITCH, value=Unknown(text=text)),)
     return None
 
 
-def _equal(node: ast.expr, other: ast.expr, left: Thing, right: Thing, text: str) -> Meanings | None:
+def _equal(
+    node: ast.expr, other: ast.expr, left: AbstractValue, right: AbstractValue, text: str
+) -> Meanings | None:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod | ast.BitAnd):
         if isinstance(other, ast.Constant) and isinstance(other.value, str):
             return None
@@ -236,28 +238,30 @@ def _equal(node: ast.expr, other: ast.expr, left: Thing, right: Thing, text: str
         return (RANK_ZERO,) if right.value is not None else None
     if _of_device(left) and isinstance(right.value, str) and not left.known:
         gpu = Known(value=right.value.startswith("cuda"), origin="with a GPU", text=text)
-        return (Meaning(kind=GuardKind.SWITCH, value=gpu),)
+        return (Condition(kind=GuardKind.SWITCH, value=gpu),)
     if isinstance(node, ast.Name) and isinstance(other, ast.Name) and node.id == other.id:
         return (FAILED.opposite(),)  # x == x holds unless x is NaN
     if _is_counter(node) and not isinstance(right.value, str | bool) and right.value is not None:
-        return (Meaning(kind=GuardKind.ONCE, subject=subject(node)),)
+        return (Condition(kind=GuardKind.ONCE, subject=subject(node)),)
     return None
 
 
-def _of_device(thing: Thing) -> bool:
+def _of_device(thing: AbstractValue) -> bool:
     """Whether it is the name or kind of a device that is a GPU where there is one."""
     return thing.type in ("torch.device.type", "torch.device", "str", None) and "cuda" in (thing.device or "")
 
 
-def _member(node: ast.expr, left: Thing) -> Meanings | None:
+def _member(node: ast.expr, left: AbstractValue) -> Meanings | None:
     if left.type == "rank" or _is_rank(node):
         return (RANK_ZERO,)
     if _is_counter(node):
-        return (Meaning(kind=GuardKind.ONCE, subject=subject(node)),)
+        return (Condition(kind=GuardKind.ONCE, subject=subject(node)),)
     return None
 
 
-def _ordered(node: ast.Compare, op: ast.cmpop, left: Thing, right: Thing, text: str) -> Meanings | None:
+def _ordered(
+    node: ast.Compare, op: ast.cmpop, left: AbstractValue, right: AbstractValue, text: str
+) -> Meanings | None:
     first, bound, below = node.left, right, isinstance(op, ast.Lt | ast.LtE)
     if not _is_counter(first) and _is_counter(node.comparators[0]):
         first, bound, below = node.comparators[0], left, not below
@@ -269,11 +273,11 @@ def _ordered(node: ast.Compare, op: ast.cmpop, left: Thing, right: Thing, text: 
         return None
     if not isinstance(bound.value, int | float) or bound.value > _FEW:
         return None
-    few = Meaning(kind=GuardKind.ONCE, subject=subject(first))
+    few = Condition(kind=GuardKind.ONCE, subject=subject(first))
     return (few,) if below else (few.opposite(),)
 
 
-def known_comparison(op: ast.cmpop, left: Thing, right: Thing) -> Any:
+def known_comparison(op: ast.cmpop, left: AbstractValue, right: AbstractValue) -> Any:
     """The comparison's value where both sides are known; MISSING otherwise."""
     a, b = left.value, right.value
     if isinstance(op, ast.Is | ast.IsNot) and (a is None or b is None):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.vitals.source.commandline import Option, given, read_option, word_value
 from gpudoctor.vitals.source.conditions import dotted
-from gpudoctor.vitals.source.scope import Frame
-from gpudoctor.vitals.source.symbols import Function, Klass
-from gpudoctor.vitals.source.values import MISSING, NOTHING, Thing, value_of
+from gpudoctor.vitals.source.scope import ScopeState
+from gpudoctor.vitals.source.symbols import ClassSymbol, Function
+from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, value_of
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.program import Program
@@ -63,13 +63,13 @@ _ABSL = {
 
 def call_result(
     program: "Program",
-    frame: Frame,
+    frame: ScopeState,
     node: ast.Call,
     name: str,
-    base: Thing,
-    args: list[Thing],
-    keywords: dict[str, Thing],
-) -> Thing | None:
+    base: AbstractValue,
+    args: list[AbstractValue],
+    keywords: dict[str, AbstractValue],
+) -> AbstractValue | None:
     """What a call of a command-line or config library gives; None when it is none of them."""
     method = name.rpartition(".")[2]
     if name in _PARSERS or (base is NOTHING and method in ("ArgumentParser", "HfArgumentParser")):
@@ -77,16 +77,20 @@ def call_result(
     if base.type in _PARSERS:
         return _on_parser(program, frame, node, base, method, args, keywords)
     if name in _LOADED:
-        return Thing(option=True)
+        return AbstractValue(option=True)
     if name in _FROM_CLASS:
         return _parsed_class(frame, args[0] if args else keywords.get("config_class", NOTHING))
     if name == "vars":
         first = args[0] if args else NOTHING
-        return Thing(type="dict", attrs=first.attrs, option=first.option) if first.attrs is not None else None
+        return (
+            AbstractValue(type="dict", attrs=first.attrs, option=first.option)
+            if first.attrs is not None
+            else None
+        )
     if name in ("argparse.Namespace", "types.SimpleNamespace") and "**" not in keywords:
-        return Thing(type="argparse.Namespace", attrs=dict(keywords), option=True)
+        return AbstractValue(type="argparse.Namespace", attrs=dict(keywords), option=True)
     if name == "dict" and not args:
-        return Thing(type="dict", keys=dict(keywords), open=any(k.arg is None for k in node.keywords))
+        return AbstractValue(type="dict", keys=dict(keywords), open=any(k.arg is None for k in node.keywords))
     if name in ("int", "float", "bool", "str", "min", "max", "abs", "round") and base is NOTHING:
         return _converted(name, args)
     if name == "getattr" and len(args) > 1 and isinstance(args[1].value, str):
@@ -96,32 +100,32 @@ def call_result(
         return NOTHING
     if name == "len":
         items = args[0].items if args else None
-        return Thing(value=len(items)) if items is not None and args[0].type == "tuple" else None
+        return AbstractValue(value=len(items)) if items is not None and args[0].type == "tuple" else None
     if method in _ABSL and len(args) >= 2 and isinstance(args[0].value, str):
         _flag(frame, args[0].value, args[1], _ABSL[method])
         return NOTHING
     return None
 
 
-def _getattr(args: list[Thing]) -> Thing | None:
+def _getattr(args: list[AbstractValue]) -> AbstractValue | None:
     first, name = args[0], args[1].value
     if first.attrs is not None and isinstance(name, str) and name in first.attrs:
         return first.attrs[name]
     if first.option:
-        return Thing(option=True)
+        return AbstractValue(option=True)
     return None
 
 
 _MOST = 10**15
 
 
-def _converted(name: str, args: list[Thing]) -> Thing | None:
+def _converted(name: str, args: list[AbstractValue]) -> AbstractValue | None:
     if not args or any(not a.known for a in args):
         if args and args[0].type == "rank":
-            return args[0].but(value=MISSING)
+            return args[0].replace(value=MISSING)
         kind = {"int": "number", "float": "number", "str": "str", "bool": "bool"}.get(name)
         option = any(a.option for a in args)
-        return Thing(type=kind, option=option) if kind and (option or args) else None
+        return AbstractValue(type=kind, option=option) if kind and (option or args) else None
     values = [a.value for a in args]
     function = {
         "int": int,
@@ -142,11 +146,11 @@ def _converted(name: str, args: list[Thing]) -> Thing | None:
     if not isinstance(value, int | float | str | bool) or (isinstance(value, int) and abs(value) > _MOST):
         return NOTHING
     origin = next((a.origin for a in args if a.origin != "literal"), "literal")
-    return Thing(value=value, origin=origin, option=any(a.option for a in args))
+    return AbstractValue(value=value, origin=origin, option=any(a.option for a in args))
 
 
-def _parser(name: str, args: list[Thing], keywords: dict[str, Thing]) -> Thing:
-    options: dict[str, Thing] = {}
+def _parser(name: str, args: list[AbstractValue], keywords: dict[str, AbstractValue]) -> AbstractValue:
+    options: dict[str, AbstractValue] = {}
     for parent in (keywords.get("parents") or NOTHING).items or ():
         options.update(parent.attrs or {})
     classes = None
@@ -154,18 +158,18 @@ def _parser(name: str, args: list[Thing], keywords: dict[str, Thing]) -> Thing:
         first = args[0] if args else keywords.get("dataclass_types", NOTHING)
         classes = first.items if first.items is not None else (first,)
         name = "transformers.HfArgumentParser"
-    return Thing(type=name if name in _PARSERS else _PARSER, attrs=options, items=classes)
+    return AbstractValue(type=name if name in _PARSERS else _PARSER, attrs=options, items=classes)
 
 
 def _on_parser(
     program: "Program",
-    frame: Frame,
+    frame: ScopeState,
     node: ast.Call,
-    base: Thing,
+    base: AbstractValue,
     method: str,
-    args: list[Thing],
-    keywords: dict[str, Thing],
-) -> Thing | None:
+    args: list[AbstractValue],
+    keywords: dict[str, AbstractValue],
+) -> AbstractValue | None:
     options = base.attrs if base.attrs is not None else {}
     if method == "add_argument":
         option = read_option(node, args, keywords)
@@ -179,23 +183,23 @@ def _on_parser(
     if method == "set_defaults":
         for name, thing in keywords.items():
             if options.get(name, NOTHING).origin != "command line":
-                options[name] = thing.but(option=True, origin=f"default of --{name}" if thing.known else "")
+                options[name] = thing.replace(option=True, origin=f"default of --{name}" if thing.known else "")
                 frame.module.arguments[name] = value_of(options[name], name)
         return NOTHING
     if method in ("parse_args_into_dataclasses", "parse_args_and_config"):
         found = tuple(_parsed_class(frame, item) for item in base.items or ())
-        return Thing(items=found) if len(found) != 1 else Thing(items=found, elem=found[0])
+        return AbstractValue(items=found) if len(found) != 1 else AbstractValue(items=found, elem=found[0])
     if method in ("parse_args", "parse_known_args", "parse_intermixed_args", "parse_json_file"):
-        namespace = Thing(type="argparse.Namespace", attrs=dict(options), option=True)
+        namespace = AbstractValue(type="argparse.Namespace", attrs=dict(options), option=True)
         if method == "parse_known_args":
-            return Thing(items=(namespace, Thing(option=True)))
+            return AbstractValue(items=(namespace, AbstractValue(option=True)))
         return namespace
     if method == "get_default":
         return options.get(str(args[0].value)) if args else None
     return NOTHING
 
 
-def _option_thing(frame: Frame, option: Option) -> Thing:
+def _option_thing(frame: ScopeState, option: Option) -> AbstractValue:
     words = _words(frame)
     value: object = MISSING
     origin = f"default of {option.flag}"
@@ -205,25 +209,25 @@ def _option_thing(frame: Frame, option: Option) -> Thing:
         origin = "command line"
     else:
         value = option.default
-    return Thing(value=value, origin=origin, option=True)  # type: ignore[arg-type]
+    return AbstractValue(value=value, origin=origin, option=True)  # type: ignore[arg-type]
 
 
-def _words(frame: Frame) -> Sequence[str] | None:
+def _words(frame: ScopeState) -> Sequence[str] | None:
     return frame.module.words
 
 
-def _parsed_class(frame: Frame, thing: Thing) -> Thing:
-    klass = thing.definition if isinstance(thing.definition, Klass) else thing.klass
+def _parsed_class(frame: ScopeState, thing: AbstractValue) -> AbstractValue:
+    klass = thing.definition if isinstance(thing.definition, ClassSymbol) else thing.klass
     if klass is None:
-        return Thing(type=thing.ref, option=True) if thing.ref else Thing(option=True)
-    values: dict[str, Thing] = {}
+        return AbstractValue(type=thing.ref, option=True) if thing.ref else AbstractValue(option=True)
+    values: dict[str, AbstractValue] = {}
     for name, default in klass.all_fields().items():
         values[name] = _field(frame, name, default)
         frame.module.arguments[name] = value_of(values[name], name)
-    return Thing(type=klass.kind, klass=klass, attrs=values, option=True)
+    return AbstractValue(type=klass.kind, klass=klass, attrs=values, option=True)
 
 
-def _field(frame: Frame, name: str, default: Thing) -> Thing:
+def _field(frame: ScopeState, name: str, default: AbstractValue) -> AbstractValue:
     words = _words(frame)
     if words is None:
         return default
@@ -239,10 +243,10 @@ def _field(frame: Frame, name: str, default: Thing) -> Thing:
     value = given(option, words)
     if value is MISSING:
         return default
-    return Thing(value=value, origin="command line", option=True)  # type: ignore[arg-type]
+    return AbstractValue(value=value, origin="command line", option=True)  # type: ignore[arg-type]
 
 
-def field_default(program: "Program", frame: Frame, node: ast.expr) -> Thing:
+def field_default(program: "Program", frame: ScopeState, node: ast.expr) -> AbstractValue:
     """The default of a dataclass field: a plain value, or `field(default=...)`, `Field(4)`."""
     if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in (
         "field",
@@ -258,8 +262,8 @@ def field_default(program: "Program", frame: Frame, node: ast.expr) -> Thing:
                 made = program.peek(frame, keyword.value)
                 if isinstance(made.definition, Function) and isinstance(made.definition.node, ast.Lambda):
                     return program.peek(frame, made.definition.node.body)
-                if isinstance(made.definition, Klass):
-                    return Thing(
+                if isinstance(made.definition, ClassSymbol):
+                    return AbstractValue(
                         type=made.definition.kind,
                         klass=made.definition,
                         attrs=made.definition.all_fields() or None,
@@ -269,7 +273,7 @@ def field_default(program: "Program", frame: Frame, node: ast.expr) -> Thing:
     return program.peek(frame, node)
 
 
-def decorate(program: "Program", frame: Frame, function: Function, decorator: ast.expr, ref: str) -> None:
+def decorate(program: "Program", frame: ScopeState, function: Function, decorator: ast.expr, ref: str) -> None:
     """Options that a decorator gives a function's parameters: click, typer, hydra."""
     last = ref.rpartition(".")[2]
     if last == "option" and isinstance(decorator, ast.Call):
@@ -289,10 +293,10 @@ def decorate(program: "Program", frame: Frame, function: Function, decorator: as
             made = program.annotation(frame, annotation) if annotation is not None else NOTHING
             if made.klass is not None:
                 made = _parsed_class(frame, made)
-            function.options[args_[0].arg] = made.but(option=True)
+            function.options[args_[0].arg] = made.replace(option=True)
 
 
-def _typer(program: "Program", frame: Frame, function: Function) -> None:
+def _typer(program: "Program", frame: ScopeState, function: Function) -> None:
     spec = function.node.args
     plain = spec.posonlyargs + spec.args
     pairs = list(zip(plain[len(plain) - len(spec.defaults) :], spec.defaults, strict=True))
@@ -325,7 +329,7 @@ def _typer(program: "Program", frame: Frame, function: Function) -> None:
         frame.module.arguments[arg.arg] = value_of(function.options[arg.arg], arg.arg)
 
 
-def run_targets(program: "Program", frame: Frame, name: str, args: list[Thing]) -> None:
+def run_targets(program: "Program", frame: ScopeState, name: str, args: list[AbstractValue]) -> None:
     """Functions that a call makes commands: `fire.Fire(main)`, `typer.run(main)`, absl's `app.run(main)`."""
     if (
         name in ("fire.Fire", "typer.run", "fire.Fire.Fire", "defopt.run", "jsonargparse.CLI", "clize.run")
@@ -339,7 +343,7 @@ def run_targets(program: "Program", frame: Frame, name: str, args: list[Thing]) 
         program.invoke(args[0].definition, [], {}, True)
 
 
-def _override(frame: Frame) -> None:
+def _override(frame: ScopeState) -> None:
     """`exec(open("configurator.py").read())` at the top: `--name=value` words overwrite module constants."""
     for word in frame.module.words or ():
         name, equals, text = word.removeprefix("--").partition("=")
@@ -347,10 +351,10 @@ def _override(frame: Frame) -> None:
         if equals and word.startswith("--") and held is not None and held.known:
             kind = type(held.value) if held.value is not None else None
             value = word_value(text, kind)
-            frame.bind(name, Thing(value=value, origin="command line"))  # type: ignore[arg-type]
+            frame.bind(name, AbstractValue(value=value, origin="command line"))  # type: ignore[arg-type]
 
 
-def _flag(frame: Frame, name: str, default: Thing, kind: type) -> None:
+def _flag(frame: ScopeState, name: str, default: AbstractValue, kind: type) -> None:
     option = Option(
         name=name,
         flag=f"--{name}",
@@ -365,4 +369,4 @@ def _flag(frame: Frame, name: str, default: Thing, kind: type) -> None:
     held = frame.look("FLAGS")
     attrs = dict(held.attrs or {}) if held is not None else {}
     attrs[name] = thing
-    frame.bind("FLAGS", Thing(type="argparse.Namespace", attrs=attrs, option=True))
+    frame.bind("FLAGS", AbstractValue(type="argparse.Namespace", attrs=attrs, option=True))

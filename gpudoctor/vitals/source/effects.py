@@ -17,7 +17,7 @@ from gpudoctor.vitals.source.symbols import (
     TRAIN,
     WEAK,
 )
-from gpudoctor.vitals.source.values import MODULE, OPTIMIZER, SCHEDULER, Thing
+from gpudoctor.vitals.source.values import MODULE, OPTIMIZER, SCHEDULER, AbstractValue
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.resolving import Resolved
@@ -34,7 +34,7 @@ _NOT_OPTIMIZER = re.compile(r"sched|env|prof|sampler|accelerator|sim|game|timer|
 _LOSS = re.compile(r"Loss\.__call__$")
 
 
-def of_call(found: "Resolved", call: Call, node: ast.Call, args: list[Thing]) -> int:
+def of_call(found: "Resolved", call: Call, node: ast.Call, args: list[AbstractValue]) -> int:
     """The effects of one call, as flags."""
     method, base = call.method, found.base
     if method in ("eval", "train") and (kind_of(base.type) == MODULE or not base.type):
@@ -90,7 +90,7 @@ def _step(found: "Resolved", call: Call) -> int:
     return 0
 
 
-def _forward(found: "Resolved", call: Call, args: list[Thing]) -> int:
+def _forward(found: "Resolved", call: Call, args: list[AbstractValue]) -> int:
     base = found.base
     kind = kind_of(base.type)
     if call.method == "generate" and kind != MODULE:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.vitals.source.events import Step, Walker
 from gpudoctor.vitals.source.qualified_names import kind_of
-from gpudoctor.vitals.source.symbols import Function, Klass, Module
+from gpudoctor.vitals.source.symbols import ClassSymbol, Function, Module
 
 _STEP_HOOKS = (
     "on_train_batch_start",
@@ -139,7 +139,7 @@ def _unfitted(module: Module) -> list[EngineLoop]:
     return found
 
 
-def _class_hooks(klasses: Sequence[Klass], names: Sequence[str], evaluation: bool) -> Hooks:
+def _class_hooks(klasses: Sequence[ClassSymbol], names: Sequence[str], evaluation: bool) -> Hooks:
     hooks = []
     for klass in klasses:
         for name in names:

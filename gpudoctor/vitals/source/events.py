@@ -7,8 +7,8 @@ from typing import overload
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Event, Guard, GuardKind, Loop, LoopRole, Unknown
 from gpudoctor.vitals.source.loop_roles import Roles
-from gpudoctor.vitals.source.symbols import Function, Item, LoopRecord, Mark, Record
-from gpudoctor.vitals.source.values import Past, Thing
+from gpudoctor.vitals.source.symbols import Function, FunctionRecord, Item, LoopRecord, Mark
+from gpudoctor.vitals.source.values import AbstractValue, BindingHistory
 
 MOST = 8000
 """Most events of one loop; a pass that does more is cut."""
@@ -51,7 +51,7 @@ class Snapshot(Mapping[str, str]):
 
     __slots__ = ("_past", "_tell", "_time")
 
-    def __init__(self, past: Past, time: int, tell: Callable[[Thing], str | None]) -> None:
+    def __init__(self, past: BindingHistory, time: int, tell: Callable[[AbstractValue], str | None]) -> None:
         self._past = past
         self._time = time
         self._tell = tell
@@ -80,7 +80,7 @@ class Step:
     """One item as a pass of a loop meets it."""
 
     item: Item
-    scope: Record
+    scope: FunctionRecord
     guards: tuple[Guard, ...]
     inner: tuple[LoopRecord, ...]
     via: tuple[SourceSpan, ...]
@@ -112,7 +112,7 @@ class Walker:
 
     def _walk(
         self,
-        scope: Record,
+        scope: FunctionRecord,
         items: Sequence[Item],
         outer: int,
         base: int,
@@ -163,8 +163,8 @@ class Walker:
 class Words:
     """How things are told to checks."""
 
-    type: Callable[[Thing], str | None]
-    device: Callable[[Thing], str | None]
+    type: Callable[[AbstractValue], str | None]
+    device: Callable[[AbstractValue], str | None]
 
 
 @dataclass(slots=True, eq=False, repr=False, match_args=False)

@@ -12,7 +12,7 @@ from gpudoctor.vitals.source.calls import call
 from gpudoctor.vitals.source.operators import LARGEST, arithmetic
 from gpudoctor.vitals.source.program import Program
 from gpudoctor.vitals.source.qualified_names import guess
-from gpudoctor.vitals.source.scope import Frame
+from gpudoctor.vitals.source.scope import ScopeState
 from gpudoctor.vitals.source.symbols import LoopRecord
 from gpudoctor.vitals.source.targets import assign
 from gpudoctor.vitals.source.tensor_values import device_text, element
@@ -22,8 +22,8 @@ from gpudoctor.vitals.source.values import (
     NOTHING,
     NUMBER,
     TENSOR,
+    AbstractValue,
     Meanings,
-    Thing,
     join,
     same_value,
     tensor,
@@ -31,7 +31,7 @@ from gpudoctor.vitals.source.values import (
 )
 
 
-def evaluate(program: Program, frame: Frame, node: ast.expr) -> Thing:
+def evaluate(program: Program, frame: ScopeState, node: ast.expr) -> AbstractValue:
     """What an expression gives; its calls and tests are recorded in order of evaluation."""
     handler = _HANDLERS.get(type(node))
     if handler is None:
@@ -45,18 +45,18 @@ def evaluate(program: Program, frame: Frame, node: ast.expr) -> Thing:
         program.depth -= 1
 
 
-def _constant(program: Program, frame: Frame, node: ast.Constant) -> Thing:
+def _constant(program: Program, frame: ScopeState, node: ast.Constant) -> AbstractValue:
     value = node.value
     if isinstance(value, bool | float) or value is None:
-        return Thing(value=value)
+        return AbstractValue(value=value)
     if isinstance(value, int):
-        return Thing(value=value) if abs(value) < LARGEST else NUMBER
+        return AbstractValue(value=value) if abs(value) < LARGEST else NUMBER
     if isinstance(value, str):
-        return Thing(value=value, device=device_text(value) if len(value) < 9 else None)
+        return AbstractValue(value=value, device=device_text(value) if len(value) < 9 else None)
     return NOTHING
 
 
-def _name(program: Program, frame: Frame, node: ast.Name) -> Thing:
+def _name(program: Program, frame: ScopeState, node: ast.Name) -> AbstractValue:
     found = frame.look(node.id)
     if found is None:
         return NOTHING
@@ -65,7 +65,7 @@ def _name(program: Program, frame: Frame, node: ast.Name) -> Thing:
     return found
 
 
-def _guessed(frame: Frame, name: str, thing: Thing) -> Thing:
+def _guessed(frame: ScopeState, name: str, thing: AbstractValue) -> AbstractValue:
     if (
         thing.ref
         or thing.definition
@@ -76,10 +76,10 @@ def _guessed(frame: Frame, name: str, thing: Thing) -> Thing:
     ):
         return thing
     kind = guess(name) if frame.module.torch else None
-    return thing.but(type=kind, guessed=True) if kind else thing
+    return thing.replace(type=kind, guessed=True) if kind else thing
 
 
-def _attribute(program: Program, frame: Frame, node: ast.Attribute) -> Thing:
+def _attribute(program: Program, frame: ScopeState, node: ast.Attribute) -> AbstractValue:
     base = evaluate(program, frame, node.value)
     found = attribute(program, base, node.attr)
     if found is NOTHING and base.ref is None:
@@ -87,7 +87,7 @@ def _attribute(program: Program, frame: Frame, node: ast.Attribute) -> Thing:
     return found
 
 
-def _binary(program: Program, frame: Frame, node: ast.BinOp) -> Thing:
+def _binary(program: Program, frame: ScopeState, node: ast.BinOp) -> AbstractValue:
     # `a + b + c + ...` leans left: walked in a loop, so that a thousand terms are no recursion.
     chain = [node]
     left: ast.expr = node.left
@@ -99,27 +99,27 @@ def _binary(program: Program, frame: Frame, node: ast.BinOp) -> Thing:
         right = evaluate(program, frame, part.right)
         result = arithmetic(part.op, thing, right)
         if isinstance(part.op, ast.Mod):
-            result = result.but(modulus=value_of(right, frame.module.segment(part.right)))
+            result = result.replace(modulus=value_of(right, frame.module.segment(part.right)))
         elif isinstance(part.op, ast.BitAnd) and isinstance(right.value, int):
-            period = right.but(value=right.value + 1)
-            result = result.but(modulus=value_of(period, frame.module.segment(part.right)))
+            period = right.replace(value=right.value + 1)
+            result = result.replace(modulus=value_of(period, frame.module.segment(part.right)))
         thing = result
     return thing
 
 
-def _unary(program: Program, frame: Frame, node: ast.UnaryOp) -> Thing:
+def _unary(program: Program, frame: ScopeState, node: ast.UnaryOp) -> AbstractValue:
     thing = evaluate(program, frame, node.operand)
     if isinstance(node.op, ast.Not):
         text = frame.module.segment(node.operand)
         test = conditions.negate(conditions.meaning(node.operand, thing, text))
         value = MISSING if thing.value is MISSING else not thing.value
-        return Thing(type="bool", value=value, origin=thing.origin, test=test, option=thing.option)
+        return AbstractValue(type="bool", value=value, origin=thing.origin, test=test, option=thing.option)
     if isinstance(thing.value, int | float) and isinstance(node.op, ast.USub | ast.UAdd):
-        return thing.but(value=-thing.value if isinstance(node.op, ast.USub) else thing.value, test=None)
-    return thing.but(value=MISSING, test=None)
+        return thing.replace(value=-thing.value if isinstance(node.op, ast.USub) else thing.value, test=None)
+    return thing.replace(value=MISSING, test=None)
 
 
-def _bool(program: Program, frame: Frame, node: ast.BoolOp) -> Thing:
+def _bool(program: Program, frame: ScopeState, node: ast.BoolOp) -> AbstractValue:
     conjunction = isinstance(node.op, ast.And)
     things, parts = _operands(program, frame, node, conjunction)
     option = any(t.option for t in things)
@@ -136,7 +136,7 @@ def _bool(program: Program, frame: Frame, node: ast.BoolOp) -> Thing:
     device = next((t.device for t in things if t.device), None)
     last = things[-1] if not conjunction else NOTHING
     known_type = last.type if last.type not in ("bool", "number") else None
-    return Thing(
+    return AbstractValue(
         value=value,
         test=test,
         option=option,
@@ -147,7 +147,7 @@ def _bool(program: Program, frame: Frame, node: ast.BoolOp) -> Thing:
     )
 
 
-def _compare(program: Program, frame: Frame, node: ast.Compare) -> Thing:
+def _compare(program: Program, frame: ScopeState, node: ast.Compare) -> AbstractValue:
     things = [evaluate(program, frame, node.left)]
     things += [evaluate(program, frame, operand) for operand in node.comparators]
     if any(t.type in (TENSOR, BATCH) for t in things):
@@ -156,23 +156,23 @@ def _compare(program: Program, frame: Frame, node: ast.Compare) -> Thing:
             first = next(t for t in things if t.type in (TENSOR, BATCH))
             test = conditions.compared(node, things[0], things[1], "") if len(things) == 2 else None
             failed = test if test and test[0].kind is GuardKind.FAILURE else None
-            return Thing(type=TENSOR, device=first.device, test=failed)
+            return AbstractValue(type=TENSOR, device=first.device, test=failed)
     option = any(t.option for t in things)
     if len(things) != 2:
-        return Thing(type="bool", option=option)
+        return AbstractValue(type="bool", option=option)
     left, right = things
     text = frame.module.segment(node)
     value = conditions.known_comparison(node.ops[0], left, right)
     origin = left.origin if left.origin != "literal" else right.origin
     test = conditions.compared(node, left, right, text)
-    return Thing(type="bool", value=value, origin=origin, test=test, option=option)
+    return AbstractValue(type="bool", value=value, origin=origin, test=test, option=option)
 
 
 def _operands(
-    program: Program, frame: Frame, node: ast.BoolOp, conjunction: bool
-) -> tuple[list[Thing], list[Meanings]]:
+    program: Program, frame: ScopeState, node: ast.BoolOp, conjunction: bool
+) -> tuple[list[AbstractValue], list[Meanings]]:
     """Each operand with what it means: one is only looked at when those before it do not settle the whole."""
-    things: list[Thing] = []
+    things: list[AbstractValue] = []
     parts: list[Meanings] = []
     height = len(frame.marks)
     for place, operand in enumerate(node.values):
@@ -189,7 +189,7 @@ def _operands(
     return things, parts
 
 
-def _conditional(program: Program, frame: Frame, node: ast.IfExp) -> Thing:
+def _conditional(program: Program, frame: ScopeState, node: ast.IfExp) -> AbstractValue:
     frame.test(node.test)
     thing = evaluate(program, frame, node.test)
     frame.add(node.test)
@@ -207,19 +207,19 @@ def _conditional(program: Program, frame: Frame, node: ast.IfExp) -> Thing:
         return first if thing.value else other  # `"cuda" if settings.cuda else "cpu"`, with cuda=False above
     joined = join(first, other)
     if joined.known and not same_value(first.value, other.value):
-        joined = joined.but(value=MISSING)
+        joined = joined.replace(value=MISSING)
     if (
         first.known
         and isinstance(first.value, bool)
         and isinstance(other.value, bool)
         and first.value != other.value
     ):
-        joined = joined.but(test=meaning if first.value else conditions.negate(meaning))
+        joined = joined.replace(test=meaning if first.value else conditions.negate(meaning))
     return joined
 
 
-def _tuple(program: Program, frame: Frame, node: ast.Tuple | ast.List | ast.Set) -> Thing:
-    things: list[Thing] = []
+def _tuple(program: Program, frame: ScopeState, node: ast.Tuple | ast.List | ast.Set) -> AbstractValue:
+    things: list[AbstractValue] = []
     loose = False
     for part in node.elts:
         if isinstance(part, ast.Starred):
@@ -232,12 +232,12 @@ def _tuple(program: Program, frame: Frame, node: ast.Tuple | ast.List | ast.Set)
         found = things[0] if things else NOTHING
         for thing in things[1:100]:
             found = join(found, thing)
-        return Thing(elem=found)
-    return Thing(items=tuple(things), type="list" if isinstance(node, ast.List) else "tuple")
+        return AbstractValue(elem=found)
+    return AbstractValue(items=tuple(things), type="list" if isinstance(node, ast.List) else "tuple")
 
 
-def _dict(program: Program, frame: Frame, node: ast.Dict) -> Thing:
-    keys: dict[str, Thing] = {}
+def _dict(program: Program, frame: ScopeState, node: ast.Dict) -> AbstractValue:
+    keys: dict[str, AbstractValue] = {}
     loose = False
     for key, part in zip(node.keys, node.values, strict=True):
         if key is None:
@@ -251,35 +251,35 @@ def _dict(program: Program, frame: Frame, node: ast.Dict) -> Thing:
             keys[name.value] = value
         else:
             loose = True
-    return Thing(type="dict", keys=keys, open=loose)
+    return AbstractValue(type="dict", keys=keys, open=loose)
 
 
-def _subscript(program: Program, frame: Frame, node: ast.Subscript) -> Thing:
+def _subscript(program: Program, frame: ScopeState, node: ast.Subscript) -> AbstractValue:
     base = evaluate(program, frame, node.value)
     index = evaluate(program, frame, node.slice)
     if base.keys is not None:
         found = base.keys.get(index.value) if isinstance(index.value, str) else None
         if found is None and base.type == BATCH:
             return tensor(base.device, base.graph)
-        return found if found is not None else Thing(option=base.option)
+        return found if found is not None else AbstractValue(option=base.option)
     if base.attrs is not None and isinstance(index.value, str):
-        return base.attrs.get(index.value, Thing(option=base.option))
+        return base.attrs.get(index.value, AbstractValue(option=base.option))
     if base.items is not None:
         if isinstance(index.value, int) and -len(base.items) <= index.value < len(base.items):
             return base.items[index.value]
-        return element(base) if not isinstance(node.slice, ast.Slice) else base.vague()
+        return element(base) if not isinstance(node.slice, ast.Slice) else base.widened()
     if base.type in (TENSOR, BATCH):
         return tensor(base.device, base.graph)
     if base.ref == "os.environ":
         name = index.value if isinstance(index.value, str) else ""
         rank = name.endswith("RANK")
-        return Thing(type="rank" if rank else "str", option=True)
+        return AbstractValue(type="rank" if rank else "str", option=True)
     if base.elem is not None:
         return base if isinstance(node.slice, ast.Slice) else base.elem
-    return Thing(option=base.option) if base.option else NOTHING
+    return AbstractValue(option=base.option) if base.option else NOTHING
 
 
-def _text(program: Program, frame: Frame, node: ast.JoinedStr) -> Thing:
+def _text(program: Program, frame: ScopeState, node: ast.JoinedStr) -> AbstractValue:
     device = None
     for part in node.values:
         if isinstance(part, ast.FormattedValue):
@@ -288,16 +288,16 @@ def _text(program: Program, frame: Frame, node: ast.JoinedStr) -> Thing:
                 evaluate(program, frame, part.format_spec)
         elif isinstance(part, ast.Constant) and part is node.values[0] and isinstance(part.value, str):
             device = device_text(part.value.rstrip(":")) if part.value.endswith(":") else None
-    return Thing(type="str", device=device)
+    return AbstractValue(type="str", device=device)
 
 
-def _lambda(program: Program, frame: Frame, node: ast.Lambda) -> Thing:
-    return Thing(definition=class_model.define(program, frame, node))
+def _lambda(program: Program, frame: ScopeState, node: ast.Lambda) -> AbstractValue:
+    return AbstractValue(definition=class_model.define(program, frame, node))
 
 
 def _comprehension(
-    program: Program, frame: Frame, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
-) -> Thing:
+    program: Program, frame: ScopeState, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+) -> AbstractValue:
     first = evaluate(program, frame, node.generators[0].iter)
     record = LoopRecord(
         node=node,
@@ -322,50 +322,50 @@ def _comprehension(
     if isinstance(node, ast.DictComp):
         evaluate(program, frame, node.key)
         inner = evaluate(program, frame, node.value)
-        result = Thing(type="dict", open=True, elem=NOTHING)
+        result = AbstractValue(type="dict", open=True, elem=NOTHING)
     else:
         inner = evaluate(program, frame, node.elt)
-        result = Thing(elem=inner)
+        result = AbstractValue(elem=inner)
     frame.end_branch()
     frame.loops.pop()
     record.end = len(frame.record.items)
     return result
 
 
-def _starred(program: Program, frame: Frame, node: ast.Starred) -> Thing:
+def _starred(program: Program, frame: ScopeState, node: ast.Starred) -> AbstractValue:
     return element(evaluate(program, frame, node.value))
 
 
-def _await(program: Program, frame: Frame, node: ast.Await) -> Thing:
+def _await(program: Program, frame: ScopeState, node: ast.Await) -> AbstractValue:
     return evaluate(program, frame, node.value)
 
 
-def _yield(program: Program, frame: Frame, node: ast.Yield) -> Thing:
+def _yield(program: Program, frame: ScopeState, node: ast.Yield) -> AbstractValue:
     thing = evaluate(program, frame, node.value) if node.value is not None else NOTHING
     frame.yielded = thing if frame.yielded is None else join(frame.yielded, thing)
     return NOTHING
 
 
-def _yield_from(program: Program, frame: Frame, node: ast.YieldFrom) -> Thing:
+def _yield_from(program: Program, frame: ScopeState, node: ast.YieldFrom) -> AbstractValue:
     thing = element(evaluate(program, frame, node.value))
     frame.yielded = thing if frame.yielded is None else join(frame.yielded, thing)
     return NOTHING
 
 
-def _named(program: Program, frame: Frame, node: ast.NamedExpr) -> Thing:
+def _named(program: Program, frame: ScopeState, node: ast.NamedExpr) -> AbstractValue:
     thing = evaluate(program, frame, node.value)
     assign(program, frame, node.target, thing)
     return thing
 
 
-def _slice(program: Program, frame: Frame, node: ast.Slice) -> Thing:
+def _slice(program: Program, frame: ScopeState, node: ast.Slice) -> AbstractValue:
     for part in (node.lower, node.upper, node.step):
         if part is not None:
             evaluate(program, frame, part)
     return NOTHING
 
 
-_HANDLERS: dict[type[ast.expr], Callable[..., Thing]] = {
+_HANDLERS: dict[type[ast.expr], Callable[..., AbstractValue]] = {
     ast.Constant: _constant,
     ast.Name: _name,
     ast.Attribute: _attribute,

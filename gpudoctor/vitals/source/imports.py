@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.vitals.source.importing import relative_name
 from gpudoctor.vitals.source.qualified_names import canonical
-from gpudoctor.vitals.source.scope import Frame
+from gpudoctor.vitals.source.scope import ScopeState
 from gpudoctor.vitals.source.symbols import Module
-from gpudoctor.vitals.source.values import NOTHING, Thing
+from gpudoctor.vitals.source.values import NOTHING, AbstractValue
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.program import Program
 
 
-def bring(program: "Program", frame: Frame, node: ast.Import | ast.ImportFrom) -> None:
+def bring(program: "Program", frame: ScopeState, node: ast.Import | ast.ImportFrom) -> None:
     """Bind what an import statement imports."""
     if isinstance(node, ast.Import):
         for alias in node.names:
@@ -33,27 +33,32 @@ def _link(program: "Program", by: Module, module: Module) -> None:
         by.links.append(module)
 
 
-def _bring_module(program: "Program", frame: Frame, alias: ast.alias) -> None:
+def _bring_module(program: "Program", frame: ScopeState, alias: ast.alias) -> None:
     module = program.importer.load(alias.name, frame.module)
     name = alias.asname or alias.name.partition(".")[0]
     frame.module.imports[name] = alias.name if alias.asname else name
     if module is None:
-        frame.bind(name, Thing(ref=canonical(alias.name) if alias.asname else name))
+        frame.bind(name, AbstractValue(ref=canonical(alias.name) if alias.asname else name))
         return
     _link(program, frame.module, module)
     if alias.asname is None and "." in alias.name:
         root = program.importer.load(name, frame.module)
         if root is not None:
             _link(program, frame.module, root)
-            frame.bind(name, Thing(definition=root))
+            frame.bind(name, AbstractValue(definition=root))
         else:
-            frame.bind(name, Thing(ref=name))
+            frame.bind(name, AbstractValue(ref=name))
         return
-    frame.bind(name, Thing(definition=module))
+    frame.bind(name, AbstractValue(definition=module))
 
 
 def _bring_member(
-    program: "Program", frame: Frame, node: ast.ImportFrom, alias: ast.alias, base: str, module: Module | None
+    program: "Program",
+    frame: ScopeState,
+    node: ast.ImportFrom,
+    alias: ast.alias,
+    base: str,
+    module: Module | None,
 ) -> None:
     if alias.name == "*":
         if module is not None and module.frame is not None:
@@ -69,20 +74,20 @@ def _bring_member(
     if module is not None and module.frame is not None and alias.name in module.frame.names:
         thing = module.frame.names[alias.name]
         if thing.known and thing.origin == "literal":
-            thing = thing.but(origin="constant")
+            thing = thing.replace(origin="constant")
         frame.bind(name, thing)
         return
     inner = program.importer.load(dotted, frame.module, node.level)
     if inner is not None:
         _link(program, frame.module, inner)
-        frame.bind(name, Thing(definition=inner))
+        frame.bind(name, AbstractValue(definition=inner))
         return
-    frame.bind(name, NOTHING if module is not None else Thing(ref=canonical(dotted)))
+    frame.bind(name, NOTHING if module is not None else AbstractValue(ref=canonical(dotted)))
 
 
-def _bring_all(frame: Frame, base: str) -> None:
+def _bring_all(frame: ScopeState, base: str) -> None:
     for name in _STAR.get(base, ()):
-        frame.bind(name, Thing(ref=canonical(f"{base}.{name}")))
+        frame.bind(name, AbstractValue(ref=canonical(f"{base}.{name}")))
 
 
 _STAR = {

@@ -36,21 +36,21 @@ from gpudoctor.vitals.source.values import (
     OPTIMIZER,
     SCHEDULER,
     TENSOR,
-    Meaning,
-    Thing,
+    AbstractValue,
+    Condition,
     tensor,
 )
 
-GPU_PRESENT = Meaning(kind=GuardKind.SWITCH, value=Known(value=True, origin="with a GPU"))
-RANK_ZERO = Meaning(kind=GuardKind.RANK)
-FAILED = Meaning(kind=GuardKind.FAILURE)
+GPU_PRESENT = Condition(kind=GuardKind.SWITCH, value=Known(value=True, origin="with a GPU"))
+RANK_ZERO = Condition(kind=GuardKind.RANK)
+FAILED = Condition(kind=GuardKind.FAILURE)
 FINITE = FAILED.opposite()
 
 
 _FROM = re.compile(r"\.(?:from_pretrained|from_config|load_from_checkpoint|from_single_file)$")
 
 
-def call_result(name: str, args: Arguments, keywords: Keywords, node: ast.Call, no_grad: bool) -> Thing:
+def call_result(name: str, args: Arguments, keywords: Keywords, node: ast.Call, no_grad: bool) -> AbstractValue:
     """What a call of a library function or class gives; NOTHING when it cannot be told."""
     special = _SPECIAL.get(name)
     if special is not None:
@@ -68,24 +68,24 @@ def call_result(name: str, args: Arguments, keywords: Keywords, node: ast.Call, 
     if name.startswith("torchvision.models.") or name in ("timm.create_model", "torch.hub.load"):
         last = name.rpartition(".")[2]
         if last[:1].islower():
-            return Thing(type=MODULE, device="cpu", made=node)
+            return AbstractValue(type=MODULE, device="cpu", made=node)
     return _instance(name, args, keywords, node)
 
 
-def _instance(name: str, args: Arguments, keywords: Keywords, node: ast.Call) -> Thing:
+def _instance(name: str, args: Arguments, keywords: Keywords, node: ast.Call) -> AbstractValue:
     if _FROM.search(name):
         owner = name.rpartition(".")[0]
         last = owner.rpartition(".")[2]
         if "Tokenizer" in last:
-            return Thing(type="transformers.PreTrainedTokenizerBase", made=node)
+            return AbstractValue(type="transformers.PreTrainedTokenizerBase", made=node)
         if kind_of(owner) == MODULE:
             device = "cuda" if "device_map" in keywords else "cpu"
-            return Thing(type=owner, device=device, made=node)
-        return Thing(type=owner if last[:1].isupper() else None, made=node)
+            return AbstractValue(type=owner, device=device, made=node)
+        return AbstractValue(type=owner if last[:1].isupper() else None, made=node)
     if name.startswith("transformers.get_") and ("schedul" in name):
-        return Thing(type=SCHEDULER, made=node)
+        return AbstractValue(type=SCHEDULER, made=node)
     if name.endswith((".create_optimizer", ".create_optimizer_v2")) or ".build_optimizer" in name:
-        return Thing(type=OPTIMIZER, made=node)
+        return AbstractValue(type=OPTIMIZER, made=node)
     last = name.rpartition(".")[2]
     if last[:1].isupper() and "." in name:
         place = "cpu" if kind_of(name) == MODULE else None
@@ -95,41 +95,43 @@ def _instance(name: str, args: Arguments, keywords: Keywords, node: ast.Call) ->
             elem = collated(keywords.get("collate_fn", NOTHING))
         elif name in ("torch.nn.ModuleList", "torch.nn.Sequential"):
             elem = element(
-                args[0] if len(args) == 1 and args[0].type in (None, "list") else Thing(items=tuple(args))
+                args[0]
+                if len(args) == 1 and args[0].type in (None, "list")
+                else AbstractValue(items=tuple(args))
             )
         elif name == "torch.nn.ModuleDict" and args:
             attrs = args[0].keys
-        return Thing(type=name, device=place, elem=elem, attrs=attrs, made=node)
+        return AbstractValue(type=name, device=place, elem=elem, attrs=attrs, made=node)
     return NOTHING
 
 
-def _wrapped(name: str, args: Arguments, node: ast.Call) -> Thing:
+def _wrapped(name: str, args: Arguments, node: ast.Call) -> AbstractValue:
     if not args:
         return NOTHING
     if name in LOADER_PREPARES:
         return _on(args[0], "maybe-cuda")
     inner = args[0]
     if name.startswith(("torch.nn.", "torch.distributed.fsdp.Fully")):
-        return inner.but(type=name, made=node, guessed=False, value=_MISSING, ref=None, definition=None)
+        return inner.replace(type=name, made=node, guessed=False, value=_MISSING, ref=None, definition=None)
     if name == "peft.get_peft_model":
-        return inner.but(type="peft.PeftModel", made=node) if inner.klass is None else inner
-    return inner if inner.type or inner.klass else Thing(type=MODULE)
+        return inner.replace(type="peft.PeftModel", made=node) if inner.klass is None else inner
+    return inner if inner.type or inner.klass else AbstractValue(type=MODULE)
 
 
 _MISSING = NOTHING.value
 
 
-def _on(thing: Thing, device: str) -> Thing:
-    elem = thing.elem.but(device=device) if thing.elem is not None else thing.elem
-    return thing.but(device=device if thing.type != SCHEDULER else None, elem=elem)
+def _on(thing: AbstractValue, device: str) -> AbstractValue:
+    elem = thing.elem.replace(device=device) if thing.elem is not None else thing.elem
+    return thing.replace(device=device if thing.type != SCHEDULER else None, elem=elem)
 
 
-def _prepared(args: Arguments) -> Thing:
+def _prepared(args: Arguments) -> AbstractValue:
     moved = tuple(_on(a, "maybe-cuda") if kind_of(a.type) in (MODULE, LOADER) or a.klass else a for a in args)
-    return moved[0] if len(moved) == 1 else Thing(items=moved)
+    return moved[0] if len(moved) == 1 else AbstractValue(items=moved)
 
 
-def _torch(name: str, args: Arguments, keywords: Keywords, no_grad: bool) -> Thing | None:
+def _torch(name: str, args: Arguments, keywords: Keywords, no_grad: bool) -> AbstractValue | None:
     rest = name[6:]
     last = rest.rpartition(".")[2]
     if rest.startswith(("nn.functional.", "linalg.", "fft.", "special.")):
@@ -149,60 +151,64 @@ def _torch(name: str, args: Arguments, keywords: Keywords, no_grad: bool) -> Thi
     return None
 
 
-def _elements(args: Arguments) -> Thing:
+def _elements(args: Arguments) -> AbstractValue:
     return element(args[0]) if args else NOTHING
 
 
-def _enumerated(args: Arguments, _: Keywords) -> Thing:
-    return Thing(elem=Thing(items=(NUMBER, _elements(args))), over=args[0] if args else None)
+def _enumerated(args: Arguments, _: Keywords) -> AbstractValue:
+    return AbstractValue(elem=AbstractValue(items=(NUMBER, _elements(args))), over=args[0] if args else None)
 
 
-def _zipped(args: Arguments, _: Keywords) -> Thing:
+def _zipped(args: Arguments, _: Keywords) -> AbstractValue:
     over = next((a for a in args if kind_of(a.type) == LOADER), args[0] if args else None)
-    return Thing(elem=Thing(items=tuple(element(a) for a in args)), over=over)
+    return AbstractValue(elem=AbstractValue(items=tuple(element(a) for a in args)), over=over)
 
 
-def _device_made(args: Arguments, keywords: Keywords) -> Thing:
+def _device_made(args: Arguments, keywords: Keywords) -> AbstractValue:
     target = args[0] if args else keywords.get("device") or keywords.get("type")
     device = device_of(target)
-    return Thing(type=DEVICE, device=device or "maybe-cuda")
+    return AbstractValue(type=DEVICE, device=device or "maybe-cuda")
 
 
-def _split_data(args: Arguments, _: Keywords) -> Thing:
-    return Thing(elem=args[0] if args and args[0].type else Thing(type="torch.utils.data.Subset"))
+def _split_data(args: Arguments, _: Keywords) -> AbstractValue:
+    return AbstractValue(
+        elem=args[0] if args and args[0].type else AbstractValue(type="torch.utils.data.Subset")
+    )
 
 
-def _constantly(thing: Thing) -> Callable[[Arguments, Keywords], Thing]:
+def _constantly(thing: AbstractValue) -> Callable[[Arguments, Keywords], AbstractValue]:
     return lambda _args, _keywords: thing
 
 
-def _engine(args: Arguments, keywords: Keywords) -> Thing:
+def _engine(args: Arguments, keywords: Keywords) -> AbstractValue:
     model = keywords.get("model") or (args[1] if len(args) > 1 else NOTHING)
-    engine = model.but(type="deepspeed.DeepSpeedEngine", device="cuda", value=_MISSING)
-    return Thing(items=(engine, Thing(type=OPTIMIZER), Thing(type=LOADER), Thing(type=SCHEDULER)))
+    engine = model.replace(type="deepspeed.DeepSpeedEngine", device="cuda", value=_MISSING)
+    return AbstractValue(
+        items=(engine, AbstractValue(type=OPTIMIZER), AbstractValue(type=LOADER), AbstractValue(type=SCHEDULER))
+    )
 
 
-def _accelerator(_: Arguments, keywords: Keywords) -> Thing:
+def _accelerator(_: Arguments, keywords: Keywords) -> AbstractValue:
     cpu = keywords.get("cpu")
-    return Thing(
+    return AbstractValue(
         type="accelerate.Accelerator", device="cpu" if cpu is not None and cpu.value is True else "maybe-cuda"
     )
 
 
-def _cpu_value(args: Arguments, _: Keywords) -> Thing:
-    return Thing(option=True, type="str") if args else NOTHING
+def _cpu_value(args: Arguments, _: Keywords) -> AbstractValue:
+    return AbstractValue(option=True, type="str") if args else NOTHING
 
 
-_GPU = Thing(test=(GPU_PRESENT,))
-_RANK = Thing(type="rank", option=True)
-_SPECIAL: dict[str, Callable[[Arguments, Keywords], Thing]] = {
-    **{name: _constantly(Thing(type=name)) for name in LOWER_CLASSES},
+_GPU = AbstractValue(test=(GPU_PRESENT,))
+_RANK = AbstractValue(type="rank", option=True)
+_SPECIAL: dict[str, Callable[[Arguments, Keywords], AbstractValue]] = {
+    **{name: _constantly(AbstractValue(type=name)) for name in LOWER_CLASSES},
     "torch.cuda.is_available": _constantly(_GPU),
     "torch.accelerator.is_available": _constantly(_GPU),
     "torch.cuda.is_bf16_supported": _constantly(_GPU),
-    "torch.accelerator.current_accelerator": _constantly(Thing(type=DEVICE, device="maybe-cuda")),
+    "torch.accelerator.current_accelerator": _constantly(AbstractValue(type=DEVICE, device="maybe-cuda")),
     "torch.device": _device_made,
-    "torch.cuda.current_device": _constantly(Thing(device="cuda")),
+    "torch.cuda.current_device": _constantly(AbstractValue(device="cuda")),
     "torch.distributed.get_rank": _constantly(_RANK),
     "torch.distributed.get_node_local_rank": _constantly(_RANK),
     "enumerate": _enumerated,
@@ -212,25 +218,25 @@ _SPECIAL: dict[str, Callable[[Arguments, Keywords], Thing]] = {
     "torch.utils.data.random_split": _split_data,
     "deepspeed.initialize": _engine,
     "accelerate.Accelerator": _accelerator,
-    "wandb.init": _constantly(Thing(type="wandb.Run")),
-    "range": _constantly(Thing(elem=NUMBER)),
+    "wandb.init": _constantly(AbstractValue(type="wandb.Run")),
+    "range": _constantly(AbstractValue(elem=NUMBER)),
     "len": _constantly(NUMBER),
     "os.environ.get": _cpu_value,
     "os.getenv": _cpu_value,
-    "torch.cuda.amp.GradScaler": _constantly(Thing(type="torch.cuda.amp.GradScaler")),
-    "torch.amp.GradScaler": _constantly(Thing(type="torch.amp.GradScaler")),
-    "torch.nn.Parameter": lambda args, _: Thing(
+    "torch.cuda.amp.GradScaler": _constantly(AbstractValue(type="torch.cuda.amp.GradScaler")),
+    "torch.amp.GradScaler": _constantly(AbstractValue(type="torch.amp.GradScaler")),
+    "torch.nn.Parameter": lambda args, _: AbstractValue(
         type="torch.nn.Parameter", device=args[0].device if args else "cpu", graph=True
     ),
     "torch.is_grad_enabled": _constantly(NOTHING),
-    "transformers.get_scheduler": _constantly(Thing(type=SCHEDULER)),
-    "torch.isnan": lambda args, _: Thing(type=TENSOR, device=device_among(args, {}), test=(FAILED,)),
-    "torch.isinf": lambda args, _: Thing(type=TENSOR, device=device_among(args, {}), test=(FAILED,)),
-    "math.isnan": _constantly(Thing(test=(FAILED,))),
-    "math.isinf": _constantly(Thing(test=(FAILED,))),
-    "numpy.isnan": _constantly(Thing(test=(FAILED,))),
-    "numpy.isinf": _constantly(Thing(test=(FAILED,))),
-    "torch.isfinite": lambda args, _: Thing(type=TENSOR, device=device_among(args, {}), test=(FINITE,)),
-    "math.isfinite": _constantly(Thing(test=(FINITE,))),
-    "numpy.isfinite": _constantly(Thing(test=(FINITE,))),
+    "transformers.get_scheduler": _constantly(AbstractValue(type=SCHEDULER)),
+    "torch.isnan": lambda args, _: AbstractValue(type=TENSOR, device=device_among(args, {}), test=(FAILED,)),
+    "torch.isinf": lambda args, _: AbstractValue(type=TENSOR, device=device_among(args, {}), test=(FAILED,)),
+    "math.isnan": _constantly(AbstractValue(test=(FAILED,))),
+    "math.isinf": _constantly(AbstractValue(test=(FAILED,))),
+    "numpy.isnan": _constantly(AbstractValue(test=(FAILED,))),
+    "numpy.isinf": _constantly(AbstractValue(test=(FAILED,))),
+    "torch.isfinite": lambda args, _: AbstractValue(type=TENSOR, device=device_among(args, {}), test=(FINITE,)),
+    "math.isfinite": _constantly(AbstractValue(test=(FINITE,))),
+    "numpy.isfinite": _constantly(AbstractValue(test=(FINITE,))),
 }

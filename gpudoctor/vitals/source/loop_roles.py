@@ -21,8 +21,8 @@ from gpudoctor.vitals.source.symbols import (
     STEP,
     WEAK,
     Function,
+    FunctionRecord,
     LoopRecord,
-    Record,
 )
 from gpudoctor.vitals.source.values import LOADER
 
@@ -70,7 +70,7 @@ class Roles:
     def __init__(self) -> None:
         self._done: dict[int, Effects] = {}
         self._open: set[int] = set()
-        self._kept: list[Record] = []  # ids stay valid while the records live
+        self._kept: list[FunctionRecord] = []  # ids stay valid while the records live
 
     def of_function(self, function: Function) -> Effects:
         """The effects of one call of a function."""
@@ -83,7 +83,7 @@ class Roles:
                 effects.evaluates = True
         return effects
 
-    def of_scope(self, record: Record, called: bool = False) -> Effects:
+    def of_scope(self, record: FunctionRecord, called: bool = False) -> Effects:
         """The effects of a scope, and the roles of its loops on the way.
 
         `called` tells that another scope runs it, so that the other half of a training step may be there.
@@ -100,7 +100,7 @@ class Roles:
         self._kept.append(record)
         return effects
 
-    def _solve(self, record: Record, called: bool) -> Effects:
+    def _solve(self, record: FunctionRecord, called: bool) -> Effects:
         own: dict[int, _Own] = {id(loop): _Own() for loop in record.loops}
         top = _Own()
         for loop in record.loops:
@@ -137,7 +137,9 @@ class Roles:
             self._decide(record, loop, own, top, half)
         return Effects(top=top.flags, any=top.any, trains=top.trains)
 
-    def _decide(self, record: Record, loop: LoopRecord, own: dict[int, _Own], top: _Own, half: bool) -> None:
+    def _decide(
+        self, record: FunctionRecord, loop: LoopRecord, own: dict[int, _Own], top: _Own, half: bool
+    ) -> None:
         mine = own[id(loop)]
         parent = own.get(id(loop.parents[-1]), top) if loop.parents else top
         above = _settled(top.direct)
@@ -183,7 +185,7 @@ class Roles:
                     child.role = LoopRole.OTHER
         return not kept
 
-    def _evaluation(self, record: Record, loop: LoopRecord, mine: _Own) -> None:
+    def _evaluation(self, record: FunctionRecord, loop: LoopRecord, mine: _Own) -> None:
         if mine.any & (_STEPPING | COLLECT) or not mine.any & FORWARD or _yields(loop):
             return
         context = loop.no_grad or mine.eval_context

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from gpudoctor.vitals.source import library, tensor_values
 from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.resolving import MOVES, SAME, Resolved
-from gpudoctor.vitals.source.scope import Frame
+from gpudoctor.vitals.source.scope import ScopeState
 from gpudoctor.vitals.source.targets import rebind
 from gpudoctor.vitals.source.values import (
     BATCH,
@@ -17,7 +17,7 @@ from gpudoctor.vitals.source.values import (
     NUMBER,
     OPTIMIZER,
     TENSOR,
-    Thing,
+    AbstractValue,
     join,
     tensor,
 )
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 def of_method(
     program: "Program",
-    frame: Frame,
+    frame: ScopeState,
     node: ast.Call,
     found: Resolved,
-    args: list[Thing],
-    keywords: dict[str, Thing],
-) -> Thing:
+    args: list[AbstractValue],
+    keywords: dict[str, AbstractValue],
+) -> AbstractValue:
     """What a method call on an object of a known kind gives."""
     base, method = found.base, found.name.rpartition(".")[2]
     func = node.func
@@ -51,7 +51,7 @@ def of_method(
         if method in SAME:
             return base
         if method in ("parameters", "buffers"):
-            return Thing(elem=Thing(type="torch.nn.Parameter", device=base.device, graph=True))
+            return AbstractValue(elem=AbstractValue(type="torch.nn.Parameter", device=base.device, graph=True))
         if method in ("generate", "forward"):
             return tensor(base.device, graph=method == "forward" and frame.no_grad == 0)
         return NOTHING
@@ -70,11 +70,11 @@ def of_method(
     if base.type == "torch.amp.GradScaler" or base.type == "torch.cuda.amp.GradScaler":
         return args[0] if method == "scale" and args else NOTHING
     if result is NOTHING and base.option:
-        return Thing(option=True)
+        return AbstractValue(option=True)
     return result
 
 
-def _named_devices(node: ast.Call, args: list[Thing]) -> list[Thing]:
+def _named_devices(node: ast.Call, args: list[AbstractValue]) -> list[AbstractValue]:
     """Device arguments that nothing is known about, told by their names (`.to(rank)`, `.to(device)`)."""
     named = list(args)
     for index, (arg, thing) in enumerate(zip(node.args, args, strict=False)):
@@ -82,33 +82,33 @@ def _named_devices(node: ast.Call, args: list[Thing]) -> list[Thing]:
             name = arg.attr if isinstance(arg, ast.Attribute) else arg.id if isinstance(arg, ast.Name) else ""
             device = tensor_values.device_name(name)
             if device is not None:
-                named[index] = thing.but(device=device, value=MISSING)
+                named[index] = thing.replace(device=device, value=MISSING)
     return named
 
 
 def _container(
     program: "Program",
-    frame: Frame,
+    frame: ScopeState,
     func: ast.Attribute,
-    base: Thing,
+    base: AbstractValue,
     method: str,
-    args: list[Thing],
-    keywords: dict[str, Thing],
-) -> Thing:
+    args: list[AbstractValue],
+    keywords: dict[str, AbstractValue],
+) -> AbstractValue:
     first = args[0] if args else NOTHING
     if base.keys is not None:
         return _dict_method(program, frame, func, base, method, args, keywords)
     if method in ("append", "add", "insert", "appendleft", "put"):
         item = args[-1] if args else NOTHING
         elem = item if base.items == () else join(tensor_values.element(base), item)
-        rebind(program, frame, func.value, Thing(type=base.type, elem=elem))
+        rebind(program, frame, func.value, AbstractValue(type=base.type, elem=elem))
         return NOTHING
     if method == "extend":
         rebind(
             program,
             frame,
             func.value,
-            Thing(type=base.type, elem=join(tensor_values.element(base), tensor_values.element(first))),
+            AbstractValue(type=base.type, elem=join(tensor_values.element(base), tensor_values.element(first))),
         )
         return NOTHING
     if method in ("pop", "popleft", "get", "__next__"):
@@ -120,32 +120,34 @@ def _container(
 
 def _dict_method(
     program: "Program",
-    frame: Frame,
+    frame: ScopeState,
     func: ast.Attribute,
-    base: Thing,
+    base: AbstractValue,
     method: str,
-    args: list[Thing],
-    keywords: dict[str, Thing],
-) -> Thing:
+    args: list[AbstractValue],
+    keywords: dict[str, AbstractValue],
+) -> AbstractValue:
     keys = base.keys or {}
     first = args[0] if args else NOTHING
     if method == "update":
         merged = {**keys, **(first.keys or {}), **keywords}
         loose = base.open or first.open or (bool(args) and first.keys is None)
-        rebind(program, frame, func.value, base.but(keys=merged, open=loose))
+        rebind(program, frame, func.value, base.replace(keys=merged, open=loose))
         return NOTHING
     if method in ("get", "pop", "setdefault"):
         held = keys.get(first.value) if isinstance(first.value, str) else None
         if held is not None:
             return held
-        default = args[1] if len(args) > 1 else Thing(value=None)
-        return default.vague() if base.open else default
+        default = args[1] if len(args) > 1 else AbstractValue(value=None)
+        return default.widened() if base.open else default
     if method == "copy":
         return base
     if method == "values":
-        return Thing(items=tuple(keys.values())[:100]) if not base.open else NOTHING
+        return AbstractValue(items=tuple(keys.values())[:100]) if not base.open else NOTHING
     if method == "items":
-        return Thing(
-            elem=Thing(items=(NOTHING, tensor_values.element(Thing(items=tuple(keys.values())[:100]))))
+        return AbstractValue(
+            elem=AbstractValue(
+                items=(NOTHING, tensor_values.element(AbstractValue(items=tuple(keys.values())[:100])))
+            )
         )
     return NOTHING

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpudoctor.model.signs.source import Literal
-from gpudoctor.vitals.source.values import BATCH, MISSING, TENSOR, Thing, join_devices, tensor
+from gpudoctor.vitals.source.values import BATCH, MISSING, TENSOR, AbstractValue, join_devices, tensor
 
 LARGEST = 10**18
 
@@ -29,7 +29,7 @@ _OPERATORS: dict[type[ast.operator], Callable[..., Literal]] = {
 }
 
 
-def arithmetic(op: ast.operator, left: Thing, right: Thing) -> Thing:
+def arithmetic(op: ast.operator, left: AbstractValue, right: AbstractValue) -> AbstractValue:
     """The result of an operator on two things."""
     if left.type in (TENSOR, BATCH) or right.type in (TENSOR, BATCH):
         device = join_devices(_place(left), _place(right))
@@ -38,25 +38,25 @@ def arithmetic(op: ast.operator, left: Thing, right: Thing) -> Thing:
         value = _computed(op, left.value, right.value)
         if value is not MISSING:
             origin = left.origin if left.origin != "literal" else right.origin
-            return Thing(value=value, origin=origin, option=left.option or right.option)
+            return AbstractValue(value=value, origin=origin, option=left.option or right.option)
     if isinstance(op, ast.BitOr) and (left.keys is not None or right.keys is not None):
         return merged_keys(left, right)
     if left.items is not None and right.items is not None and isinstance(op, ast.Add):
-        return Thing(items=(left.items + right.items)[:100])
+        return AbstractValue(items=(left.items + right.items)[:100])
     if left.test or right.test:
-        return Thing(type="number", option=left.option or right.option)
+        return AbstractValue(type="number", option=left.option or right.option)
     number = left.type == "number" or right.type == "number" or left.known or right.known
-    return Thing(type="number" if number else None, option=left.option or right.option)
+    return AbstractValue(type="number" if number else None, option=left.option or right.option)
 
 
-def _place(thing: Thing) -> str | None:
+def _place(thing: AbstractValue) -> str | None:
     return thing.device if thing.type in (TENSOR, BATCH) else None
 
 
-def merged_keys(left: Thing, right: Thing) -> Thing:
+def merged_keys(left: AbstractValue, right: AbstractValue) -> AbstractValue:
     """`left | right`, `{**left, **right}` of dicts."""
     keys = {**(left.keys or {}), **(right.keys or {})}
-    return Thing(keys=keys, open=left.keys is None or right.keys is None or left.open or right.open)
+    return AbstractValue(keys=keys, open=left.keys is None or right.keys is None or left.open or right.open)
 
 
 def _computed(op: ast.operator, left: Any, right: Any) -> Any:

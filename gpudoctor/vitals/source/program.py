@@ -8,12 +8,12 @@ from gpudoctor.vitals.source import configuration
 from gpudoctor.vitals.source.annotations import read_annotation
 from gpudoctor.vitals.source.importing import Importer
 from gpudoctor.vitals.source.qualified_names import guess
-from gpudoctor.vitals.source.scope import Frame
+from gpudoctor.vitals.source.scope import ScopeState
 from gpudoctor.vitals.source.symbols import Function, Module
 from gpudoctor.vitals.source.values import (
     BATCH,
     NOTHING,
-    Thing,
+    AbstractValue,
     join,
     same,
 )
@@ -42,7 +42,7 @@ class Program:
         self.deepest = 220
         self.calling = 0
         self.builtins = frozenset(dir(builtins))
-        self._annotations: dict[int, Thing] = {}
+        self._annotations: dict[int, AbstractValue] = {}
 
     # Modules
 
@@ -51,12 +51,12 @@ class Program:
         if module.started:
             return
         module.started = True
-        frame = Frame(module, None, None, "")
+        frame = ScopeState(module, None, None, "")
         module.frame = frame
         module.torch = _imports_torch(module.tree)
         self._guarded(frame, module.tree.body)
 
-    def _guarded(self, frame: Frame, body: Sequence[ast.stmt]) -> None:
+    def _guarded(self, frame: ScopeState, body: Sequence[ast.stmt]) -> None:
         from gpudoctor.vitals.source.statements import execute
 
         depth, self.depth = self.depth, 0
@@ -82,12 +82,12 @@ class Program:
     def _run_uncalled(self, function: Function) -> None:
         owner = None
         if function.klass is not None and not function.static:
-            owner = Thing(type=function.klass.kind, klass=function.klass)
+            owner = AbstractValue(type=function.klass.kind, klass=function.klass)
             if function.bound_class:
-                owner = Thing(definition=function.klass)
+                owner = AbstractValue(definition=function.klass)
         self.invoke(function, [owner] if owner else [], {}, outside=True)
 
-    def member_of(self, module: Module, name: str) -> Thing:
+    def member_of(self, module: Module, name: str) -> AbstractValue:
         """A name of one of the program's own modules, a submodule included."""
         found = module.frame.names.get(name) if module.frame is not None else None
         if found is not None:
@@ -95,7 +95,7 @@ class Program:
         inner = self.importer.load(f"{module.name}.{name}", module)
         if inner is not None:
             self.run_module(inner)
-            return Thing(definition=inner)
+            return AbstractValue(definition=inner)
         return NOTHING
 
     # Functions
@@ -103,11 +103,11 @@ class Program:
     def invoke(
         self,
         function: Function,
-        args: Sequence[Thing],
-        keywords: Mapping[str, Thing],
+        args: Sequence[AbstractValue],
+        keywords: Mapping[str, AbstractValue],
         open_ended: bool = False,
         outside: bool = False,
-    ) -> Thing:
+    ) -> AbstractValue:
         """What a call of the function gives; its body is interpreted anew while call sites bring new facts."""
         if not outside:
             function.called = True
@@ -117,9 +117,9 @@ class Program:
             old = function.params.get(name)
             new = thing if old is None else join(old, thing)
             if old is not None and (old.value is None) != (thing.value is None):
-                new = new.but(optional=True)
+                new = new.replace(optional=True)
             if old is None or not same(old, new):
-                function.params[name] = new if function.runs < _RUNS - 1 else new.vague()
+                function.params[name] = new if function.runs < _RUNS - 1 else new.widened()
                 changed = True
         fresh = function.runs == 0 or (changed and function.runs < _RUNS)
         if fresh and not function.running and self.calling < _CALL_DEPTH:
@@ -129,17 +129,17 @@ class Program:
     def _bind(
         self,
         function: Function,
-        args: Sequence[Thing],
-        keywords: Mapping[str, Thing],
+        args: Sequence[AbstractValue],
+        keywords: Mapping[str, AbstractValue],
         open_ended: bool,
         outside: bool,
-    ) -> dict[str, Thing]:
+    ) -> dict[str, AbstractValue]:
         spec = function.node.args
         names = [arg.arg for arg in spec.posonlyargs + spec.args]
-        bound: dict[str, Thing] = dict(zip(names, args, strict=False))
+        bound: dict[str, AbstractValue] = dict(zip(names, args, strict=False))
         if spec.vararg is not None:
-            bound[spec.vararg.arg] = Thing(items=tuple(args[len(names) :]))
-        extra: dict[str, Thing] = {}
+            bound[spec.vararg.arg] = AbstractValue(items=tuple(args[len(names) :]))
+        extra: dict[str, AbstractValue] = {}
         every = set(names) | {arg.arg for arg in spec.kwonlyargs}
         for name, thing in keywords.items():
             if name in every:
@@ -147,7 +147,7 @@ class Program:
             else:
                 extra[name] = thing
         if spec.kwarg is not None:
-            bound[spec.kwarg.arg] = Thing(type="dict", keys=extra, open=open_ended or outside)
+            bound[spec.kwarg.arg] = AbstractValue(type="dict", keys=extra, open=open_ended or outside)
         for arg in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]:
             if arg.arg not in bound:
                 bound[arg.arg] = self._unpassed(function, arg, open_ended)
@@ -155,27 +155,27 @@ class Program:
                 bound[arg.arg] = self._annotated(function, arg, bound[arg.arg])
         return bound
 
-    def _unpassed(self, function: Function, arg: ast.arg, open_ended: bool) -> Thing:
+    def _unpassed(self, function: Function, arg: ast.arg, open_ended: bool) -> AbstractValue:
         if arg.arg in function.options:
             return function.options[arg.arg]
         default = function.defaults.get(arg.arg, NOTHING)
         if default.known:
-            default = default.but(origin=f"default of {arg.arg}")
-        thing = default.vague() if open_ended else default
+            default = default.replace(origin=f"default of {arg.arg}")
+        thing = default.widened() if open_ended else default
         return self._annotated(function, arg, thing)
 
-    def _annotated(self, function: Function, arg: ast.arg, thing: Thing) -> Thing:
+    def _annotated(self, function: Function, arg: ast.arg, thing: AbstractValue) -> AbstractValue:
         if arg.annotation is None or thing.type or thing.klass or thing.definition or thing.items is not None:
             return thing
         found = self.annotation(function.outer, arg.annotation)
         if not (found.type or found.klass) or found.type in ("number", "str"):
             return thing
-        return found.but(option=thing.option) if thing.value in (None, NOTHING.value) else thing
+        return found.replace(option=thing.option) if thing.value in (None, NOTHING.value) else thing
 
     def _run(self, function: Function) -> None:
         from gpudoctor.vitals.source.expressions import evaluate
 
-        frame = Frame(function.module, function, function.outer, function.name)
+        frame = ScopeState(function.module, function, function.outer, function.name)
         frame.no_grad = 1 if function.no_grad else 0
         function.runs += 1
         function.running = True
@@ -183,7 +183,7 @@ class Program:
         guessing = function.module.torch
         for name, thing in function.params.items():
             kind = guess(name) if guessing and thing is NOTHING else None
-            frame.bind(name, Thing(type=kind, guessed=True) if kind else thing)
+            frame.bind(name, AbstractValue(type=kind, guessed=True) if kind else thing)
         depth, self.depth = self.depth, 0
         try:
             if isinstance(function.node, ast.Lambda):
@@ -199,7 +199,9 @@ class Program:
         function.returned = _outcome(frame)
         function.record = frame.record
 
-    def run_targets(self, frame: Frame, name: str, args: list[Thing], keywords: dict[str, Thing]) -> None:
+    def run_targets(
+        self, frame: ScopeState, name: str, args: list[AbstractValue], keywords: dict[str, AbstractValue]
+    ) -> None:
         """Functions that a library call starts in other processes: `mp.spawn(worker, args=(...))`."""
         if name.endswith(
             ("multiprocessing.spawn", ".Process", "xla_multiprocessing.spawn", ".start_processes")
@@ -207,7 +209,7 @@ class Program:
             target = keywords.get("target") or keywords.get("fn") or (args[0] if args else NOTHING)
             given = keywords.get("args") or (args[1] if len(args) > 1 else NOTHING)
             if isinstance(target.definition, Function):
-                first = [] if name.endswith(".Process") else [Thing(type="rank", option=True)]
+                first = [] if name.endswith(".Process") else [AbstractValue(type="rank", option=True)]
                 self.invoke(target.definition, [*first, *(given.items or ())], {}, given.items is None)
         elif name.endswith(("notebook_launcher", "debug_launcher")):
             target, given = (
@@ -221,7 +223,7 @@ class Program:
 
     # Small questions
 
-    def peek(self, frame: Frame, node: ast.expr) -> Thing:
+    def peek(self, frame: ScopeState, node: ast.expr) -> AbstractValue:
         """What an expression gives, without recording anything."""
         from gpudoctor.vitals.source.expressions import evaluate
 
@@ -230,19 +232,19 @@ class Program:
         frame.quiet -= 1
         return thing
 
-    def arithmetic(self, op: ast.operator, left: Thing, right: Thing) -> Thing:
+    def arithmetic(self, op: ast.operator, left: AbstractValue, right: AbstractValue) -> AbstractValue:
         """The result of an operator."""
         from gpudoctor.vitals.source.operators import arithmetic
 
         return arithmetic(op, left, right)
 
-    def entered(self, thing: Thing) -> Thing:
+    def entered(self, thing: AbstractValue) -> AbstractValue:
         """What `with thing as name` binds."""
         if thing.elem is not None and thing.type is None:
             return thing.elem  # a generator function under contextlib.contextmanager
         return thing
 
-    def grad_mode(self, frame: Frame, node: ast.expr, thing: Thing) -> int:
+    def grad_mode(self, frame: ScopeState, node: ast.expr, thing: AbstractValue) -> int:
         """Depth of no_grad inside `with node:`."""
         target = self.peek(frame, node.func) if isinstance(node, ast.Call) else thing
         name = target.ref or ""
@@ -258,13 +260,13 @@ class Program:
                 return 0 if argument.value else frame.no_grad + 1
         return frame.no_grad
 
-    def type_name(self, thing: Thing) -> str | None:
+    def type_name(self, thing: AbstractValue) -> str | None:
         """A thing's type in the words of `Script.types`."""
         if thing.type is not None:
             return thing.type if thing.type not in _INTERNAL else None
         return thing.klass.name if thing.klass is not None else None
 
-    def annotation(self, frame: Frame, node: ast.expr) -> Thing:
+    def annotation(self, frame: ScopeState, node: ast.expr) -> AbstractValue:
         """An instance of the class that an annotation names."""
         cached = self._annotations.get(id(node))
         if cached is None:
@@ -275,10 +277,10 @@ class Program:
 _INTERNAL = frozenset((BATCH, "number", "bool", "rank", "torch.device.type", "tuple", "list", "dict", "str"))
 
 
-def _outcome(frame: Frame) -> Thing:
+def _outcome(frame: ScopeState) -> AbstractValue:
     if frame.yielded is not None:
-        return Thing(elem=frame.yielded)
-    return frame.returned or Thing(value=None) if frame.returned is not None else NOTHING
+        return AbstractValue(elem=frame.yielded)
+    return frame.returned or AbstractValue(value=None) if frame.returned is not None else NOTHING
 
 
 def _imports_torch(tree: ast.Module) -> bool:

@@ -20,13 +20,13 @@ from gpudoctor.vitals.source.symbols import (
     BACKWARD,
     MANUAL,
     STEP,
+    ClassSymbol,
     Function,
-    Klass,
+    FunctionRecord,
     LoopRecord,
     Module,
-    Record,
 )
-from gpudoctor.vitals.source.values import DEVICE, MODULE, Thing
+from gpudoctor.vitals.source.values import DEVICE, MODULE, AbstractValue
 
 
 def read_source(
@@ -264,7 +264,9 @@ class _Builder:
                 self._tell(f"{klass.name}.self.{name}", [thing], types, places)
         return types, devices
 
-    def _tell(self, key: str, things: Sequence[Thing], types: dict[str, str], devices: dict[str, str]) -> None:
+    def _tell(
+        self, key: str, things: Sequence[AbstractValue], types: dict[str, str], devices: dict[str, str]
+    ) -> None:
         for thing in reversed(things):
             word = self.program.type_name(thing)
             if word is not None and key not in types:
@@ -275,7 +277,7 @@ class _Builder:
                 if part.type == DEVICE and part.device is not None:
                     devices.setdefault(f"{key}.{name}", part.device)
 
-    def _class(self, klass: Klass) -> ClassInfo:
+    def _class(self, klass: ClassSymbol) -> ClassInfo:
         bases: list[str] = []
         for base in klass.bases:
             bases.append(_base_name(base))
@@ -322,7 +324,7 @@ def _demote(modules: Sequence[Module], engines: Sequence[EngineLoop]) -> None:
                     loop.role = LoopRole.OTHER
 
 
-def _records(module: Module) -> Iterator[Record]:
+def _records(module: Module) -> Iterator[FunctionRecord]:
     if module.frame is not None:
         yield module.frame.record
     yield from (function.record for function in module.functions if function.record is not None)
@@ -368,7 +370,7 @@ def _training(modules: Sequence[Module], engines: Sequence[EngineLoop]) -> Itera
         yield engine.module, engine.span.line
 
 
-def _base_name(base: Thing) -> str:
+def _base_name(base: AbstractValue) -> str:
     if base.ref is not None:
         return base.ref
-    return base.definition.name if isinstance(base.definition, Klass) else ""
+    return base.definition.name if isinstance(base.definition, ClassSymbol) else ""

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.vitals.source.attributes import attribute
 from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS, canonical, guess, kind_of, method_name
-from gpudoctor.vitals.source.scope import Frame
-from gpudoctor.vitals.source.symbols import Function, Klass, Module
-from gpudoctor.vitals.source.values import BATCH, MODULE, NOTHING, TENSOR, Thing
+from gpudoctor.vitals.source.scope import ScopeState
+from gpudoctor.vitals.source.symbols import ClassSymbol, Function, Module
+from gpudoctor.vitals.source.values import BATCH, MODULE, NOTHING, TENSOR, AbstractValue
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.program import Program
@@ -47,12 +47,12 @@ class Resolved:
     """What a call calls."""
 
     name: str
-    base: Thing = NOTHING
+    base: AbstractValue = NOTHING
     """The receiver of a method, or the object that is called."""
     callee: Function | None = None
-    owner: Thing | None = None
+    owner: AbstractValue | None = None
     """`self` for the callee."""
-    klass: Klass | None = None
+    klass: ClassSymbol | None = None
     """The program's own class that is instantiated."""
     called: bool = False
     """Whether the base itself is called (`model(x)`)."""
@@ -60,7 +60,7 @@ class Resolved:
     """Whether the callee gets a context first (`forward` of an autograd function, by `apply`)."""
 
 
-def resolve(program: "Program", frame: Frame, node: ast.Call) -> Resolved:
+def resolve(program: "Program", frame: ScopeState, node: ast.Call) -> Resolved:
     """What a call calls; the receiver is evaluated on the way."""
     from gpudoctor.vitals.source.expressions import evaluate
 
@@ -82,8 +82,8 @@ def resolve(program: "Program", frame: Frame, node: ast.Call) -> Resolved:
     return _target(frame, thing, label)
 
 
-def _super(frame: Frame, method: str) -> Resolved:
-    scope: Frame | None = frame
+def _super(frame: ScopeState, method: str) -> Resolved:
+    scope: ScopeState | None = frame
     while scope is not None and (scope.function is None or scope.function.klass is None):
         scope = scope.outer
     if scope is None or scope.function is None or scope.function.klass is None:
@@ -93,19 +93,21 @@ def _super(frame: Frame, method: str) -> Resolved:
         found = parent.members.get(method)
         if found is not None and isinstance(found.definition, Function):
             return Resolved(
-                f"{parent.name}.{method}", callee=found.definition, owner=Thing(klass=klass, type=klass.kind)
+                f"{parent.name}.{method}",
+                callee=found.definition,
+                owner=AbstractValue(klass=klass, type=klass.kind),
             )
-    base = Thing(type=klass.kind, klass=None)
+    base = AbstractValue(type=klass.kind, klass=None)
     return Resolved(method_name(klass.kind, method) if klass.kind else f"?.{method}", base=base)
 
 
-def _method(program: "Program", frame: Frame, base: Thing, method: str) -> Resolved:
+def _method(program: "Program", frame: ScopeState, base: AbstractValue, method: str) -> Resolved:
     if base.ref is not None:
         return Resolved(canonical(f"{base.ref}.{method}"))
     definition = base.definition
     if isinstance(definition, Module):
         return _target(frame, program.member_of(definition, method), f"{definition.name}.{method}")
-    if isinstance(definition, Klass):
+    if isinstance(definition, ClassSymbol):
         return _class_method(definition, base, method)
     if base.klass is not None:
         own = base.klass.method(method)
@@ -124,11 +126,11 @@ def _method(program: "Program", frame: Frame, base: Thing, method: str) -> Resol
         return _target(frame, base.attrs[method], f"?.{method}")
     kind = guess(method) if frame.module.torch else None
     if kind == MODULE and base is NOTHING:
-        return Resolved(f"{MODULE}.__call__", base=Thing(type=MODULE, guessed=True), called=True)
+        return Resolved(f"{MODULE}.__call__", base=AbstractValue(type=MODULE, guessed=True), called=True)
     return Resolved(f"?.{method}", base=base)
 
 
-def _typed(base: Thing, method: str) -> str:
+def _typed(base: AbstractValue, method: str) -> str:
     if base.type == BATCH:
         return f"{TENSOR}.{method}" if method in TENSOR_METHODS else f"?.{method}"
     if base.type in ("number", "bool", "tuple", "list", "dict", "str"):
@@ -136,7 +138,7 @@ def _typed(base: Thing, method: str) -> str:
     return method_name(base.type or "?", method)
 
 
-def _class_method(klass: Klass, base: Thing, method: str) -> Resolved:
+def _class_method(klass: ClassSymbol, base: AbstractValue, method: str) -> Resolved:
     own = klass.method(method)
     if own is not None:
         owner = None if own.static else (base if own.bound_class else None)
@@ -145,16 +147,16 @@ def _class_method(klass: Klass, base: Thing, method: str) -> Resolved:
     if forward is not None:
         return Resolved(f"{klass.name}.apply", callee=forward, context=klass.method("setup_context") is None)
     if klass.kind and method in ("from_pretrained", "load_from_checkpoint", "from_config"):
-        return Resolved(f"{klass.kind}.{method}", base=Thing(type=klass.kind, klass=klass), klass=klass)
+        return Resolved(f"{klass.kind}.{method}", base=AbstractValue(type=klass.kind, klass=klass), klass=klass)
     return Resolved(f"{klass.name}.{method}")
 
 
-def _is_autograd(klass: Klass) -> bool:
+def _is_autograd(klass: ClassSymbol) -> bool:
     """Whether a class is a function with a backward pass of its own."""
     return any(base.ref in _AUTOGRAD for part in klass.lineage() for base in part.bases)
 
 
-def _target(frame: Frame, thing: Thing, label: str) -> Resolved:
+def _target(frame: ScopeState, thing: AbstractValue, label: str) -> Resolved:
     if thing.ref is not None:
         return Resolved(canonical(thing.ref))
     definition = thing.definition
@@ -165,7 +167,7 @@ def _target(frame: Frame, thing: Thing, label: str) -> Resolved:
         elif definition.klass is not None:
             name = f"{definition.klass.name}.{definition.short}"
         return Resolved(name, callee=definition, owner=thing.owner)
-    if isinstance(definition, Klass):
+    if isinstance(definition, ClassSymbol):
         name = (
             definition.name
             if definition.module is frame.module
@@ -188,7 +190,7 @@ def _target(frame: Frame, thing: Thing, label: str) -> Resolved:
     return Resolved(label)
 
 
-def _instance(thing: Thing, klass: Klass) -> Resolved:
+def _instance(thing: AbstractValue, klass: ClassSymbol) -> Resolved:
     module = kind_of(thing.type or klass.kind) == MODULE
     own = klass.method("forward") if module else klass.method("__call__")
     own = own or klass.method("__call__")

@@ -4,32 +4,42 @@ import ast
 from collections.abc import Iterable
 
 from gpudoctor.model.signs.source import Call
-from gpudoctor.vitals.source.symbols import Function, Item, Klass, LoopRecord, Mark, Module, Record
-from gpudoctor.vitals.source.values import NOTHING, Meanings, Thing, join
+from gpudoctor.vitals.source.symbols import (
+    ClassSymbol,
+    Function,
+    FunctionRecord,
+    Item,
+    LoopRecord,
+    Mark,
+    Module,
+)
+from gpudoctor.vitals.source.values import NOTHING, AbstractValue, Meanings, join
 
 
-class Frame:
+class ScopeState:
     """One scope under interpretation: a module's body or one run of a function's."""
 
-    def __init__(self, module: Module, function: Function | None, outer: "Frame | None", name: str) -> None:
+    def __init__(
+        self, module: Module, function: Function | None, outer: "ScopeState | None", name: str
+    ) -> None:
         self.module = module
         self.function = function
         self.outer = outer
         self.name = name
-        self.names: dict[str, Thing] = {}
+        self.names: dict[str, AbstractValue] = {}
         self.globals: set[str] = set()
         self.nonlocals: set[str] = set()
-        self.trails: list[dict[str, Thing | None]] = []
-        self.record = Record(module=module, name=name)
+        self.trails: list[dict[str, AbstractValue | None]] = []
+        self.record = FunctionRecord(module=module, name=name)
         if outer is not None:
             self.record.past.outer = outer.record.past
         self.marks: list[Mark] = []
         self.loops: list[LoopRecord] = []
         self.no_grad = 0
         self.evaluating = False
-        self.returned: Thing | None = None
-        self.yielded: Thing | None = None
-        self.klass: Klass | None = None
+        self.returned: AbstractValue | None = None
+        self.yielded: AbstractValue | None = None
+        self.klass: ClassSymbol | None = None
         self.told: dict[int, Meanings] = {}
         """What parts of conditions mean by what they guard, by the ids of their nodes."""
         self.tested: set[int] = set()
@@ -37,9 +47,9 @@ class Frame:
         self.quiet = 0
         """Above zero inside code that does not run here (a lambda's body): calls are resolved, not recorded."""
 
-    def look(self, name: str) -> Thing | None:
+    def look(self, name: str) -> AbstractValue | None:
         """What a name holds here."""
-        frame: Frame | None = self
+        frame: ScopeState | None = self
         while frame is not None:
             found = frame.names.get(name)
             if found is not None and (frame is self or frame.klass is None):
@@ -47,7 +57,7 @@ class Frame:
             frame = frame.outer
         return None
 
-    def bind(self, name: str, thing: Thing) -> None:
+    def bind(self, name: str, thing: AbstractValue) -> None:
         """The name holds the thing from now on."""
         if name in self.globals or name in self.nonlocals:
             home = self._home(name)
@@ -61,7 +71,7 @@ class Frame:
         self.names[name] = thing
         self.record.past.note(name, thing)
 
-    def _home(self, name: str) -> "Frame":
+    def _home(self, name: str) -> "ScopeState":
         frame = self
         while frame.outer is not None:
             frame = frame.outer
@@ -69,9 +79,9 @@ class Frame:
                 return frame
         return frame
 
-    def home_of(self, name: str) -> "Frame | None":
+    def home_of(self, name: str) -> "ScopeState | None":
         """The scope in which a name is bound."""
-        frame: Frame | None = self
+        frame: ScopeState | None = self
         while frame is not None and name not in frame.names:
             frame = frame.outer
         return frame
@@ -80,7 +90,7 @@ class Frame:
         """What is bound from here on may not happen."""
         self.trails.append({})
 
-    def end_branch(self) -> dict[str, Thing]:
+    def end_branch(self) -> dict[str, AbstractValue]:
         """Take back what was bound since `start_branch` and return it."""
         trail = self.trails.pop()
         bound = {}
@@ -92,7 +102,7 @@ class Frame:
                 self.names[name] = old
         return bound
 
-    def merge(self, branches: "Iterable[dict[str, Thing] | None]") -> None:
+    def merge(self, branches: "Iterable[dict[str, AbstractValue] | None]") -> None:
         """Go on with what is true after whichever branch ran; None for one that does not come here."""
         alive = [branch for branch in branches if branch is not None]
         for name in dict.fromkeys(name for branch in alive for name in branch):
@@ -153,7 +163,7 @@ class Frame:
             )
         )
 
-    def give(self, thing: Thing) -> None:
+    def give(self, thing: AbstractValue) -> None:
         """The scope returns the thing, here or elsewhere."""
         self.returned = thing if self.returned is None else join(self.returned, thing)
 
@@ -166,7 +176,7 @@ class Frame:
         return args[0].arg if args else None
 
 
-def nothing_if_none(thing: Thing | None) -> Thing:
+def nothing_if_none(thing: AbstractValue | None) -> AbstractValue:
     """NOTHING for None."""
     return NOTHING if thing is None else thing
 

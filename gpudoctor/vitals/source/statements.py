@@ -10,16 +10,16 @@ from gpudoctor.vitals.source import class_model, conditions, imports
 from gpudoctor.vitals.source.expressions import evaluate
 from gpudoctor.vitals.source.library import FAILED
 from gpudoctor.vitals.source.program import Program, is_main_guard
-from gpudoctor.vitals.source.scope import Frame, stores
+from gpudoctor.vitals.source.scope import ScopeState, stores
 from gpudoctor.vitals.source.symbols import MANUAL, Function, LoopRecord, Mark
 from gpudoctor.vitals.source.targets import assign, delete
 from gpudoctor.vitals.source.tensor_values import element
-from gpudoctor.vitals.source.values import MISSING, NOTHING, Meaning, Meanings, Thing, value_of
+from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, Condition, Meanings, value_of
 
-Handler = Callable[[Program, Frame, Any], bool]
+Handler = Callable[[Program, ScopeState, Any], bool]
 
 
-def execute(program: Program, frame: Frame, body: Sequence[ast.stmt]) -> bool:
+def execute(program: Program, frame: ScopeState, body: Sequence[ast.stmt]) -> bool:
     """Interpret statements in order; True when their end is never reached (return, raise, continue...)."""
     ended = False
     for statement in body:
@@ -29,7 +29,7 @@ def execute(program: Program, frame: Frame, body: Sequence[ast.stmt]) -> bool:
     return ended
 
 
-def _expr(program: Program, frame: Frame, node: ast.Expr) -> bool:
+def _expr(program: Program, frame: ScopeState, node: ast.Expr) -> bool:
     value = node.value
     if isinstance(value, ast.Constant):
         return False
@@ -41,7 +41,7 @@ def _expr(program: Program, frame: Frame, node: ast.Expr) -> bool:
     return False
 
 
-def _short_circuit(program: Program, frame: Frame, node: ast.BoolOp) -> bool:
+def _short_circuit(program: Program, frame: ScopeState, node: ast.BoolOp) -> bool:
     """`rank == 0 and wandb.log(...)` as a statement: each operand guards those after it."""
     height = len(frame.marks)
     for operand in node.values:
@@ -55,7 +55,7 @@ def _short_circuit(program: Program, frame: Frame, node: ast.BoolOp) -> bool:
     return False
 
 
-def _assign(program: Program, frame: Frame, node: ast.Assign) -> bool:
+def _assign(program: Program, frame: ScopeState, node: ast.Assign) -> bool:
     thing = evaluate(program, frame, node.value)
     frame.add(node, graph=thing.graph)
     for target in node.targets:
@@ -63,7 +63,7 @@ def _assign(program: Program, frame: Frame, node: ast.Assign) -> bool:
     return False
 
 
-def _ann_assign(program: Program, frame: Frame, node: ast.AnnAssign) -> bool:
+def _ann_assign(program: Program, frame: ScopeState, node: ast.AnnAssign) -> bool:
     annotated = program.annotation(frame, node.annotation)
     if node.value is None:
         if isinstance(node.target, ast.Name) and node.target.id not in frame.names:
@@ -72,12 +72,12 @@ def _ann_assign(program: Program, frame: Frame, node: ast.AnnAssign) -> bool:
     thing = evaluate(program, frame, node.value)
     frame.add(node, graph=thing.graph)
     if thing.type is None and thing.klass is None and not thing.known and (annotated.type or annotated.klass):
-        thing = thing.but(type=annotated.type, klass=annotated.klass)
+        thing = thing.replace(type=annotated.type, klass=annotated.klass)
     assign(program, frame, node.target, thing)
     return False
 
 
-def _aug_assign(program: Program, frame: Frame, node: ast.AugAssign) -> bool:
+def _aug_assign(program: Program, frame: ScopeState, node: ast.AugAssign) -> bool:
     old = evaluate(program, frame, node.target)
     value = evaluate(program, frame, node.value)
     thing = program.arithmetic(node.op, old, value)
@@ -91,7 +91,7 @@ def _aug_assign(program: Program, frame: Frame, node: ast.AugAssign) -> bool:
     return False
 
 
-def _if(program: Program, frame: Frame, node: ast.If) -> bool:
+def _if(program: Program, frame: ScopeState, node: ast.If) -> bool:
     if is_main_guard(node.test):
         ended = execute(program, frame, node.body)
         frame.start_branch()
@@ -119,10 +119,10 @@ def _if(program: Program, frame: Frame, node: ast.If) -> bool:
 
 
 def _unswitched(
-    frame: Frame, arms: Sequence[tuple[Meanings, dict[str, Thing], dict[str, Thing]]]
-) -> dict[str, Thing]:
+    frame: ScopeState, arms: Sequence[tuple[Meanings, dict[str, AbstractValue], dict[str, AbstractValue]]]
+) -> dict[str, AbstractValue]:
     """Names that only a branch that is off by default fills, as they are after both."""
-    found: dict[str, Thing] = {}
+    found: dict[str, AbstractValue] = {}
     for meaning, inside, beside in arms:
         off = conditions.switched_off(meaning)
         for name, thing in inside.items() if off else ():
@@ -135,7 +135,7 @@ def _unswitched(
 _REACHES = (ast.GtE, ast.Gt, ast.Eq)
 
 
-def _told_by_body(program: Program, frame: Frame, test: ast.expr, body: Sequence[ast.stmt]) -> None:
+def _told_by_body(program: Program, frame: ScopeState, test: ast.expr, body: Sequence[ast.stmt]) -> None:
     """Note what parts of a condition mean, as far as the body that they guard tells."""
     if isinstance(test, ast.BoolOp):
         for operand in test.values:
@@ -144,7 +144,9 @@ def _told_by_body(program: Program, frame: Frame, test: ast.expr, body: Sequence
         frame.told[id(test)] = meaning
 
 
-def counter_reset(program: Program, frame: Frame, test: ast.expr, body: Sequence[ast.stmt]) -> Meanings | None:
+def counter_reset(
+    program: Program, frame: ScopeState, test: ast.expr, body: Sequence[ast.stmt]
+) -> Meanings | None:
     """`if count >= N: ...; count = 0`, `if not done: ...; done = True` and `if x is None: ...; x = make()`."""
     negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
     name = test.operand if negated and isinstance(test, ast.UnaryOp) else test
@@ -154,7 +156,7 @@ def counter_reset(program: Program, frame: Frame, test: ast.expr, body: Sequence
             continue
         text = conditions.dotted(statement.targets[0])
         if isinstance(test, ast.Compare) and unset and text == conditions.dotted(test.left):
-            return None if _is_none(statement.value) else (Meaning(kind=GuardKind.ONCE),)
+            return None if _is_none(statement.value) else (Condition(kind=GuardKind.ONCE),)
         if not isinstance(statement.value, ast.Constant):
             continue
         value = statement.value.value
@@ -163,12 +165,12 @@ def counter_reset(program: Program, frame: Frame, test: ast.expr, body: Sequence
             and isinstance(name, ast.Name | ast.Attribute)
             and text == conditions.dotted(name)
         ):
-            return (Meaning(kind=GuardKind.ONCE),) if value is negated else None
+            return (Condition(kind=GuardKind.ONCE),) if value is negated else None
         starts_over = value == 0 and isinstance(test, ast.Compare) and text == conditions.dotted(test.left)
         if starts_over and isinstance(test, ast.Compare) and isinstance(test.ops[0], _REACHES):
             bound = test.comparators[0]
             period = value_of(program.peek(frame, bound), frame.module.segment(bound))
-            return (Meaning(kind=GuardKind.PERIOD, period=period, subject=frozenset({text})),)
+            return (Condition(kind=GuardKind.PERIOD, period=period, subject=frozenset({text})),)
     return None
 
 
@@ -184,7 +186,7 @@ def _in_order(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _in_order(statement.body)
 
 
-def _skips(frame: Frame, body: Sequence[ast.stmt]) -> bool:
+def _skips(frame: ScopeState, body: Sequence[ast.stmt]) -> bool:
     """Whether a branch that ends does so by going on to the next pass (or back to the caller)."""
     last = body[-1] if body else None
     if isinstance(last, ast.Continue):
@@ -193,8 +195,8 @@ def _skips(frame: Frame, body: Sequence[ast.stmt]) -> bool:
 
 
 def _branch(
-    program: Program, frame: Frame, body: Sequence[ast.stmt], meanings: Meanings, text: str, line: int
-) -> tuple[dict[str, Thing], bool]:
+    program: Program, frame: ScopeState, body: Sequence[ast.stmt], meanings: Meanings, text: str, line: int
+) -> tuple[dict[str, AbstractValue], bool]:
     height = len(frame.marks)
     frame.start_branch()
     if body:
@@ -207,7 +209,7 @@ def _branch(
     return frame.end_branch(), ended
 
 
-def _for(program: Program, frame: Frame, node: ast.For | ast.AsyncFor) -> bool:
+def _for(program: Program, frame: ScopeState, node: ast.For | ast.AsyncFor) -> bool:
     source = evaluate(program, frame, node.iter)
     record = _open_loop(frame, node, frame.module.segment(node.iter), source)
     if (
@@ -232,7 +234,7 @@ def _for(program: Program, frame: Frame, node: ast.For | ast.AsyncFor) -> bool:
     return False
 
 
-def _while(program: Program, frame: Frame, node: ast.While) -> bool:
+def _while(program: Program, frame: ScopeState, node: ast.While) -> bool:
     record = _open_loop(frame, node, "", None)
     frame.start_branch()
     frame.test(node.test)
@@ -244,13 +246,13 @@ def _while(program: Program, frame: Frame, node: ast.While) -> bool:
     return False
 
 
-def _open_loop(frame: Frame, node: ast.AST, iterates: str, source: Thing | None) -> LoopRecord:
+def _open_loop(frame: ScopeState, node: ast.AST, iterates: str, source: AbstractValue | None) -> LoopRecord:
     bound = stores(node)
     for name in bound:
         old = frame.names.get(name)
         if old is not None and (old.value is not MISSING or old.test or old.keys or old.items):
-            vague = old.vague()
-            frame.bind(name, vague.but(option=False) if old.known else vague)
+            vague = old.widened()
+            frame.bind(name, vague.replace(option=False) if old.known else vague)
     record = LoopRecord(
         node=node,
         scope=frame.record,
@@ -268,7 +270,7 @@ def _open_loop(frame: Frame, node: ast.AST, iterates: str, source: Thing | None)
     return record
 
 
-def _close_loop(frame: Frame, record: LoopRecord, bound: dict[str, Thing]) -> None:
+def _close_loop(frame: ScopeState, record: LoopRecord, bound: dict[str, AbstractValue]) -> None:
     frame.loops.pop()
     del frame.marks[record.base :]
     record.end = len(frame.record.items)
@@ -279,7 +281,7 @@ def _names(target: ast.AST) -> set[str]:
     return {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
 
 
-def _with(program: Program, frame: Frame, node: ast.With | ast.AsyncWith) -> bool:
+def _with(program: Program, frame: ScopeState, node: ast.With | ast.AsyncWith) -> bool:
     before = frame.no_grad
     for item in node.items:
         thing = evaluate(program, frame, item.context_expr)
@@ -292,9 +294,9 @@ def _with(program: Program, frame: Frame, node: ast.With | ast.AsyncWith) -> boo
     return ended
 
 
-def _try(program: Program, frame: Frame, node: ast.Try) -> bool:
+def _try(program: Program, frame: ScopeState, node: ast.Try) -> bool:
     ended = execute(program, frame, node.body)
-    outcomes: list[dict[str, Thing] | None] = []
+    outcomes: list[dict[str, AbstractValue] | None] = []
     for handler in node.handlers:
         height = len(frame.marks)
         frame.start_branch()
@@ -319,12 +321,12 @@ def _try(program: Program, frame: Frame, node: ast.Try) -> bool:
     return ended and not outcomes
 
 
-def _match(program: Program, frame: Frame, node: ast.Match) -> bool:
+def _match(program: Program, frame: ScopeState, node: ast.Match) -> bool:
     subject = evaluate(program, frame, node.subject)
     text = frame.module.segment(node.subject)
     kind = GuardKind.SWITCH if subject.option or subject.known else GuardKind.OTHER
-    meaning = (Meaning(kind=kind, value=Unknown(text=text) if kind is GuardKind.SWITCH else None),)
-    outcomes: list[dict[str, Thing] | None] = [{}]
+    meaning = (Condition(kind=kind, value=Unknown(text=text) if kind is GuardKind.SWITCH else None),)
+    outcomes: list[dict[str, AbstractValue] | None] = [{}]
     for case in node.cases:
         if case.guard is not None:
             evaluate(program, frame, case.guard)
@@ -334,14 +336,14 @@ def _match(program: Program, frame: Frame, node: ast.Match) -> bool:
     return False
 
 
-def _return(program: Program, frame: Frame, node: ast.Return) -> bool:
+def _return(program: Program, frame: ScopeState, node: ast.Return) -> bool:
     thing = NOTHING if node.value is None else evaluate(program, frame, node.value)
     frame.add(node, graph=thing.graph)
     frame.give(thing)
     return True
 
 
-def _raise(program: Program, frame: Frame, node: ast.Raise) -> bool:
+def _raise(program: Program, frame: ScopeState, node: ast.Raise) -> bool:
     for part in (node.exc, node.cause):
         if part is not None:
             evaluate(program, frame, part)
@@ -349,7 +351,7 @@ def _raise(program: Program, frame: Frame, node: ast.Raise) -> bool:
     return True
 
 
-def _assert(program: Program, frame: Frame, node: ast.Assert) -> bool:
+def _assert(program: Program, frame: ScopeState, node: ast.Assert) -> bool:
     frame.test(node.test)
     evaluate(program, frame, node.test)
     frame.add(node.test)
@@ -360,34 +362,34 @@ def _assert(program: Program, frame: Frame, node: ast.Assert) -> bool:
     return False
 
 
-def _delete(program: Program, frame: Frame, node: ast.Delete) -> bool:
+def _delete(program: Program, frame: ScopeState, node: ast.Delete) -> bool:
     frame.add(node)
     for target in node.targets:
         delete(program, frame, target)
     return False
 
 
-def _global(program: Program, frame: Frame, node: ast.Global | ast.Nonlocal) -> bool:
+def _global(program: Program, frame: ScopeState, node: ast.Global | ast.Nonlocal) -> bool:
     del program
     (frame.globals if isinstance(node, ast.Global) else frame.nonlocals).update(node.names)
     return False
 
 
-def _import(program: Program, frame: Frame, node: ast.Import | ast.ImportFrom) -> bool:
+def _import(program: Program, frame: ScopeState, node: ast.Import | ast.ImportFrom) -> bool:
     imports.bring(program, frame, node)
     return False
 
 
-def _function(program: Program, frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def _function(program: Program, frame: ScopeState, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     function = class_model.define(program, frame, node)
-    frame.bind(node.name, Thing(definition=function))
+    frame.bind(node.name, AbstractValue(definition=function))
     return False
 
 
-def _class(program: Program, frame: Frame, node: ast.ClassDef) -> bool:
+def _class(program: Program, frame: ScopeState, node: ast.ClassDef) -> bool:
     klass = class_model.define_class(program, frame, node)
-    frame.bind(node.name, Thing(definition=klass))
-    inner = Frame(frame.module, None, frame, klass.name)
+    frame.bind(node.name, AbstractValue(definition=klass))
+    inner = ScopeState(frame.module, None, frame, klass.name)
     inner.klass = klass
     inner.quiet = 1
     execute(program, inner, node.body)
@@ -399,7 +401,7 @@ def _class(program: Program, frame: Frame, node: ast.ClassDef) -> bool:
     return False
 
 
-def _done(program: Program, frame: Frame, node: ast.stmt) -> bool:
+def _done(program: Program, frame: ScopeState, node: ast.stmt) -> bool:
     del program, frame, node
     return True
 

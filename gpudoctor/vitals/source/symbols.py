@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 from gpudoctor.analysis.source.syntax import by_kind, walk
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Guard, Loop, LoopRole, Value
-from gpudoctor.vitals.source.values import Past, Thing
+from gpudoctor.vitals.source.values import AbstractValue, BindingHistory
 
 if TYPE_CHECKING:
-    from gpudoctor.vitals.source.scope import Frame
+    from gpudoctor.vitals.source.scope import ScopeState
 
 A = TypeVar("A", bound=ast.AST)
 
@@ -48,7 +48,7 @@ class LoopRecord:
     """A lexical loop of one scope."""
 
     node: ast.AST
-    scope: "Record"
+    scope: "FunctionRecord"
     parents: "tuple[LoopRecord, ...]"
     base: int
     """Guards that were open at its head."""
@@ -56,7 +56,7 @@ class LoopRecord:
     """Names that its head or body binds."""
     span: SourceSpan
     iterates: str = ""
-    source: Thing | None = None
+    source: AbstractValue | None = None
     """What it iterates over."""
     count: Value | None = None
     """Passes, of `range(N)`."""
@@ -88,7 +88,7 @@ class Item:
 
 
 @dataclass(slots=True, eq=False, repr=False, match_args=False)
-class Record:
+class FunctionRecord:
     """What a scope (a module, or a function) does, in order."""
 
     module: "Module"
@@ -96,7 +96,7 @@ class Record:
     """Qualified name, "" for the module itself."""
     items: list[Item] = field(default_factory=list)
     loops: list[LoopRecord] = field(default_factory=list)
-    past: Past = field(default_factory=Past)
+    past: BindingHistory = field(default_factory=BindingHistory)
 
 
 @dataclass(slots=True, eq=False, repr=False, match_args=False)
@@ -106,10 +106,10 @@ class Function:
     node: FunctionNode
     module: "Module"
     name: str
-    outer: "Frame"
-    klass: "Klass | None" = None
-    defaults: dict[str, Thing] = field(default_factory=dict)
-    options: dict[str, Thing] = field(default_factory=dict)
+    outer: "ScopeState"
+    klass: "ClassSymbol | None" = None
+    defaults: dict[str, AbstractValue] = field(default_factory=dict)
+    options: dict[str, AbstractValue] = field(default_factory=dict)
     """Parameters that a command-line decorator fills."""
     no_grad: bool = False
     static: bool = False
@@ -117,13 +117,13 @@ class Function:
     """Whether it is a classmethod."""
     is_property: bool = False
     context: bool = False
-    params: dict[str, Thing] = field(default_factory=dict)
+    params: dict[str, AbstractValue] = field(default_factory=dict)
     """What call sites pass, joined."""
     runs: int = 0
     running: bool = False
     called: bool = False
-    returned: Thing | None = None
-    record: Record | None = None
+    returned: AbstractValue | None = None
+    record: FunctionRecord | None = None
 
     @property
     def short(self) -> str:
@@ -132,36 +132,36 @@ class Function:
 
 
 @dataclass(slots=True, eq=False, repr=False, match_args=False)
-class Klass:
+class ClassSymbol:
     """A class of the program."""
 
     node: ast.ClassDef
     module: "Module"
     name: str
-    bases: tuple[Thing, ...] = ()
+    bases: tuple[AbstractValue, ...] = ()
     kind: str | None = None
     """The library class it descends from, as far as known."""
-    members: dict[str, Thing] = field(default_factory=dict)
+    members: dict[str, AbstractValue] = field(default_factory=dict)
     """Methods and class attributes."""
-    attrs: dict[str, Thing] = field(default_factory=dict)
+    attrs: dict[str, AbstractValue] = field(default_factory=dict)
     """Attributes of its instances."""
-    fields: dict[str, Thing] = field(default_factory=dict)
+    fields: dict[str, AbstractValue] = field(default_factory=dict)
     """Fields of a dataclass, with their defaults."""
     data: bool = False
     """Whether it is a dataclass or the like."""
 
-    def lineage(self) -> "list[Klass]":
+    def lineage(self) -> "list[ClassSymbol]":
         """Itself and its bases of the program, nearest first."""
-        found: list[Klass] = []
-        waiting: list[Klass] = [self]
+        found: list[ClassSymbol] = []
+        waiting: list[ClassSymbol] = [self]
         while waiting and len(found) < 50:
             klass = waiting.pop(0)
             if klass not in found:
                 found.append(klass)
-                waiting.extend(b.definition for b in klass.bases if isinstance(b.definition, Klass))
+                waiting.extend(b.definition for b in klass.bases if isinstance(b.definition, ClassSymbol))
         return found
 
-    def member(self, name: str) -> Thing | None:
+    def member(self, name: str) -> AbstractValue | None:
         """A method or class attribute, its own or inherited."""
         for klass in self.lineage():
             if name in klass.members:
@@ -173,16 +173,16 @@ class Klass:
         found = self.member(name)
         return found.definition if found is not None and isinstance(found.definition, Function) else None
 
-    def attribute(self, name: str) -> Thing | None:
+    def attribute(self, name: str) -> AbstractValue | None:
         """An attribute of its instances."""
         for klass in self.lineage():
             if name in klass.attrs:
                 return klass.attrs[name]
         return None
 
-    def all_fields(self) -> dict[str, Thing]:
+    def all_fields(self) -> dict[str, AbstractValue]:
         """Dataclass fields, inherited ones first."""
-        merged: dict[str, Thing] = {}
+        merged: dict[str, AbstractValue] = {}
         for klass in reversed(self.lineage()):
             merged.update(klass.fields)
         return merged
@@ -207,11 +207,11 @@ class Module:
     """For a notebook: first line of each cell in `text`, and the cell's number."""
     nodes: int = 0
     """Nodes of the tree."""
-    frame: "Frame | None" = None
+    frame: "ScopeState | None" = None
     started: bool = False
     calls: dict[int, Call] = field(default_factory=dict)
     functions: list[Function] = field(default_factory=list)
-    klasses: list[Klass] = field(default_factory=list)
+    klasses: list[ClassSymbol] = field(default_factory=list)
     imports: dict[str, str] = field(default_factory=dict)
     links: "list[Module]" = field(default_factory=list)
     """Modules of the program that it imports."""

@@ -3,30 +3,30 @@
 import ast
 
 from gpudoctor.vitals.source import conditions
-from gpudoctor.vitals.source.scope import Frame
-from gpudoctor.vitals.source.symbols import Klass, Module
+from gpudoctor.vitals.source.scope import ScopeState
+from gpudoctor.vitals.source.symbols import ClassSymbol, Module
 from gpudoctor.vitals.source.tensor_values import element
-from gpudoctor.vitals.source.values import MISSING, NOTHING, Meaning, Meanings, Thing, join
+from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, Condition, Meanings, join
 
 
-def assign(program: object, frame: Frame, target: ast.expr, thing: Thing) -> None:
+def assign(program: object, frame: ScopeState, target: ast.expr, thing: AbstractValue) -> None:
     """`target = thing`."""
     match target:
         case ast.Name(id=name):
             if thing.value is not MISSING and thing.origin == "literal":
-                thing = thing.but(origin="constant")
+                thing = thing.replace(origin="constant")
             frame.bind(name, thing)
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
             _unpack(program, frame, parts, thing)
         case ast.Starred(value=inner):
-            assign(program, frame, inner, Thing(elem=element(thing)))
+            assign(program, frame, inner, AbstractValue(elem=element(thing)))
         case ast.Attribute():
             _attribute(program, frame, target, thing)
         case ast.Subscript():
             _entry(program, frame, target, thing)
 
 
-def _unpack(program: object, frame: Frame, parts: list[ast.expr], thing: Thing) -> None:
+def _unpack(program: object, frame: ScopeState, parts: list[ast.expr], thing: AbstractValue) -> None:
     items = thing.items
     starred = next((i for i, part in enumerate(parts) if isinstance(part, ast.Starred)), None)
     if items is not None and starred is None and len(items) == len(parts):
@@ -37,7 +37,7 @@ def _unpack(program: object, frame: Frame, parts: list[ast.expr], thing: Thing) 
         after = len(parts) - starred - 1
         for part, item in zip(parts[:starred], items, strict=False):
             assign(program, frame, part, item)
-        assign(program, frame, parts[starred], Thing(items=items[starred : len(items) - after]))
+        assign(program, frame, parts[starred], AbstractValue(items=items[starred : len(items) - after]))
         if after:
             for part, item in zip(parts[-after:], items[-after:], strict=True):
                 assign(program, frame, part, item)
@@ -47,7 +47,7 @@ def _unpack(program: object, frame: Frame, parts: list[ast.expr], thing: Thing) 
         assign(program, frame, part, each)
 
 
-def read(frame: Frame, node: ast.expr) -> Thing | None:
+def read(frame: ScopeState, node: ast.expr) -> AbstractValue | None:
     """What a name or attribute holds, without evaluating anything."""
     if isinstance(node, ast.Name):
         return frame.look(node.id)
@@ -61,19 +61,19 @@ def read(frame: Frame, node: ast.expr) -> Thing | None:
             return base.klass.attribute(node.attr)
         if isinstance(base.definition, Module) and base.definition.frame is not None:
             return base.definition.frame.names.get(node.attr)
-        if isinstance(base.definition, Klass):
+        if isinstance(base.definition, ClassSymbol):
             return base.definition.member(node.attr)
     return None
 
 
-def _attribute(program: object, frame: Frame, target: ast.Attribute, thing: Thing) -> None:
+def _attribute(program: object, frame: ScopeState, target: ast.Attribute, thing: AbstractValue) -> None:
     base = read(frame, target.value)
     if base is None:
         return
     if base.klass is not None and base.attrs is None:
         _into(base.klass.attrs, target.attr, thing, _switch(frame))
         return
-    if isinstance(base.definition, Klass):
+    if isinstance(base.definition, ClassSymbol):
         _into(base.definition.members, target.attr, thing, _switch(frame))
         return
     if isinstance(base.definition, Module):
@@ -83,20 +83,20 @@ def _attribute(program: object, frame: Frame, target: ast.Attribute, thing: Thin
     if base.attrs is not None:
         attrs = dict(base.attrs)
         attrs[target.attr] = thing
-        _rebind(program, frame, target.value, base.but(attrs=attrs))
+        _rebind(program, frame, target.value, base.replace(attrs=attrs))
 
 
-def _switch(frame: Frame) -> Meanings:
+def _switch(frame: ScopeState) -> Meanings:
     """The switch that is off by default and that the code here waits for; empty when it runs."""
     guard = next((mark.guard for mark in frame.marks if mark.guard.never), None)
-    return () if guard is None else (Meaning(kind=guard.kind, value=guard.value),)
+    return () if guard is None else (Condition(kind=guard.kind, value=guard.value),)
 
 
-def _into(attrs: dict[str, Thing], name: str, thing: Thing, off: Meanings) -> None:
+def _into(attrs: dict[str, AbstractValue], name: str, thing: AbstractValue, off: Meanings) -> None:
     old = attrs.get(name)
     if old is None:
         # What only a switch fills is empty without it, whichever branch is read first.
-        attrs[name] = thing.but(value=MISSING, test=off) if off and conditions.fills(thing) else thing
+        attrs[name] = thing.replace(value=MISSING, test=off) if off and conditions.fills(thing) else thing
         return
     waits = conditions.switched_off(old.test or ())
     after = None
@@ -107,7 +107,7 @@ def _into(attrs: dict[str, Thing], name: str, thing: Thing, off: Meanings) -> No
     attrs[name] = join(old, thing) if after is None else after
 
 
-def _rebind(program: object, frame: Frame, node: ast.expr, thing: Thing) -> None:
+def _rebind(program: object, frame: ScopeState, node: ast.expr, thing: AbstractValue) -> None:
     if isinstance(node, ast.Name):
         home = frame.home_of(node.id)
         if home is None or home is frame:
@@ -119,13 +119,13 @@ def _rebind(program: object, frame: Frame, node: ast.expr, thing: Thing) -> None
         _attribute(program, frame, node, thing)
 
 
-def rebind(program: object, frame: Frame, node: ast.expr, thing: Thing) -> None:
+def rebind(program: object, frame: ScopeState, node: ast.expr, thing: AbstractValue) -> None:
     """A name or attribute holds a changed object from now on (`model.to(device)`, `kwargs.update(...)`)."""
     if isinstance(node, ast.Name | ast.Attribute):
         _rebind(program, frame, node, thing)
 
 
-def _entry(program: object, frame: Frame, target: ast.Subscript, thing: Thing) -> None:
+def _entry(program: object, frame: ScopeState, target: ast.Subscript, thing: AbstractValue) -> None:
     base = read(frame, target.value)
     if base is None:
         return
@@ -133,17 +133,17 @@ def _entry(program: object, frame: Frame, target: ast.Subscript, thing: Thing) -
     key = index.value if isinstance(index, ast.Constant) and isinstance(index.value, str) else None
     if base.keys is not None:
         if key is None:
-            rebind(program, frame, target.value, base.vague().but(open=True))
+            rebind(program, frame, target.value, base.widened().replace(open=True))
         elif len(base.keys) < 2000:
-            rebind(program, frame, target.value, base.but(keys={**base.keys, key: thing}))
+            rebind(program, frame, target.value, base.replace(keys={**base.keys, key: thing}))
     elif base.attrs is not None and key is not None:
-        rebind(program, frame, target.value, base.but(attrs={**base.attrs, key: thing}))
+        rebind(program, frame, target.value, base.replace(attrs={**base.attrs, key: thing}))
     elif base.items is not None:
         joined = element(base)
-        rebind(program, frame, target.value, Thing(type=base.type, elem=join(joined, thing)))
+        rebind(program, frame, target.value, AbstractValue(type=base.type, elem=join(joined, thing)))
 
 
-def delete(program: object, frame: Frame, target: ast.expr) -> None:
+def delete(program: object, frame: ScopeState, target: ast.expr) -> None:
     """`del target`: the name holds nothing from here on."""
     del program
     if isinstance(target, ast.Name) and target.id in frame.names:

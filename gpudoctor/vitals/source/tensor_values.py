@@ -13,7 +13,7 @@ from gpudoctor.vitals.source.values import (
     NUMBER,
     TENSOR,
     TEXT,
-    Thing,
+    AbstractValue,
     join,
     join_devices,
     tensor,
@@ -25,13 +25,13 @@ _DEVICE_TEXT = re.compile(r"(cuda|cpu|mps|xpu|npu|gpu)(?::\d*)?$")
 _DEVICE_NAME = re.compile(r"(?:\w*_)?(?:rank|gpu|gpu_id|device_id|dev)s?$")
 
 
-Arguments = Sequence[Thing]
+Arguments = Sequence[AbstractValue]
 
 
-Keywords = Mapping[str, Thing]
+Keywords = Mapping[str, AbstractValue]
 
 
-def device_of(thing: Thing | None) -> str | None:
+def device_of(thing: AbstractValue | None) -> str | None:
     """The device that a device argument names."""
     if thing is None:
         return None
@@ -79,40 +79,44 @@ def any_graph(args: Arguments) -> bool:
     )
 
 
-def tensor_method(base: Thing, method: str, args: Arguments, keywords: Keywords, no_grad: bool) -> Thing:
+def tensor_method(
+    base: AbstractValue, method: str, args: Arguments, keywords: Keywords, no_grad: bool
+) -> AbstractValue:
     """What a method of a tensor (or batch) gives."""
     if method in ("cuda", "cpu", "to"):
         return moved(base, method, args, keywords)
     if method in ("values", "items", "keys") and base.type == BATCH:
         part = tensor(base.device)
-        return Thing(elem={"values": part, "items": Thing(items=(TEXT, part)), "keys": TEXT}[method])
+        return AbstractValue(
+            elem={"values": part, "items": AbstractValue(items=(TEXT, part)), "keys": TEXT}[method]
+        )
     if method == "item" and base.test:
-        return NUMBER.but(test=base.test)
+        return NUMBER.replace(test=base.test)
     if method in ("item", "tolist", "numpy") or method in READS:
         return NUMBER if method in ("item", "size", "numel", "dim") else NOTHING
     if method in ("split", "chunk", "unbind"):
-        return Thing(elem=tensor(base.device, base.graph))
+        return AbstractValue(elem=tensor(base.device, base.graph))
     if base.type == BATCH and method not in TENSOR_METHODS:
         return tensor(base.device)
     if method == "pin_memory":
         return base
     if method in ("type", "type_as") and args:
-        return base.but(type=TENSOR, device=_retyped(base, args[0]))
+        return base.replace(type=TENSOR, device=_retyped(base, args[0]))
     if method in ("any", "all") and base.test:
-        return tensor(base.device).but(test=base.test)
+        return tensor(base.device).replace(test=base.test)
     graph = (base.graph or any_graph(args)) and not no_grad and method not in NO_GRAPH
     return paired(tensor(base.device, graph), method, args, keywords)
 
 
-def paired(result: Thing, method: str, args: Arguments, keywords: Keywords) -> Thing:
+def paired(result: AbstractValue, method: str, args: Arguments, keywords: Keywords) -> AbstractValue:
     """A result as values and indices, where that is what a function gives; `args` without the tensor itself."""
     dimension = "dim" in keywords or bool(args and args[0].type != TENSOR)
     if method in PAIRS and (method in IMPLIED or dimension):
-        return result.but(items=(result, tensor(result.device)))
+        return result.replace(items=(result, tensor(result.device)))
     return result
 
 
-def _retyped(base: Thing, kind: Thing) -> str | None:
+def _retyped(base: AbstractValue, kind: AbstractValue) -> str | None:
     """Where `x.type(kind)` and `x.type_as(kind)` put x: tensor types name a device, dtypes keep the old one."""
     if kind.type == TENSOR:
         return kind.device
@@ -122,20 +126,20 @@ def _retyped(base: Thing, kind: Thing) -> str | None:
     return base.device if name.startswith("torch.") else None
 
 
-def moved(base: Thing, method: str, args: Arguments, keywords: Keywords) -> Thing:
+def moved(base: AbstractValue, method: str, args: Arguments, keywords: Keywords) -> AbstractValue:
     """A tensor, batch or module after `.to(...)`, `.cuda()` or `.cpu()`."""
     if method == "cpu":
-        return base.but(device="cpu")
+        return base.replace(device="cpu")
     if method == "cuda":
-        return base.but(device="cuda")
+        return base.replace(device="cuda")
     target = keywords.get("device") or (args[0] if args else None)
     if target is None:
         return base
     device = device_of(target) or (target.device if target.type == TENSOR else None)
-    return base.but(device=device) if device else base
+    return base.replace(device=device) if device else base
 
 
-def element(thing: Thing) -> Thing:
+def element(thing: AbstractValue) -> AbstractValue:
     """What iterating over a thing gives."""
     if thing.elem is not None:
         return thing.elem
@@ -145,11 +149,11 @@ def element(thing: Thing) -> Thing:
             found = join(found, item)
         return found
     if thing.type == TENSOR:
-        return thing.but(type=TENSOR)
+        return thing.replace(type=TENSOR)
     if thing.type == BATCH:
         return tensor(thing.device)
     if kind_of(thing.type) == LOADER:
-        return Thing(type=BATCH, device="cuda" if thing.device == "cuda" else thing.device or "cpu")
+        return AbstractValue(type=BATCH, device="cuda" if thing.device == "cuda" else thing.device or "cpu")
     return NOTHING
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from gpudoctor.model.signs.source import Guard, GuardKind, Known, Literal, Unknown, Value
 
 if TYPE_CHECKING:
-    from gpudoctor.vitals.source.symbols import Function, Klass, Module
+    from gpudoctor.vitals.source.symbols import ClassSymbol, Function, Module
 
 MODULE = "torch.nn.Module"
 TENSOR = "torch.Tensor"
@@ -32,7 +32,7 @@ MISSING = _Missing()
 
 
 @dataclass(slots=True, eq=False, repr=False, match_args=False)
-class Meaning:
+class Condition:
     """A condition, as far as it says how often what it guards runs."""
 
     kind: GuardKind
@@ -48,7 +48,7 @@ class Meaning:
         """Whether it holds on nearly every pass."""
         return self.negated and self.kind in (GuardKind.PERIOD, GuardKind.ONCE, GuardKind.FAILURE)
 
-    def opposite(self) -> "Meaning":
+    def opposite(self) -> "Condition":
         """The meaning of `not` this."""
         value = self.value
         if isinstance(value, Known):
@@ -62,12 +62,12 @@ class Meaning:
         return Guard(kind=self.kind, text=text, line=line, period=self.period, value=self.value)
 
 
-Meanings: TypeAlias = tuple[Meaning, ...]
+Meanings: TypeAlias = tuple[Condition, ...]
 """A conjunction: all of them hold."""
 
 
 @dataclass(slots=True, eq=False, repr=False, match_args=False)
-class Thing:
+class AbstractValue:
     """An abstract value. Treated as immutable: a change makes a new one."""
 
     type: str | None = None
@@ -78,23 +78,23 @@ class Thing:
     device: str | None = None
     ref: str | None = None
     """Dotted name of a library's module, class or function."""
-    definition: "Function | Klass | Module | None" = None
+    definition: "Function | ClassSymbol | Module | None" = None
     """The program's own function, class or module that this names."""
-    klass: "Klass | None" = None
+    klass: "ClassSymbol | None" = None
     """The program's own class that this is an instance of."""
-    owner: "Thing | None" = None
+    owner: "AbstractValue | None" = None
     """`self` of a bound method."""
-    attrs: "dict[str, Thing] | None" = None
+    attrs: "dict[str, AbstractValue] | None" = None
     """Fields of a namespace or config object."""
-    items: "tuple[Thing, ...] | None" = None
+    items: "tuple[AbstractValue, ...] | None" = None
     """Elements of a tuple or list."""
-    keys: "dict[str, Thing] | None" = None
+    keys: "dict[str, AbstractValue] | None" = None
     """Entries of a dict with literal keys."""
     open: bool = False
     """Whether a dict may have entries that were not seen."""
-    elem: "Thing | None" = None
+    elem: "AbstractValue | None" = None
     """What iterating gives."""
-    over: "Thing | None" = None
+    over: "AbstractValue | None" = None
     """What `enumerate`, `zip` and the like go through."""
     test: Meanings | None = None
     """What it means as a condition."""
@@ -110,7 +110,7 @@ class Thing:
     """Whether the type was told from the name alone."""
     made: ast.Call | None = None
     """The call that built it."""
-    _vague: "Thing | None" = field(default=None, init=False)
+    _vague: "AbstractValue | None" = field(default=None, init=False)
     """Itself without its value, once somebody asked: it is asked for often, and for the same things."""
 
     @property
@@ -118,48 +118,48 @@ class Thing:
         """Whether its value is known."""
         return self.value is not MISSING
 
-    def but(self, **changes: object) -> "Thing":
+    def replace(self, **changes: object) -> "AbstractValue":
         """A copy with changes."""
-        other = object.__new__(Thing)  # `dataclasses.replace` takes five times as long
+        other = object.__new__(AbstractValue)  # `dataclasses.replace` takes five times as long
         for name in _FIELDS:
             setattr(other, name, changes[name] if name in changes else getattr(self, name))
         other._vague = None
         return other
 
-    def vague(self) -> "Thing":
+    def widened(self) -> "AbstractValue":
         """The same without its value, as it is when it may change from pass to pass."""
         if self._vague is None:
             self._vague = made = self._without_value()
             made._vague = made
         return self._vague
 
-    def _without_value(self) -> "Thing":
+    def _without_value(self) -> "AbstractValue":
         if self.keys is not None and not self.open:
-            return self.but(value=MISSING, keys={k: v.vague() for k, v in self.keys.items()}, test=None)
+            return self.replace(value=MISSING, keys={k: v.widened() for k, v in self.keys.items()}, test=None)
         if self.value is MISSING and self.test is None and self.items is None:
             return self
         if self.items is not None:
-            return self.but(value=MISSING, test=None, items=tuple(i.vague() for i in self.items))
-        return self.but(value=MISSING, test=None)
+            return self.replace(value=MISSING, test=None, items=tuple(i.widened() for i in self.items))
+        return self.replace(value=MISSING, test=None)
 
 
-_FIELDS = tuple(item.name for item in fields(Thing) if item.init)
-NOTHING = Thing()
-NUMBER = Thing(type="number")
-TEXT = Thing(type="str")
+_FIELDS = tuple(item.name for item in fields(AbstractValue) if item.init)
+NOTHING = AbstractValue()
+NUMBER = AbstractValue(type="number")
+TEXT = AbstractValue(type="str")
 
 
-def constant(value: Literal, origin: str = "literal") -> Thing:
+def constant(value: Literal, origin: str = "literal") -> AbstractValue:
     """A thing with a value."""
-    return Thing(value=value, origin=origin)
+    return AbstractValue(value=value, origin=origin)
 
 
-def tensor(device: str | None = None, graph: bool = False) -> Thing:
+def tensor(device: str | None = None, graph: bool = False) -> AbstractValue:
     """A tensor."""
-    return Thing(type=TENSOR, device=device, graph=graph)
+    return AbstractValue(type=TENSOR, device=device, graph=graph)
 
 
-def value_of(thing: Thing, text: str) -> Value:
+def value_of(thing: AbstractValue, text: str) -> Value:
     """The thing as checks see an argument."""
     value = thing.value
     if isinstance(value, _Missing):
@@ -171,22 +171,22 @@ def value_of(thing: Thing, text: str) -> Value:
     return Known(value=value, origin=thing.origin, text=text)
 
 
-def _origin(things: "tuple[Thing, ...]") -> str:
+def _origin(things: "tuple[AbstractValue, ...]") -> str:
     return next((t.origin for t in things if t.origin != "literal"), "literal")
 
 
-def join(a: Thing, b: Thing) -> Thing:
+def join(a: AbstractValue, b: AbstractValue) -> AbstractValue:
     """What is true of both; a known type wins over none, for a name is rarely two kinds of object."""
     if a is b or b is NOTHING:
-        return a.vague() if a is not b else a
+        return a.widened() if a is not b else a
     if a is NOTHING:
-        return b.vague()
+        return b.widened()
     if a.value is None and (b.type or b.ref or b.definition or b.klass):
-        return b.vague()
+        return b.widened()
     if b.value is None and (a.type or a.ref or a.definition or a.klass):
-        return a.vague()
+        return a.widened()
     same = same_value(a.value, b.value)
-    return Thing(
+    return AbstractValue(
         type=join_types(a.type, b.type),
         value=a.value if same else MISSING,
         origin=a.origin,
@@ -209,7 +209,7 @@ def join(a: Thing, b: Thing) -> Thing:
     )
 
 
-def _join_klasses(a: "Klass | None", b: "Klass | None") -> "Klass | None":
+def _join_klasses(a: "ClassSymbol | None", b: "ClassSymbol | None") -> "ClassSymbol | None":
     """The nearest class that both descend from; the known one where only one is."""
     if a is b or a is None or b is None:
         return a or b
@@ -218,11 +218,11 @@ def _join_klasses(a: "Klass | None", b: "Klass | None") -> "Klass | None":
 
 
 def _join_definitions(
-    a: "Function | Klass | Module | None", b: "Function | Klass | Module | None"
-) -> "Function | Klass | Module | None":
-    from gpudoctor.vitals.source.symbols import Klass
+    a: "Function | ClassSymbol | Module | None", b: "Function | ClassSymbol | Module | None"
+) -> "Function | ClassSymbol | Module | None":
+    from gpudoctor.vitals.source.symbols import ClassSymbol
 
-    if isinstance(a, Klass) and isinstance(b, Klass):
+    if isinstance(a, ClassSymbol) and isinstance(b, ClassSymbol):
         return _join_klasses(a, b)
     return a if a is b else None
 
@@ -252,7 +252,9 @@ def join_types(a: str | None, b: str | None) -> str | None:
     return kind_of(a) if kind_of(a) == kind_of(b) else None
 
 
-def _join_attrs(a: dict[str, Thing] | None, b: dict[str, Thing] | None) -> dict[str, Thing] | None:
+def _join_attrs(
+    a: dict[str, AbstractValue] | None, b: dict[str, AbstractValue] | None
+) -> dict[str, AbstractValue] | None:
     if a is b or not b:
         return a
     if not a:
@@ -260,7 +262,9 @@ def _join_attrs(a: dict[str, Thing] | None, b: dict[str, Thing] | None) -> dict[
     return {k: join(a[k], b[k]) if k in a and k in b else (a.get(k) or b[k]) for k in a.keys() | b.keys()}
 
 
-def _join_items(a: tuple[Thing, ...] | None, b: tuple[Thing, ...] | None) -> tuple[Thing, ...] | None:
+def _join_items(
+    a: tuple[AbstractValue, ...] | None, b: tuple[AbstractValue, ...] | None
+) -> tuple[AbstractValue, ...] | None:
     if a is b:
         return a
     if a is None or b is None or len(a) != len(b):
@@ -268,7 +272,9 @@ def _join_items(a: tuple[Thing, ...] | None, b: tuple[Thing, ...] | None) -> tup
     return tuple(join(x, y) for x, y in zip(a, b, strict=True))
 
 
-def _join_keys(a: dict[str, Thing] | None, b: dict[str, Thing] | None) -> dict[str, Thing] | None:
+def _join_keys(
+    a: dict[str, AbstractValue] | None, b: dict[str, AbstractValue] | None
+) -> dict[str, AbstractValue] | None:
     if a is b:
         return a
     if a is None or b is None or len(a) + len(b) > _KEYS:
@@ -276,11 +282,11 @@ def _join_keys(a: dict[str, Thing] | None, b: dict[str, Thing] | None) -> dict[s
     both = {}
     for key in [*a, *(k for k in b if k not in a)]:
         x, y = a.get(key), b.get(key)
-        both[key] = join(x, y) if x is not None and y is not None else (x or y or NOTHING).vague()
+        both[key] = join(x, y) if x is not None and y is not None else (x or y or NOTHING).widened()
     return both
 
 
-def same(a: Thing, b: Thing) -> bool:
+def same(a: AbstractValue, b: AbstractValue) -> bool:
     """Whether two things say the same, as far as another interpretation of a function would differ."""
     if a is b:
         return True
@@ -298,7 +304,7 @@ def same(a: Thing, b: Thing) -> bool:
     )
 
 
-def _same_parts(a: Thing, b: Thing) -> bool:
+def _same_parts(a: AbstractValue, b: AbstractValue) -> bool:
     if (a.attrs is None) != (b.attrs is None) or (a.elem is None) != (b.elem is None):
         return False
     for x, y in ((a.items, b.items), (a.keys, b.keys)):
@@ -316,19 +322,19 @@ def _same_parts(a: Thing, b: Thing) -> bool:
 
 
 @dataclass(slots=True, eq=False, repr=False, match_args=False)
-class Past:
+class BindingHistory:
     """What each name of one scope held, over the course of the scope."""
 
-    names: dict[str, list[tuple[int, Thing]]] = field(default_factory=dict)
+    names: dict[str, list[tuple[int, AbstractValue]]] = field(default_factory=dict)
     clock: int = 0
-    outer: "Past | None" = None
+    outer: "BindingHistory | None" = None
 
-    def note(self, name: str, thing: Thing) -> None:
+    def note(self, name: str, thing: AbstractValue) -> None:
         """The name holds the thing from now on."""
         self.clock += 1
         self.names.setdefault(name, []).append((self.clock, thing))
 
-    def at(self, name: str, time: int) -> Thing | None:
+    def at(self, name: str, time: int) -> AbstractValue | None:
         """What the name held at a time; the last thing for names of an outer scope."""
         entries = self.names.get(name)
         if entries is None:

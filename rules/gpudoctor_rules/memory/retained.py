@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.run.steady_run import script_at
-from gpudoctor.analysis.source.retention import Keep, Keeping, keeping_at
+from gpudoctor.analysis.source.retention import Retention, RetentionKind, keeping_at
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy
 
 
@@ -48,15 +48,15 @@ def searched(code: Code, finding: Finding, patient: Patient) -> Iterator[Remedy]
     script = script_at(patient, str(path)) if path else None
     keeping = keeping_at(script, line) if script is not None and isinstance(line, int) else None
     if keeping is not None:
-        yield from _at_line(code, keeping, Keep(str(finding.fact("keep"))), f"{path}:{line}")
+        yield from _at_line(code, keeping, RetentionKind(str(finding.fact("keep"))), f"{path}:{line}")
     elif holder := str(finding.fact("holder") or ""):
         yield _of_holder(code, holder)
 
 
-def _at_line(code: Code, keeping: Keeping, keep: Keep, where: str) -> Iterator[Remedy]:
-    new = keeping.written(keep) if keep in (Keep.DETACHED, Keep.NUMBER) else ""
+def _at_line(code: Code, keeping: Retention, keep: RetentionKind, where: str) -> Iterator[Remedy]:
+    new = keeping.written(keep) if keep in (RetentionKind.DETACHED, RetentionKind.NUMBER) else ""
     if new:
-        number = keep is Keep.NUMBER
+        number = keep is RetentionKind.NUMBER
         wait = ("on a GPU .item() waits for it: at the period at which it is read",) if number else ()
         yield Remedy(
             id=f"{code}-{'number' if number else 'detach'}",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.run.trainer_engines import engine_setting
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
 from gpudoctor.analysis.source.control_flow import enclosing, loop_node
-from gpudoctor.analysis.source.loop_counters import Counter, counter_at
+from gpudoctor.analysis.source.loop_counters import LoopCounter, counter_at
 from gpudoctor.analysis.source.periodic_edits import events_at, own_lines, thinned
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_edits import put_under
@@ -76,7 +76,7 @@ def _launched(patient: Patient, place: SourceSpan | None, every: int) -> Iterato
 
 def _found(
     finding: Finding, patient: Patient, places: list[SourceSpan]
-) -> tuple[Script, list[ast.stmt], Counter] | None:
+) -> tuple[Script, list[ast.stmt], LoopCounter] | None:
     """The script, the statements at the places and what counts their passes; None unless all are told."""
     if finding.fact("calls") != len(places):
         return None
@@ -102,7 +102,7 @@ def _guarded(script: Script, node: ast.stmt, head: ast.AST) -> bool:
     return True
 
 
-def _together(script: Script, here: list[ast.stmt], found: Counter, every: int) -> tuple[Edit, ...]:
+def _together(script: Script, here: list[ast.stmt], found: LoopCounter, every: int) -> tuple[Edit, ...]:
     """The statements under `if step % 50 == 0:`, neighbours under one."""
     groups: list[list[ast.stmt]] = []
     for node in sorted(here, key=lambda item: item.lineno):

@@ -3,7 +3,7 @@
 import pytest
 from recordings import lines, make_machine, make_process, make_recording, make_steps, record, site
 
-from gpudoctor.analysis.run.line_costs import Place, by_line, sites, span, worker_lines
+from gpudoctor.analysis.run.line_costs import LinePlace, by_line, sites, span, worker_lines
 from gpudoctor.analysis.run.line_costs import lines as line_costs
 from gpudoctor.analysis.run.run_numbers import run_numbers
 from gpudoctor.analysis.run.speedup_bounds import bound, speedup
@@ -99,8 +99,8 @@ def test_lines_of_workers():
 
 def test_paths_are_told_as_the_user_knows_them():
     run = make_recording()
-    assert span(run, Place(path="/job/src/train.py", line=3)).path == "src/train.py"
-    assert span(run, Place(path="/jobs/train.py", line=3)).path == "/jobs/train.py"
+    assert span(run, LinePlace(path="/job/src/train.py", line=3)).path == "src/train.py"
+    assert span(run, LinePlace(path="/jobs/train.py", line=3)).path == "/jobs/train.py"
 
 
 def test_bounds():

@@ -4,7 +4,7 @@ import pytest
 from recordings import lines, make_process, make_recording, make_steps, record, site
 from scripts import script_patient
 
-from gpudoctor.analysis.run.line_ownership import Owner, owned
+from gpudoctor.analysis.run.line_ownership import LineOwner, owned
 from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.model import Severity
@@ -106,8 +106,8 @@ def owner(*counts):
 
 def test_how_a_pass_is_called_is_part_of_it_and_more_on_its_line_is_not():
     here = ("/job/train.py", 44, "<module>")
-    assert owner(("backward", *here, 60), ("other", *here, 20)) is Owner.COMPUTE
-    assert owner(("backward", *here, 20), ("other", *here, 60)) is Owner.NOBODY
+    assert owner(("backward", *here, 60), ("other", *here, 20)) is LineOwner.COMPUTE
+    assert owner(("backward", *here, 20), ("other", *here, 60)) is LineOwner.NOBODY
 
 
 @pytest.mark.parametrize(
