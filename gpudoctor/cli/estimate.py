@@ -17,7 +17,7 @@ from gpudoctor.model.read_limits import SYSTEM_FILE
 if TYPE_CHECKING:
     from gpudoctor.estimate import Device, Estimate, ModelShape, TrainingJob
     from gpudoctor.estimate.answer import Answer
-    from gpudoctor.estimate.calibration import Calibration
+    from gpudoctor.estimate.calibration_records import Calibration
     from gpudoctor.estimate.find import Found
 
 FORMATS = ("text", "json", "markdown")
@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         _plot(answer, arguments.plot)
     if arguments.output is not None:
-        from gpudoctor.cli.reporting import write_file
+        from gpudoctor.cli.output_file import write_file
 
         write_file(Path(arguments.output), text)
     else:
@@ -362,7 +362,7 @@ def _render(answer: "Answer", arguments: argparse.Namespace) -> str:
 
 
 def _plot(answer: "Answer", name: str) -> None:
-    from gpudoctor.cli.reporting import write_file
+    from gpudoctor.cli.output_file import write_file
     from gpudoctor.report.estimate_plot import draw_svg, write_png
 
     suffix = Path(name).suffix.lower()

@@ -11,7 +11,7 @@ from gpudoctor.errors import IncompleteError, UsageError
 if TYPE_CHECKING:
     from gpudoctor.estimate import Device, Estimate
     from gpudoctor.estimate.answer import Answer
-    from gpudoctor.estimate.calibration import Calibration
+    from gpudoctor.estimate.calibration_records import Calibration
     from gpudoctor.estimate.measure import Comparison, Measurement
 
 NONE = "none"

@@ -2,11 +2,10 @@
 
 import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.reporting import write_file
+from gpudoctor.cli.output_file import write_file
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -120,16 +119,3 @@ def _tell_left(plan: "Plan") -> None:
 
     for item in plan.left:
         write_text(f"gpudoctor: left {item.path}  {item.remedy}: {item.reason}\n", sys.stderr)
-
-
-def with_patches(report: "Report") -> "Report":
-    """The report with each remedy's edits as a unified diff, for readers that apply them one at a time."""
-    from gpudoctor.mend.plan import patch_of
-
-    return replace(
-        report,
-        findings=tuple(
-            replace(item, remedies=tuple(replace(remedy, patch=patch_of(remedy)) for remedy in item.remedies))
-            for item in report.findings
-        ),
-    )

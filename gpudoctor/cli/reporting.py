@@ -3,12 +3,12 @@
 import argparse
 import os
 import sys
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from gpudoctor.cli.output_file import write_file
 from gpudoctor.cli.terminal import PIPE_WIDTH, terminal_width, wants_colour
 from gpudoctor.errors import UsageError
 
@@ -132,7 +132,7 @@ def rendered(
     if arguments.strict:
         report = named_strictly(report)
     if arguments.format == "json":
-        from gpudoctor.cli.mending import with_patches
+        from gpudoctor.mend.patches import with_patches
 
         report = with_patches(report)
     if arguments.share:
@@ -179,35 +179,3 @@ def _render(
         colour=wants_colour(arguments.color, terminal),
         verbose=arguments.verbose,
     )
-
-
-def write_file(path: Path, text: str, flag: str = "--output") -> None:
-    """Write a report whole or not at all: a new file beside it, then a rename.
-
-    A pipe or a device is written directly. Raises `UsageError` with the system's reason.
-    """
-    if not text.endswith("\n"):
-        text += "\n"
-    try:
-        if os.path.exists(path) and not os.path.isfile(path):
-            path.write_text(text, encoding="utf-8", errors="backslashreplace")
-            return
-        handle, name = tempfile.mkstemp(prefix=".gpudoctor-", dir=path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
-                stream.write(text)
-            # mkstemp makes 0600 files; a report has the mode that any new file of this user has.
-            os.chmod(name, 0o666 & ~_umask())
-            os.replace(name, path.resolve() if path.is_symlink() else path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(name)
-            raise
-    except OSError as error:
-        raise UsageError(f"{flag} {path}: cannot be written: {error.strerror or error}") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask

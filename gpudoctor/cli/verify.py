@@ -16,7 +16,7 @@ from gpudoctor.cli.values import duration, positive
 from gpudoctor.errors import DoctorError
 
 if TYPE_CHECKING:
-    from gpudoctor.cli.verify_session import Result
+    from gpudoctor.cli.verify_result import VerifyResult
     from gpudoctor.engine.examination import Request
     from gpudoctor.trial.cleanup_watchdog import CleanupWatchdog
     from gpudoctor.trial.unchanged import Unchanged
@@ -111,7 +111,9 @@ def run(arguments: argparse.Namespace) -> int:
     return found or (FAILED if own and arguments.fail_on != "never" else 0)
 
 
-def _examine(command: tuple[str, ...] | None, request: "Request", arguments: argparse.Namespace) -> "Result":
+def _examine(
+    command: tuple[str, ...] | None, request: "Request", arguments: argparse.Namespace
+) -> "VerifyResult":
     """The trials of the command, or of a synthetic job."""
     from gpudoctor.cli.verify_session import examine_and_try
     from gpudoctor.recorder.folder import new_folder
@@ -137,7 +139,7 @@ def _examine(command: tuple[str, ...] | None, request: "Request", arguments: arg
     return _compared(result, files)
 
 
-def _compared(result: "Result", files: "Unchanged") -> "Result":
+def _compared(result: "VerifyResult", files: "Unchanged") -> "VerifyResult":
     """The result with what has become of the user's files."""
     trial = result.report.trial
     if trial is None:

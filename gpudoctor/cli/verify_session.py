@@ -5,38 +5,26 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.run_common import examine_recorded
 from gpudoctor.cli.time_limited import Expired, limited
 from gpudoctor.cli.verify_ailments import Ailments
+from gpudoctor.cli.verify_result import TrialJob, VerifyResult
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpudoctor.cli.verify_synthetic import SyntheticRun
     from gpudoctor.engine.examination import Request
     from gpudoctor.model import Report
     from gpudoctor.model.proof import TrialSummary
     from gpudoctor.model.signs.recording import Recording
     from gpudoctor.trial.arm import Arm
-    from gpudoctor.trial.bounded_run import RunOutcome
     from gpudoctor.trial.cleanup_watchdog import CleanupWatchdog
     from gpudoctor.trial.session import Session
 
 _BATCH = "DataLoader.batch_size"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """What came of it."""
-
-    report: "Report"
-    finished: "RunOutcome"
-    """The command's first run."""
-    interrupted: bool = False
-    """Whether Ctrl-C ended the trials."""
 
 
 def _asked(arguments: argparse.Namespace) -> list[str]:
@@ -67,8 +55,8 @@ def examine_and_try(
     watchdog: "CleanupWatchdog",
     request: "Request",
     arguments: argparse.Namespace,
-    job: "SyntheticRun | None" = None,
-) -> Result:
+    job: "TrialJob | None" = None,
+) -> VerifyResult:
     """Run the baseline, diagnose it, try, and give the report with the proofs in it.
 
     A synthetic job is measured first; what it prints goes to standard error.
@@ -128,7 +116,7 @@ def examine_and_try(
     )
     trial = _patched(trial, session, folder, arguments)
     report = proven_report(report, session, trial)
-    return Result(report=report, finished=finished, interrupted=session.interrupted)
+    return VerifyResult(report=report, finished=finished, interrupted=session.interrupted)
 
 
 def _diagnosed(
@@ -145,7 +133,7 @@ def _diagnosed(
 
 def _try(
     session: "Session", recording: "Recording", report: "Report", command: tuple[str, ...],
-    arguments: argparse.Namespace, job: "SyntheticRun | None",
+    arguments: argparse.Namespace, job: "TrialJob | None",
 ) -> None:  # fmt: skip
     """The trials that were asked for; the remedies of the findings, where nothing else was."""
     arms = job.arms if job is not None else _named_arms(command, arguments)

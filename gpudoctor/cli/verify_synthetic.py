@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpudoctor.cli.run_common import say
 from gpudoctor.cli.synthetic_flags import here, plan_of
+from gpudoctor.cli.verify_session import examine_and_try
 from gpudoctor.errors import DoctorError, UsageError
 from gpudoctor.text import duration
 
 if TYPE_CHECKING:
-    from gpudoctor.cli.verify_session import Result
+    from gpudoctor.cli.verify_result import VerifyResult
     from gpudoctor.engine.examination import Request
     from gpudoctor.estimate.measure import Comparison
     from gpudoctor.estimate.synthetic.plan import Synthetic
@@ -124,9 +125,8 @@ class SyntheticRun:
 
 def examine_synthetic(
     scratch: Path, watchdog: "CleanupWatchdog", request: "Request", arguments: argparse.Namespace
-) -> "Result":
+) -> "VerifyResult":
     """Write the job, measure it, try it. What can be refused is, before anything runs."""
-    from gpudoctor.cli.verify_session import examine_and_try
     from gpudoctor.estimate.synthetic.write import ask
     from gpudoctor.recorder.folder import new_folder
     from gpudoctor.ui.status_line import StatusLine

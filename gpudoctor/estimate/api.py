@@ -18,7 +18,7 @@ from gpudoctor.estimate.shapes import FIELDS as SHAPE_FIELDS
 from gpudoctor.estimate.shapes import ModelShape
 
 if TYPE_CHECKING:
-    from gpudoctor.estimate.calibration import Calibration
+    from gpudoctor.estimate.calibration_records import Calibration
 
 
 def estimate_job(

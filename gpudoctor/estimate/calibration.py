@@ -9,11 +9,13 @@ it is used where we predicted too little, never to take bytes away.
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import UsageError
+from gpudoctor.estimate.calibration_records import CPU, Calibration, Observation, median
+from gpudoctor.estimate.gpus import device
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Instant, Line
 from gpudoctor.model import Provenance
@@ -23,104 +25,26 @@ from gpudoctor.model.read_limits import CALIBRATION
 SCHEMA = "gpudoctor.calibration/1"
 KEPT = 64
 """Observations that are kept, the newest."""
-FAR = 8
-"""A job this many times larger than the largest observed one takes no ratio from it."""
-CPU = "cpu"
 
 
 class CalibrationError(UsageError):
     """A file that is no calibration of ours; the text says why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
-    """One measured job."""
-
-    model: str
-    """Its model's name."""
-    method: str
-    """Its method."""
-    instants: dict[str, tuple[int, int]]
-    """Instant to bytes by formula and bytes measured."""
-    reserved: tuple[int, int] | None
-    """What the allocator was expected to hold and what it held; None on the CPU."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
-    """What is known of one kind of card with one set of libraries."""
-
-    gpu: str
-    """The card's name as the driver says it; `cpu` where the CPU measured."""
-    bytes: int
-    """Its memory."""
-    versions: dict[str, str]
-    """Package to release."""
-    date: str
-    """Day of the last measurement, ISO 8601."""
-    gpudoctor: str
-    """Release whose formulas the ratios belong to."""
-    context: int | None = None
-    """Bytes of the process outside torch's allocator."""
-    workspace: int | None = None
-    """Bytes of cuBLAS workspaces."""
-    nccl: int | None = None
-    """Bytes of communicators of a process; None where there was one GPU."""
-    observations: tuple[Observation, ...] = ()
-    """Measured jobs, oldest first."""
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """What tells one entry of a file from another: the card and the libraries that decide bytes."""
-        return self.gpu, self.versions.get("torch", ""), self.versions.get("transformers", "")
-
-    @property
-    def spread(self) -> tuple[float, float, int] | None:
-        """Least and largest of reserved over expected, and how many observations; None without any."""
-        ratios = [each.reserved[1] / each.reserved[0] for each in self.observations if each.reserved]
-        return (min(ratios), max(ratios), len(ratios)) if ratios else None
-
-    def ratio(self, instant: str, method: str, size: int) -> tuple[float, int]:
-        """Median of measured over predicted of an instant, for a job of this method and size, and how many
-        observations it is of; 1 of none."""
-        found = [
-            measured / predicted
-            for each in self.observations
-            if each.method == method
-            for predicted, measured in [each.instants.get(instant, (0, 0))]
-            if predicted and measured * FAR >= size
-        ]
-        return (_median(found), len(found)) if found else (1.0, 0)
-
-    def suits(self, card: Device | None) -> bool:
-        """Whether it is of this kind of card; the CPU's suits where there is no card."""
-        if card is None or self.gpu == CPU:
-            return card is None and self.gpu == CPU
-        from gpudoctor.estimate.gpus import device
-
-        try:
-            return self.gpu == card.name or device(self.gpu).name == card.name
-        except UsageError:
-            return False
-
-    def title(self) -> str:
-        """Which calibration it is, for a sentence."""
-        named = ", ".join(
-            f"{name} {self.versions[name]}" for name in ("torch", "transformers") if name in self.versions
-        )
-        return f"calibration of {self.date} ({', '.join(filter(None, (self.gpu, named)))})"
-
-
-def _median(values: Sequence[float]) -> float:
-    """The median; the import of `statistics` takes a tenth of an estimate."""
-    ordered, half = sorted(values), len(values) // 2
-    return ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2
+def suits(entry: Calibration, card: Device | None) -> bool:
+    """Whether it is of this kind of card; the CPU's suits where there is no card."""
+    if card is None or entry.gpu == CPU:
+        return card is None and entry.gpu == CPU
+    try:
+        return entry.gpu == card.name or device(entry.gpu).name == card.name
+    except UsageError:
+        return False
 
 
 def pick(entries: Sequence[Calibration], card: Device | None, release: str) -> Calibration | None:
     """The newest entry of this kind of card; of another release of ours only what no formula enters."""
     for entry in reversed(entries):
-        if entry.suits(card):
+        if suits(entry, card):
             return entry if entry.gpudoctor == release else replace(entry, observations=())
     return None
 
@@ -260,7 +184,7 @@ def _summary(observations: Sequence[Observation]) -> dict[str, dict[str, float]]
             if predicted:
                 ratios.setdefault(name, []).append(measured / predicted)
     return {
-        name: {"median": round(_median(found), 5), "low": round(min(found), 5),
+        name: {"median": round(median(found), 5), "low": round(min(found), 5),
                "high": round(max(found), 5), "n": len(found)}
         for name, found in ratios.items()
     }  # fmt: skip

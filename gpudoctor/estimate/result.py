@@ -2,14 +2,11 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
 
+from gpudoctor.estimate.calibration_records import Calibration
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.model import Provenance
-
-if TYPE_CHECKING:
-    from gpudoctor.estimate.calibration import Calibration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +63,7 @@ class Device:
     """Memory that the driver reports as total."""
     capability: tuple[int, int] | None = None
     """Compute capability; None for what is not NVIDIA's or is not known."""
-    calibration: "Calibration | None" = field(default=None, compare=False)
+    calibration: Calibration | None = field(default=None, compare=False)
     """What was measured on this very kind of card, where that is to be used."""
 
 

@@ -4,7 +4,7 @@ from gpudoctor.estimate.answer import Answer
 from gpudoctor.estimate.traced.compare import TraceComparison, at_peak
 from gpudoctor.report import estimate_words as words
 from gpudoctor.text import size
-from gpudoctor.ui.estimate_text import Page
+from gpudoctor.ui.estimate_page import Page
 
 _NONE = "-"
 

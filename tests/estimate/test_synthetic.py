@@ -12,9 +12,10 @@ from gpudoctor.estimate.synthetic import Place
 from gpudoctor.estimate.synthetic.deepspeed import batches, complete, made
 from gpudoctor.estimate.synthetic.optimizers import WRITTEN
 from gpudoctor.estimate.synthetic.plan import need_packages
-from gpudoctor.estimate.synthetic.program import Script, program
+from gpudoctor.estimate.synthetic.program import program
 from gpudoctor.estimate.synthetic.refusals import refuse
 from gpudoctor.estimate.synthetic.room import NoRoomError, check_room
+from gpudoctor.estimate.synthetic.spec import ProgramSpec
 
 GIB = 1 << 30
 CPU = Place(kind="cpu", name="a CPU", bytes=24 * GIB, free=20 * GIB)
@@ -34,7 +35,7 @@ FACTS = {
 def text(job=None, kind="cpu", facts=None, **options):
     job = job or TrainingJob(**options.pop("job", {}))
     return program(
-        Script(title="t", origin="o", release="0", job=job, kind=kind, facts=facts or FACTS, **options)
+        ProgramSpec(title="t", origin="o", release="0", job=job, kind=kind, facts=facts or FACTS, **options)
     )
 
 

@@ -2,7 +2,7 @@
 
 import datetime
 
-from gpudoctor.estimate.calibration import CPU, Calibration, Observation
+from gpudoctor.estimate.calibration_records import CPU, Calibration, Observation
 from gpudoctor.estimate.card import expected_reserved
 from gpudoctor.estimate.measure.compare import PEAK, Comparison
 from gpudoctor.estimate.measure.result import Ending, Measurement

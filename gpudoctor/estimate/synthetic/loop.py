@@ -1,19 +1,15 @@
 """The lines of the data and of the training loop."""
 
-from typing import TYPE_CHECKING
-
 from gpudoctor.estimate.synthetic.model import TYPES
-
-if TYPE_CHECKING:
-    from gpudoctor.estimate.synthetic.program import Script
+from gpudoctor.estimate.synthetic.spec import ProgramSpec
 
 
-def loop_lines(script: "Script") -> list[str]:
+def loop_lines(script: ProgramSpec) -> list[str]:
     """From random rows to steps."""
     return [*_data(script), "", *_loop(script)]
 
 
-def _data(script: "Script") -> list[str]:
+def _data(script: ProgramSpec) -> list[str]:
     job, facts = script.job, script.facts
     rows = (
         "options.steps * ACCUMULATE * options.batch" if job.accumulate > 1 else "options.steps * options.batch"
@@ -28,7 +24,7 @@ def _data(script: "Script") -> list[str]:
     return [f"rows = {made}", f"data = DataLoader(rows, batch_size=options.batch{pinned})"]
 
 
-def _loop(script: "Script") -> list[str]:
+def _loop(script: ProgramSpec) -> list[str]:
     job = script.job
     head = "for batch in data:"
     if job.accumulate > 1 and not script.deepspeed:
@@ -47,7 +43,7 @@ def _loop(script: "Script") -> list[str]:
     return [*before, head, *(f"    {line}" for line in lines)]
 
 
-def _forward_and_backward(script: "Script") -> list[str]:
+def _forward_and_backward(script: ProgramSpec) -> list[str]:
     job = script.job
     lines = _forward(script)
     loss = "loss"
@@ -65,7 +61,7 @@ def _forward_and_backward(script: "Script") -> list[str]:
     return lines
 
 
-def _forward(script: "Script") -> list[str]:
+def _forward(script: ProgramSpec) -> list[str]:
     kept = script.job.outputs_kept
     lines = ["outputs = model(**batch)", "loss = outputs.loss"] if kept else ["loss = model(**batch).loss"]
     if script.job.mixed_precision == "no" or script.deepspeed:
@@ -74,11 +70,11 @@ def _forward(script: "Script") -> list[str]:
     return [f"with torch.autocast(device.type, {low}):", *(f"    {line}" for line in lines)]
 
 
-def _scaled(script: "Script") -> bool:
+def _scaled(script: ProgramSpec) -> bool:
     """Whether losses are scaled: gradients in fp16 of weights in fp32."""
     return script.job.mixed_precision == "fp16" and not script.deepspeed
 
 
-def _update(script: "Script") -> list[str]:
+def _update(script: ProgramSpec) -> list[str]:
     step = ["scaler.step(optimizer)", "scaler.update()"] if _scaled(script) else ["optimizer.step()"]
     return [*step, "optimizer.zero_grad(set_to_none=True)"]

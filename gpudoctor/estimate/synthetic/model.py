@@ -1,16 +1,12 @@
 """The lines that build the model: class, type, bits, what is frozen, checkpointing, adapters."""
 
-from typing import TYPE_CHECKING
-
 from gpudoctor.estimate.job import TrainingJob
-
-if TYPE_CHECKING:
-    from gpudoctor.estimate.synthetic.program import Script
+from gpudoctor.estimate.synthetic.spec import ProgramSpec
 
 TYPES = {"bf16": "torch.bfloat16", "fp16": "torch.float16", "fp32": "torch.float32"}
 
 
-def model_lines(script: "Script") -> list[str]:
+def model_lines(script: ProgramSpec) -> list[str]:
     """From the configuration to a model in training mode."""
     job, facts = script.job, script.facts
     attention = f'attn_implementation="{facts["attention"]}"'
@@ -31,7 +27,7 @@ def model_lines(script: "Script") -> list[str]:
     return lines
 
 
-def _around(script: "Script") -> str:
+def _around(script: ProgramSpec) -> str:
     """The context in which the weights come to be where they belong."""
     if script.job.quantized:
         return "init_empty_weights(include_buffers=False)"
@@ -54,7 +50,7 @@ def _quantized(job: TrainingJob) -> list[str]:
     return lines
 
 
-def _frozen(script: "Script") -> list[str]:
+def _frozen(script: ProgramSpec) -> list[str]:
     """Embedding and the lower blocks stay as they are."""
     spread = " + ".join(f"[*model.{name}]" for name in script.facts["blocks"])
     given = script.job.freeze_layers
@@ -68,7 +64,7 @@ def _frozen(script: "Script") -> list[str]:
     ]
 
 
-def _checkpointed(script: "Script") -> list[str]:
+def _checkpointed(script: ProgramSpec) -> list[str]:
     every = script.job.checkpoint_every
     lines = [f'model.{script.facts["checkpointing"]}({{"use_reentrant": {script.facts["reentrant"]}}})']
     if every > 1:
@@ -80,7 +76,7 @@ def _checkpointed(script: "Script") -> list[str]:
     return lines
 
 
-def _adapted(script: "Script") -> list[str]:
+def _adapted(script: ProgramSpec) -> list[str]:
     job, facts = script.job, script.facts
     options = [f"r={job.lora_rank}", f"lora_alpha={2 * job.lora_rank}", f"target_modules={facts['targets']!r}"]
     options += [f"lora_dropout={job.lora_dropout!r}"] if job.lora_dropout else []

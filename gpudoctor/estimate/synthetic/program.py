@@ -7,7 +7,6 @@ it can be taken along and run by hand.
 import inspect
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
 from pprint import pformat
 from typing import Any
 
@@ -16,39 +15,13 @@ from gpudoctor.estimate.synthetic import parts
 from gpudoctor.estimate.synthetic.loop import loop_lines
 from gpudoctor.estimate.synthetic.model import model_lines
 from gpudoctor.estimate.synthetic.optimizers import needs_of, optimizer_lines
+from gpudoctor.estimate.synthetic.spec import ProgramSpec
 
 _WIDTH = 110
 _KEYWORDS_WIDTH = 84
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Script:
-    """What a program is written from."""
-
-    title: str
-    """The job in a line."""
-    origin: str
-    """The command that asked for it."""
-    release: str
-    """Ours."""
-    job: TrainingJob
-    """The job; `gpus` x `nodes` ranks of it."""
-    kind: str
-    """`cuda` or `cpu`."""
-    facts: dict[str, Any]
-    """What `facts.find` says of the model."""
-    deepspeed: bool = False
-    """Whether DeepSpeed's engine trains, by the config that `--deepspeed` names."""
-    own_optimizer: bool = True
-    """Whether the program makes the optimizer; False where DeepSpeed's config names one."""
-
-    @property
-    def several(self) -> bool:
-        """Whether there are several ranks."""
-        return self.job.world > 1
-
-
-def program(script: Script) -> str:
+def program(script: ProgramSpec) -> str:
     """The program's text."""
     body = (
         _arguments(script), _place(script), _config(script), model_lines(script), _wrapped(script),
@@ -62,7 +35,7 @@ def program(script: Script) -> str:
     return "\n\n\n".join(blocks) + "\n"
 
 
-def _heading(script: Script) -> list[str]:
+def _heading(script: ProgramSpec) -> list[str]:
     by_hand = "python THIS --steps 20"
     if script.several:
         by_hand = f"torchrun --nproc_per_node={script.job.gpus} THIS --steps 20"
@@ -79,7 +52,7 @@ def _heading(script: Script) -> list[str]:
     ]
 
 
-def _needed(script: Script) -> list[Callable[..., Any]]:
+def _needed(script: ProgramSpec) -> list[Callable[..., Any]]:
     """The longer pieces that this job has."""
     found: list[Callable[..., Any]] = [parts.RandomImages if script.facts["image"] else parts.RandomTokens]
     if script.job.quantized:
@@ -101,7 +74,7 @@ def _source(piece: Callable[..., Any]) -> list[str]:
     return text.rstrip("\n").split("\n")
 
 
-def _imports(script: Script) -> list[str]:
+def _imports(script: ProgramSpec) -> list[str]:
     job, facts = script.job, script.facts
     standard = ["import argparse"]
     standard += ["import os"] if script.several or script.deepspeed else []
@@ -155,12 +128,12 @@ def _prepared(job: TrainingJob) -> bool:
     return job.quantized and job.kbit_prepare
 
 
-def _skips_exchange(script: Script) -> bool:
+def _skips_exchange(script: ProgramSpec) -> bool:
     """Whether gradients of all but the last micro batch stay on their rank."""
     return script.job.parallel == "ddp" and script.job.accumulate > 1
 
 
-def _arguments(script: Script) -> list[str]:
+def _arguments(script: ProgramSpec) -> list[str]:
     job = script.job
     lines = [
         "parser = argparse.ArgumentParser()",
@@ -178,7 +151,7 @@ def _arguments(script: Script) -> list[str]:
     return lines
 
 
-def _place(script: Script) -> list[str]:
+def _place(script: ProgramSpec) -> list[str]:
     """Ranks, device and seed."""
     cuda = script.kind == "cuda"
     backend = "nccl" if cuda else "gloo"
@@ -208,7 +181,7 @@ def _place(script: Script) -> list[str]:
     return [*lines, "torch.manual_seed(0)"]
 
 
-def _config(script: Script) -> list[str]:
+def _config(script: ProgramSpec) -> list[str]:
     """The configuration as keyword arguments."""
     lines = []
     for key, value in script.facts["config"].items():
@@ -222,7 +195,7 @@ def _config(script: Script) -> list[str]:
     return made
 
 
-def _wrapped(script: Script) -> list[str]:
+def _wrapped(script: ProgramSpec) -> list[str]:
     """The model spread over the ranks."""
     if not script.several or script.deepspeed:
         return []
@@ -244,12 +217,12 @@ def _wrapped(script: Script) -> list[str]:
     ]  # fmt: skip
 
 
-def _blocks(script: Script, name: str) -> str:
+def _blocks(script: ProgramSpec, name: str) -> str:
     """A list of blocks by its name in the bare model."""
     return f"model{'.get_base_model()' if script.job.adapted else ''}.{name}"
 
 
-def _optimizer(script: Script) -> list[str]:
+def _optimizer(script: ProgramSpec) -> list[str]:
     lines = ["trained = [parameter for parameter in model.parameters() if parameter.requires_grad]"]
     if script.own_optimizer:
         lines += optimizer_lines(script.job.optimizer)

@@ -14,7 +14,8 @@ from gpudoctor import __version__
 from gpudoctor.errors import DoctorError, IncompleteError, UsageError
 from gpudoctor.estimate.measure.launch import surroundings
 from gpudoctor.estimate.synthetic.plan import Synthetic
-from gpudoctor.estimate.synthetic.program import Script, program
+from gpudoctor.estimate.synthetic.program import program
+from gpudoctor.estimate.synthetic.spec import ProgramSpec
 from gpudoctor.model.child_process import child_code
 
 _SECONDS = 300.0
@@ -36,7 +37,7 @@ def write(
 ) -> Written:
     """Write the program of a job into a folder; `facts` are what `ask` said of it, `title` the job in a line,
     `origin` the command that wants it. Raises `UsageError` for an optimizer that cannot be had."""
-    script = Script(
+    script = ProgramSpec(
         title=title, origin=origin, release=__version__, job=job.job, kind=job.place.kind,
         facts=facts, deepspeed=job.engine is not None,
         own_optimizer=job.engine is None or job.engine.optimizer is None,

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpudoctor.model.signs.source import GuardKind, Known, Unknown
+from gpudoctor.vitals.source.joins import join
 from gpudoctor.vitals.source.library import FAILED, RANK_ZERO
-from gpudoctor.vitals.source.values import MISSING, AbstractValue, Condition, Meanings, join, value_of
+from gpudoctor.vitals.source.values import MISSING, AbstractValue, Condition, Meanings, value_of
 
 _RANK_NAME = re.compile(
     r"(?:\w+_)?(?:global_|local_|node_|world_|ddp_|dist_|process_)?rank$|proc(?:ess)?_(?:id|index)$|process_index$"

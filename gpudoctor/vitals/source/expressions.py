@@ -9,6 +9,7 @@ from gpudoctor.model.signs.source import GuardKind
 from gpudoctor.vitals.source import class_model, conditions
 from gpudoctor.vitals.source.attributes import attribute
 from gpudoctor.vitals.source.calls import call
+from gpudoctor.vitals.source.joins import join
 from gpudoctor.vitals.source.operators import LARGEST, arithmetic
 from gpudoctor.vitals.source.program import Program
 from gpudoctor.vitals.source.qualified_names import guess
@@ -24,7 +25,6 @@ from gpudoctor.vitals.source.values import (
     TENSOR,
     AbstractValue,
     Meanings,
-    join,
     same_value,
     tensor,
     value_of,

@@ -4,6 +4,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpudoctor.vitals.source import library, tensor_values
+from gpudoctor.vitals.source.joins import join
 from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.resolving import MOVES, SAME, Resolved
 from gpudoctor.vitals.source.scope import ScopeState
@@ -18,7 +19,6 @@ from gpudoctor.vitals.source.values import (
     OPTIMIZER,
     TENSOR,
     AbstractValue,
-    join,
     tensor,
 )
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gpudoctor.model.signs.source import Literal
-from gpudoctor.vitals.source.values import BATCH, MISSING, TENSOR, AbstractValue, join_devices, tensor
+from gpudoctor.vitals.source.joins import join_devices
+from gpudoctor.vitals.source.values import BATCH, MISSING, TENSOR, AbstractValue, tensor
 
 LARGEST = 10**18
 

@@ -7,16 +7,11 @@ from collections.abc import Mapping, Sequence
 from gpudoctor.vitals.source import configuration
 from gpudoctor.vitals.source.annotations import read_annotation
 from gpudoctor.vitals.source.importing import Importer
+from gpudoctor.vitals.source.joins import join
 from gpudoctor.vitals.source.qualified_names import guess
 from gpudoctor.vitals.source.scope import ScopeState
 from gpudoctor.vitals.source.symbols import Function, Module
-from gpudoctor.vitals.source.values import (
-    BATCH,
-    NOTHING,
-    AbstractValue,
-    join,
-    same,
-)
+from gpudoctor.vitals.source.values import BATCH, NOTHING, AbstractValue, same
 
 _RUNS = 4
 _CALL_DEPTH = 40

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterable
 
 from gpudoctor.model.signs.source import Call
+from gpudoctor.vitals.source.joins import join
 from gpudoctor.vitals.source.symbols import (
     ClassSymbol,
     Function,
@@ -13,7 +14,7 @@ from gpudoctor.vitals.source.symbols import (
     Mark,
     Module,
 )
-from gpudoctor.vitals.source.values import NOTHING, AbstractValue, Meanings, join
+from gpudoctor.vitals.source.values import NOTHING, AbstractValue, Meanings
 
 
 class ScopeState:

@@ -3,10 +3,11 @@
 import ast
 
 from gpudoctor.vitals.source import conditions
+from gpudoctor.vitals.source.joins import join
 from gpudoctor.vitals.source.scope import ScopeState
 from gpudoctor.vitals.source.symbols import ClassSymbol, Module
 from gpudoctor.vitals.source.tensor_values import element
-from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, Condition, Meanings, join
+from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, Condition, Meanings
 
 
 def assign(program: object, frame: ScopeState, target: ast.expr, thing: AbstractValue) -> None:

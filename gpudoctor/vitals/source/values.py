@@ -20,8 +20,6 @@ LOADER = "torch.utils.data.DataLoader"
 DATASET = "torch.utils.data.Dataset"
 DEVICE = "torch.device"
 
-_KEYS = 2000
-
 
 class _Missing:
     def __repr__(self) -> str:
@@ -175,115 +173,9 @@ def _origin(things: "tuple[AbstractValue, ...]") -> str:
     return next((t.origin for t in things if t.origin != "literal"), "literal")
 
 
-def join(a: AbstractValue, b: AbstractValue) -> AbstractValue:
-    """What is true of both; a known type wins over none, for a name is rarely two kinds of object."""
-    if a is b or b is NOTHING:
-        return a.widened() if a is not b else a
-    if a is NOTHING:
-        return b.widened()
-    if a.value is None and (b.type or b.ref or b.definition or b.klass):
-        return b.widened()
-    if b.value is None and (a.type or a.ref or a.definition or a.klass):
-        return a.widened()
-    same = same_value(a.value, b.value)
-    return AbstractValue(
-        type=join_types(a.type, b.type),
-        value=a.value if same else MISSING,
-        origin=a.origin,
-        device=join_devices(a.device, b.device),
-        ref=a.ref if a.ref == b.ref else None,
-        definition=_join_definitions(a.definition, b.definition),
-        klass=_join_klasses(a.klass, b.klass),
-        owner=a.owner or b.owner,
-        attrs=_join_attrs(a.attrs, b.attrs),
-        items=_join_items(a.items, b.items),
-        keys=_join_keys(a.keys, b.keys),
-        open=a.open or b.open or ((a.keys is None) != (b.keys is None)),
-        elem=join(a.elem, b.elem) if a.elem and b.elem else a.elem or b.elem,
-        test=a.test if a.test is b.test or (same and not b.test) else None,
-        option=a.option or b.option,
-        graph=a.graph or b.graph,
-        optional=a.optional or b.optional,
-        guessed=a.guessed and b.guessed,
-        made=a.made if a.made is b.made else None,
-    )
-
-
-def _join_klasses(a: "ClassSymbol | None", b: "ClassSymbol | None") -> "ClassSymbol | None":
-    """The nearest class that both descend from; the known one where only one is."""
-    if a is b or a is None or b is None:
-        return a or b
-    others = b.lineage()
-    return next((klass for klass in a.lineage() if klass in others), None)
-
-
-def _join_definitions(
-    a: "Function | ClassSymbol | Module | None", b: "Function | ClassSymbol | Module | None"
-) -> "Function | ClassSymbol | Module | None":
-    from gpudoctor.vitals.source.symbols import ClassSymbol
-
-    if isinstance(a, ClassSymbol) and isinstance(b, ClassSymbol):
-        return _join_klasses(a, b)
-    return a if a is b else None
-
-
 def same_value(a: object, b: object) -> bool:
     """Equal, and of one type: 1 is not True."""
     return a is b or (type(a) is type(b) and a is not MISSING and a == b)
-
-
-def join_devices(a: str | None, b: str | None) -> str | None:
-    """A tensor on the one or on the other."""
-    if a == b or b is None:
-        return a
-    if a is None:
-        return b
-    return "maybe-cuda" if "cuda" in a or "cuda" in b else "cpu"
-
-
-def join_types(a: str | None, b: str | None) -> str | None:
-    """The nearest kind that holds both."""
-    if a == b or b is None:
-        return a
-    if a is None:
-        return b
-    from gpudoctor.vitals.source.qualified_names import kind_of
-
-    return kind_of(a) if kind_of(a) == kind_of(b) else None
-
-
-def _join_attrs(
-    a: dict[str, AbstractValue] | None, b: dict[str, AbstractValue] | None
-) -> dict[str, AbstractValue] | None:
-    if a is b or not b:
-        return a
-    if not a:
-        return b
-    return {k: join(a[k], b[k]) if k in a and k in b else (a.get(k) or b[k]) for k in a.keys() | b.keys()}
-
-
-def _join_items(
-    a: tuple[AbstractValue, ...] | None, b: tuple[AbstractValue, ...] | None
-) -> tuple[AbstractValue, ...] | None:
-    if a is b:
-        return a
-    if a is None or b is None or len(a) != len(b):
-        return None
-    return tuple(join(x, y) for x, y in zip(a, b, strict=True))
-
-
-def _join_keys(
-    a: dict[str, AbstractValue] | None, b: dict[str, AbstractValue] | None
-) -> dict[str, AbstractValue] | None:
-    if a is b:
-        return a
-    if a is None or b is None or len(a) + len(b) > _KEYS:
-        return a or b
-    both = {}
-    for key in [*a, *(k for k in b if k not in a)]:
-        x, y = a.get(key), b.get(key)
-        both[key] = join(x, y) if x is not None and y is not None else (x or y or NOTHING).widened()
-    return both
 
 
 def same(a: AbstractValue, b: AbstractValue) -> bool:
