@@ -187,3 +187,88 @@ def test_development_folders_are_not_imported():
         if name.split(".")[0] in {"checks", "rules", "tests", "benchmarks"}
     ]
     assert not wrong, "\n".join(wrong)
+
+
+CIRCLES = {
+    "a value names the class that it is an instance of, and a class holds values": {
+        f"gpudoctor.vitals.source.{name}" for name in ("joins", "qualified_names", "scope", "symbols", "values")
+    },
+    "one interpreter: an expression holds calls, a call runs a body, a body holds expressions": {
+        f"gpudoctor.vitals.source.{name}" for name in (
+            "annotations", "attributes", "calls", "class_model", "configuration", "effects", "expressions", "imports",
+            "methods", "program", "resolving", "statements",
+        )
+    },
+    "one probe: its parts name the Probe that holds them, for their types": {
+        f"gpudoctor.probe.{path.stem}" for path in (ROOT / "gpudoctor/probe").glob("*.py")
+    },
+}  # fmt: skip
+"""Why some modules import each other, in functions or for types only, and which."""
+
+
+def test_no_modules_import_each_other_but_those_with_a_reason():
+    graph = {name: _needs(name, path) for name, path in _named().items()}
+    wrong = [circle for circle in _circles(graph) if not any(circle <= known for known in CIRCLES.values())]
+    assert not wrong, wrong
+
+
+def test_a_circle_is_found():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}
+    assert list(_circles(graph)) == [{"b", "c"}]
+
+
+@cache
+def _named() -> dict[str, Path]:
+    """Every module of ours by its name; the package itself, whose names are types only, is left out."""
+    found = {}
+    for folder in ("gpudoctor", "checks/gpudoctor_checks", "rules/gpudoctor_rules"):
+        home = ROOT / folder
+        for path in home.rglob("*.py"):
+            parts = path.relative_to(home.parent).with_suffix("").parts
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            if name != "gpudoctor":
+                found[name] = path
+    return found
+
+
+def _needs(module: str, path: Path) -> set[str]:
+    """What a module imports, at its head, in functions and for types."""
+    found: set[str] = set()
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            inner = {f"{base}.{alias.name}" for alias in node.names}
+            found |= (inner & _named().keys()) or {base}
+    return (found & _named().keys()) - {module}
+
+
+def _circles(graph: dict[str, set[str]]) -> Iterator[set[str]]:
+    """Groups of modules that reach each other (Tarjan's algorithm)."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[set[str]] = []
+
+    def visit(node: str) -> None:
+        order[node] = low[node] = len(order)
+        stack.append(node)
+        for other in sorted(graph[node]):
+            if other not in order:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], order[other])
+        if low[node] == order[node]:
+            group = set(stack[stack.index(node) :])
+            del stack[stack.index(node) :]
+            if len(group) > 1:
+                found.append(group)
+
+    for node in sorted(graph):
+        if node not in order:
+            visit(node)
+    yield from found

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 from probed import PREFIX, run_script
 
-from gpudoctor.probe.overrides.run_every import PERIODS, rewrite
+from gpudoctor.probe.overrides.rewrite_source import rewrite
+from gpudoctor.probe.overrides.run_every import PERIODS
 from gpudoctor.probe.overrides.sums import Sum, added
 
 

@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpudoctor.probe.overrides.run_every import PERIODS, rewrite
+from gpudoctor.probe.overrides.rewrite_source import rewrite
+from gpudoctor.probe.overrides.run_every import PERIODS
 
 LOOP = """\
 seen, last, total = [], [], 0

@@ -16,7 +16,8 @@ from types import CodeType
 from typing import Any
 
 from . import wanted
-from .run_every import PERIODS, Change, rewrite
+from .rewrite_source import Change, rewrite
+from .run_every import PERIODS
 
 
 class Edited:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from .override_sites import innermost, last_name, made_of, scope, steers, targets
 
 DUE, KEPT = "__gpudoctor_due__", "__gpudoctor_kept__"
-Change = tuple[int, int, str]
 _FLOW = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal)
 
 
@@ -62,36 +61,6 @@ class Periods:
 PERIODS = Periods()
 
 
-def rewrite(text: str, name: str, changes: Sequence[Change], main: bool = False) -> ast.Module:
-    """The syntax tree of a source text with periods at lines; `main` makes it a script's.
-
-    A change is a line, a period and its kind: `every` (any statement), `calls` (what meets the other ranks:
-    never a loop, and nothing that decides how a rank goes on), `reads` (reads.py).
-    """
-    from .deferred_reads import defer
-
-    tree = ast.parse(text, name)
-    for line, period, kind in sorted(changes, reverse=True):
-        if kind == "reads":
-            defer(tree, name, line, period)
-        else:
-            _Placing(name, line, period, calls=kind == "calls").place(tree)
-    if main:
-        # Run by runpy, a script must still look like one: a spawned child imports it by its path.
-        head = ast.parse("__spec__ = None").body[0]
-        tree.body.insert(_after_futures(tree), head)
-    return ast.fix_missing_locations(tree)
-
-
-def _after_futures(tree: ast.Module) -> int:
-    at = 0
-    for index, node in enumerate(tree.body):
-        docstring = index == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
-            at = index + 1
-    return at
-
-
 def _trains(loop: ast.For) -> bool:
     calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call))
     return any(last_name(call.func) in {"backward", "step", "training_step"} for call in calls)
@@ -103,7 +72,7 @@ def called(function: str, place: str, period: int, *more: ast.expr) -> ast.Call:
     return ast.Call(func=ast.Name(function, ast.Load()), args=[*constants, *more], keywords=[])
 
 
-class _Placing:
+class Placement:
     """Puts one period at one line."""
 
     def __init__(self, name: str, line: int, period: int, calls: bool) -> None:
