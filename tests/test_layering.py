@@ -1,6 +1,7 @@
 """Arrows point one way: who may import whom, read from the syntax of every module."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -272,3 +273,15 @@ def _circles(graph: dict[str, set[str]]) -> Iterator[set[str]]:
         if node not in order:
             visit(node)
     yield from found
+
+
+def test_no_part_of_gpudoctor_names_a_check():
+    """A check declares what it means to others (`Check.traits`): a plugin's check can do all that ours can."""
+    codes = re.compile(r"(ENV|GPU|DATA|SYNC|OBS|MEM|NUM|LOOP|PERF|DIST|CFG|FAIL)\d{3}")
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} names {node.value}"
+        for path in modules("gpudoctor")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and codes.fullmatch(node.value)
+    ]
+    assert not wrong, "\n".join(wrong)

@@ -92,10 +92,12 @@ class Ailments:
         return self._with(report, found.code, lambda finding: explained(finding, found))
 
     def _searched(self, report: "Report", seconds: float) -> "Report":
-        from gpudoctor.trial.leaks import CODES, held, search
+        from gpudoctor.model import GROWTH
+        from gpudoctor.trial.leaks import held, search
 
         session = self._session
-        if not any(self._wanted(code) for code in CODES):
+        leaks = [item.finding.code for item in report.findings if item.finding.traits & GROWTH]
+        if not any(map(self._wanted, leaks)):
             return report
         patient = recorded_patient(self._command, self._folder)
         budget = _LEAK_SHARE * session.left

@@ -31,16 +31,8 @@ if TYPE_CHECKING:
 
 _SHARE = 0.5
 """Of the budget that the memory run may take: with DeepSpeed it compiles."""
-_RANDOM, _UNLEARNT, _WORTHLESS = (
-    "its weights are random", "random tokens cannot be learned", "nothing of it is worth saving",
-)  # fmt: skip
-SILENT = {
-    "DATA": "its data are random tokens",
-    **dict.fromkeys(("NUM001", "NUM002", "NUM003", "NUM004"), _RANDOM),
-    **dict.fromkeys(("NUM007", "NUM009"), _UNLEARNT),
-    **dict.fromkeys(("LOOP009", "LOOP010"), _WORTHLESS),
-}
-"""Codes and topics that say nothing of a synthetic job, and why."""
+_SILENT_TOPIC, _RANDOM_DATA = "DATA", "its data are random tokens"
+"""The topic that says nothing of a synthetic job, and why; other checks say so themselves."""
 _QUIET = {
     "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false",
     "PYTHONWARNINGS": "ignore",
@@ -167,9 +159,11 @@ def _silenced(request: "Request") -> "Request":
     """The request with what says nothing of a synthetic job silenced: counted, and shown with its reason."""
     from gpudoctor.engine.selection import resolve
 
-    mute: dict[Any, str | None] = {}
-    for selector, reason in SILENT.items():
-        mute |= dict.fromkeys(resolve(selector, request.registry, "synthetic"), f"a synthetic job: {reason}")
+    reasons = dict.fromkeys(resolve(_SILENT_TOPIC, request.registry, "synthetic"), _RANDOM_DATA)
+    for code, check in request.registry.checks.items():
+        if check.silent_on_synthetic is not None:
+            reasons.setdefault(code, check.silent_on_synthetic)
+    mute: dict[Any, str | None] = {code: f"a synthetic job: {reason}" for code, reason in reasons.items()}
     selection = replace(request.selection, ignored={**mute, **request.selection.ignored})
     return replace(request, selection=selection)
 

@@ -19,7 +19,7 @@ from gpudoctor.engine.claims import (
     UNEXPLAINED,
     Ran,
 )
-from gpudoctor.model import Crashed, Outcome, Ranked, Severity
+from gpudoctor.model import Crashed, Outcome, Ranked, Severity, Trait
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording, RunEnd
 from gpudoctor.text import capitalised, count, cut, joined, percent
@@ -31,11 +31,9 @@ _WORTH = 1.05
 _COMPUTE = ("forward", "backward", "optimizer")
 _COMPUTING = ("PERF", "MEM", "GPU", "ENV", "NUM")
 """Topics whose findings can shorten the computation itself, not only what is lost beside it."""
-_INSIDE = ("SYNC", "DIST", "DATA005", "OBS001", "OBS005", "OBS006")
-"""Findings beside the computation whose time may be inside the passes: waits, collectives, copies, hooks."""
+_INSIDE = ("SYNC", "DIST")
+"""Topics beside the computation whose time may be inside the passes: waits and collectives."""
 _OTHER, _NOTHING = "other", 1e-9
-_UNEXPLAINED_TIME = "PERF014"
-_HANG = "DIST008"
 _WRONG = ("LOOP", "NUM", "DATA", "DIST")
 """Topics whose errors make the result of a training wrong; an error of another is a fault beside it."""
 _SENTENCE = 40
@@ -74,7 +72,7 @@ def pronounce_run(
     told = cause_of_death(recording)
     if told is not None:
         return _dead(title, recording, run, told) + _suspected(recording, ranked)
-    if not run.steps and not any(item.finding.code == _HANG for item in errors):
+    if not run.steps and not _stood_still(errors):
         said = f"{title} made no training step that could be seen, so nothing can be said about its speed."
         return said + _interrupted(recording.end) + _suspected(recording, ranked)
     if errors:
@@ -82,6 +80,10 @@ def pronounce_run(
     case = _ran(recording, run, ranked, outcomes)
     said = _slow(case, warnings) if warnings else _well(case)
     return _steps_are(run) + said + _interrupted(recording.end) + _crowded(recording)
+
+
+def _stood_still(errors: Sequence[Ranked]) -> bool:
+    return any(Trait.STANDSTILL in item.finding.traits for item in errors)
 
 
 def _suspected(recording: Recording, ranked: Sequence[Ranked]) -> str:
@@ -121,7 +123,7 @@ def _wrong(title: str, run: RunSummary, errors: Sequence[Ranked]) -> str:
     """A run that did not die, and that has errors: what they mean for it."""
     more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
     name = errors[0].finding.name
-    if any(item.finding.code == _HANG for item in errors):
+    if _stood_still(errors):
         since = f"after step {run.steps:,}" if run.steps else "from its start"
         return f"{title} stood still {since} until it was ended."
     wrong = any(item.finding.code.startswith(_WRONG) for item in errors)
@@ -242,10 +244,11 @@ def _together(run: RunSummary, shares: Sequence[tuple[Ranked, float]]) -> float:
     largest: dict[str, float] = {}
     lost = math.fsum(_losses(run).values())
     for item, share in shares:
-        code = item.finding.code
-        topic = code if code == _UNEXPLAINED_TIME else code.rstrip("0123456789")
+        code, traits = item.finding.code, item.finding.traits
+        topic = code if Trait.UNEXPLAINED in traits else code.rstrip("0123456789")
+        inside = topic in _COMPUTING or topic in _INSIDE or Trait.INSIDE_PASSES in traits
         # A price near one leaves a remainder of rounding; the passes in the bar are what truly remains.
-        price = share if topic in _COMPUTING or code.startswith(_INSIDE) or not lost else min(share, lost)
+        price = share if inside or not lost else min(share, lost)
         largest[topic] = max(largest.get(topic, 0.0), price)
     computed = math.fsum(share for topic, share in largest.items() if topic in _COMPUTING)
     beside = math.fsum(share for topic, share in largest.items() if topic not in _COMPUTING)

@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from gpudoctor.model.severity import Confidence, Severity
     from gpudoctor.model.threshold import Threshold
     from gpudoctor.model.track_record import TrackRecord
+    from gpudoctor.model.trait import GROWTH, Trait
     from gpudoctor.model.unavailable import Absent, ReaderCrashed, Reading, Unavailable
 
 __all__ = [
+    "GROWTH",
     "SCHEMA",
     "Absent",
     "Applicability",
@@ -80,6 +82,7 @@ __all__ = [
     "TextEdit",
     "Threshold",
     "TrackRecord",
+    "Trait",
     "Unavailable",
     "Whose",
 ]
@@ -96,6 +99,7 @@ _HOMES = {
     "severity": "Confidence Severity",
     "threshold": "Threshold",
     "track_record": "TrackRecord",
+    "trait": "GROWTH Trait",
     "unavailable": "Absent ReaderCrashed Reading Unavailable",
 }
 """Module to the names that live in it."""

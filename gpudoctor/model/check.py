@@ -11,6 +11,7 @@ from gpudoctor.model.patient import Patient
 from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.threshold import Threshold
 from gpudoctor.model.track_record import TrackRecord, weighed
+from gpudoctor.model.trait import Trait
 
 
 class Reads(Enum):
@@ -54,6 +55,10 @@ class Check(ABC):
     """How often its warnings from source alone were right on public code; None when none was judged."""
     costs_time: ClassVar[bool] = False
     """Whether its warnings are of lost time, which a run measures: a suspicion may wait for the run."""
+    traits: ClassVar[frozenset[Trait]] = frozenset()
+    """What its findings mean to verdicts and trials beyond their topic."""
+    silent_on_synthetic: ClassVar[str | None] = None
+    """Why it says nothing of a job with random weights and random data; None where it says something."""
     no_rule: ClassVar[str | None] = None
     """Why no rule answers it, when none does."""
 
@@ -97,6 +102,7 @@ class Check(ABC):
             scarce=scarce,
             effect_of=effect_of,
             facts=facts,
+            traits=self.traits,
         )
 
     def _weighed(self, severity: Severity, confidence: Confidence) -> Severity:

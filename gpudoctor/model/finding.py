@@ -6,6 +6,7 @@ from typing import NewType
 
 from gpudoctor.model.evidence import Evidence, SourceSpan
 from gpudoctor.model.severity import Confidence, Severity
+from gpudoctor.model.trait import Trait
 
 Code = NewType("Code", str)
 """A topic and a number, e.g. `DATA001`; append-only and never reused."""
@@ -79,6 +80,9 @@ class Finding:
     """Code of the ailment that this one is an effect of: where both are found, ranking puts the cause first."""
     facts: tuple[tuple[str, float | int | str | bool], ...] = ()
     """Named values for the rule that answers it, where the evidence alone would have to be parsed."""
+
+    traits: frozenset[Trait] = frozenset()
+    """What the ailment means to verdicts and trials: those of its check."""
 
     def __post_init__(self) -> None:
         """Refuse a finding without evidence: it would be an opinion."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from gpudoctor.analysis.run.memory_growth import readings, rise, tree_growth
-from gpudoctor.model import Confidence, Found, Passed, Ranked, Report, Skipped
+from gpudoctor.model import GROWTH, Confidence, Found, Passed, Ranked, Report, Skipped, Trait
 from gpudoctor.model.proof import Cure
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import size
@@ -22,7 +22,6 @@ from gpudoctor.trial.window import steps_made
 Diagnose = Callable[[Path, Arm, frozenset[str]], Report]
 """Examines a run's folder for some codes, with the arm's sources in place of the user's."""
 
-LEAKS = ("MEM001", "MEM002", "MEM003")
 _TOPICS = ("NUM", "LOOP", "MEM", "FAIL")
 _LEFT = 0.25
 """Growth with the remedy, as a share of that without, from which on a leak is not gone."""
@@ -86,10 +85,11 @@ class Cures:
         report = self._diagnose(Path(lap.recording.path), arm, codes)
         gone, there = _outcomes(report, codes)
         code, reason = str(item.finding.code), _reason(report, str(item.finding.code))
+        traits = item.finding.traits
         state = True if code in gone else False if code in there else None
         before = after = None
-        if code in LEAKS:
-            before, after = growth_rate(self._recording, code), growth_rate(lap.recording, code)
+        if traits & GROWTH:
+            before, after = growth_rate(self._recording, traits), growth_rate(lap.recording, traits)
             state = _leaks_on(state, before, after)
         if self._died and lap.finished.failed:
             state = False
@@ -128,17 +128,23 @@ def _leaks_on(state: bool | None, before: float | None, after: float | None) -> 
     return None if after is None else after <= _LEFT * before
 
 
-def growth_rate(recording: Recording, code: str) -> float | None:
+def growth_rate(recording: Recording, traits: frozenset[Trait]) -> float | None:
     """Bytes a step of the rank that grows fastest; with loader workers of the whole tree, where it was seen."""
-    column = "allocated" if code == "MEM001" else "rss"
     ranks = [process for process in recording.ranks if len(process.steps)]
-    if code == "MEM003" and any(readings(process, "allocated") for process in ranks):
-        column = "allocated"
+    column = memory_column(recording, traits)
     found = [growth.per_step for process in ranks if (growth := rise(process, column)) is not None]
     if recording.workers and column == "rss":
         tree = tree_growth(recording)
         found += [tree.per_step] if tree is not None else []
     return max(found) if found else None
+
+
+def memory_column(recording: Recording, traits: frozenset[Trait]) -> str:
+    """The column of the steps that shows a leak with these traits: the device's memory where it was read."""
+    if Trait.DEVICE_MEMORY_GROWS not in traits:
+        return "rss"
+    read = any(readings(process, "allocated") for process in recording.ranks if len(process.steps))
+    return "allocated" if read or Trait.HOST_MEMORY_GROWS not in traits else "rss"
 
 
 def _outcomes(report: Report, codes: frozenset[str]) -> tuple[set[str], set[str]]:

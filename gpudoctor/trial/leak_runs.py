@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from gpudoctor.analysis.run.memory_growth import rise
 from gpudoctor.analysis.source.retention import Retention, RetentionKind
 from gpudoctor.mend.plan import make_plan
-from gpudoctor.model import Code, Confidence, Finding, Measurement, Ranked, Remedy, Severity, SourceSpan
+from gpudoctor.model import Code, Confidence, Finding, Measurement, Ranked, Remedy, Severity, SourceSpan, Trait
 from gpudoctor.model.leak import LeakTry
 from gpudoctor.model.remedy import Applicability, Effort, TextEdit
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.trial.arm import Arm
 from gpudoctor.trial.candidates import edited_arm
-from gpudoctor.trial.cure import growth_rate
+from gpudoctor.trial.cure import growth_rate, memory_column
 from gpudoctor.trial.trial_runner import TrialRun, TrialRunner
 
 _GONE, _LESS = 0.2, 0.7
@@ -26,8 +26,8 @@ class LeakRuns:
     """Runs changes of one leaking command, as many steps each as its baseline made."""
 
     bench: TrialRunner
-    code: str
-    """Of the finding: it says which memory grows."""
+    finding: Finding
+    """Its traits say which memory grows."""
     rate: float
     """Bytes a step of the baseline."""
     steps: int
@@ -62,7 +62,7 @@ class LeakRuns:
         """The growth of a run beside the baseline's."""
         if lap.problem:
             return LeakTry(change=change, place=place, outcome="failed", reason=lap.problem)
-        after = growth_rate(lap.recording, self.code)
+        after = growth_rate(lap.recording, self.finding.traits)
         if after is None:
             reason = "it made too few steps to judge"
             return LeakTry(change=change, place=place, outcome="failed", reason=reason)
@@ -71,13 +71,13 @@ class LeakRuns:
             change=change,
             place=place,
             bytes_per_step=max(0.0, after),
-            p=_chance(lap.recording, self.code),
+            p=_chance(lap.recording, self.finding.traits),
             outcome="gone" if gone else "less" if less else "as before",
         )
 
 
-def _chance(recording: Recording, code: str) -> float | None:
-    column = "allocated" if code == "MEM001" else "rss"
+def _chance(recording: Recording, traits: frozenset[Trait]) -> float | None:
+    column = memory_column(recording, traits)
     found = [growth.trend.p for process in recording.ranks if (growth := rise(process, column)) is not None]
     return min(found) if found else None
 
@@ -103,7 +103,7 @@ def edited(edits: tuple[TextEdit, ...]) -> Arm:
 def _bearer(remedy: Remedy) -> Ranked:
     """A finding for the remedy, as a plan of edits wants it."""
     finding = Finding(
-        code=Code("MEM002"), name="", severity=Severity.NOTE, confidence=Confidence.CONFIRMED, message="",
+        code=Code("edits"), name="", severity=Severity.NOTE, confidence=Confidence.CONFIRMED, message="",
         evidence=(Measurement(name="", value=0, unit=""),),
     )  # fmt: skip
     return Ranked(rank=1, finding=finding, remedies=(remedy,), set_aside=(), reason="")

@@ -13,7 +13,7 @@ from typing import Any
 
 from gpudoctor.analysis.run.steady_run import script_at
 from gpudoctor.analysis.source.retention import LAST, Retention, RetentionKind, keeping_at
-from gpudoctor.model import Confidence, Finding, Measurement, Patient, Ranked, SourceSpan
+from gpudoctor.model import GROWTH, Confidence, Finding, Measurement, Patient, Ranked, SourceSpan, Trait
 from gpudoctor.model.leak import LeakSearch, LeakTry
 from gpudoctor.model.proof import Cure
 from gpudoctor.model.remedy import Edit
@@ -23,8 +23,6 @@ from gpudoctor.trial.leak_runs import LeakRuns, edited, without
 from gpudoctor.trial.trial_runner import TrialRunner
 from gpudoctor.trial.window import steps_made
 
-CODES = ("MEM001", "MEM002", "MEM003")
-"""Findings of memory that grows, those that were measured first."""
 _LINES = 4
 """Suspected lines that are tried."""
 _NAMES = 3
@@ -49,19 +47,20 @@ def search(
     """
     recording = patient.recording
     finding = _finding(ranked)
-    rate = growth_rate(recording, str(finding.code)) if finding is not None else None
+    rate = growth_rate(recording, finding.traits) if finding is not None else None
     if finding is None or rate is None or rate <= 0:
         return None
     began = time.monotonic()
     runs = LeakRuns(
-        bench=bench, code=str(finding.code), rate=rate, steps=steps_made(recording), seconds=seconds,
+        bench=bench, finding=finding, rate=rate, steps=steps_made(recording), seconds=seconds,
         deadline=began + budget, doing=doing,
     )  # fmt: skip
     known: _Known = {}
-    guilty, keep = _guilty_line(runs, _suspects(patient, ranked), finding, known)
+    leaks = _leaks(ranked)
+    guilty, keep = _guilty_line(runs, _suspects(patient, leaks), leaks, known)
     holder = guilty.target if guilty is not None else _generic(runs, bool(recording.workers))
     made = LeakSearch(
-        code=runs.code, bytes_per_step=rate, steps=runs.steps, tries=tuple(runs.tries), holder=holder,
+        code=str(finding.code), bytes_per_step=rate, steps=runs.steps, tries=tuple(runs.tries), holder=holder,
         place=_span(guilty) if guilty is not None else None, keep=keep, seconds=time.monotonic() - began,
         words=_words(runs, guilty, holder),
     )  # fmt: skip
@@ -70,28 +69,29 @@ def search(
 
 def _finding(ranked: Sequence[Ranked]) -> Finding | None:
     """The leak that a run has shown."""
-    found = {str(item.finding.code): item.finding for item in reversed(ranked)}
-    known = [found[code] for code in CODES if code in found]
-    return next((item for item in known if item.confidence is Confidence.CONFIRMED), None)
+    return next((item for item in _leaks(ranked) if item.confidence is Confidence.CONFIRMED), None)
 
 
-def _suspects(patient: Patient, ranked: Sequence[Ranked]) -> list[Retention]:
+def _leaks(ranked: Sequence[Ranked]) -> list[Finding]:
+    """Findings of memory that grows: the device's first, what may be either last."""
+    found = [item.finding for item in ranked if item.finding.traits & GROWTH]
+    return sorted(found, key=lambda item: (len(item.traits), Trait.HOST_MEMORY_GROWS in item.traits))
+
+
+def _suspects(patient: Patient, leaks: Sequence[Finding]) -> list[Retention]:
     """Statements that keep something, at the places that the findings of growing memory name."""
     found: dict[tuple[str, int], Retention] = {}
-    for code in CODES:
-        for item in ranked:
-            if item.finding.code != code:
-                continue
-            for span in item.finding.evidence:
-                script = script_at(patient, span.path) if isinstance(span, SourceSpan) else None
-                keeping = keeping_at(script, span.line) if script and isinstance(span, SourceSpan) else None
-                if keeping is not None and keeping.edits(RetentionKind.NOTHING):
-                    found.setdefault((keeping.script.path, keeping.line), keeping)
+    for leak in leaks:
+        for span in leak.evidence:
+            script = script_at(patient, span.path) if isinstance(span, SourceSpan) else None
+            keeping = keeping_at(script, span.line) if script and isinstance(span, SourceSpan) else None
+            if keeping is not None and keeping.edits(RetentionKind.NOTHING):
+                found.setdefault((keeping.script.path, keeping.line), keeping)
     return list(found.values())[:_LINES]
 
 
 def _guilty_line(
-    runs: LeakRuns, lines: Sequence[Retention], finding: Finding, known: _Known
+    runs: LeakRuns, lines: Sequence[Retention], leaks: Sequence[Finding], known: _Known
 ) -> tuple[Retention | None, str]:
     """The line without which the growth is gone, the one worth most where several share it; and what to keep.
 
@@ -103,9 +103,9 @@ def _guilty_line(
             return None, ""
     guilty, failed = _left_out(runs, lines)
     if guilty is not None:
-        return guilty, _least(runs, guilty, finding, known) or RetentionKind.NOTHING.value
+        return guilty, _least(runs, guilty, leaks, known) or RetentionKind.NOTHING.value
     for keeping in failed:
-        keep = _least(runs, keeping, finding, known)
+        keep = _least(runs, keeping, leaks, known)
         if keep:
             return keeping, keep
     return None, ""
@@ -129,7 +129,7 @@ def _left_out(runs: LeakRuns, lines: Sequence[Retention]) -> tuple[Retention | N
     return (best[2] if best else None), failed
 
 
-def _least(runs: LeakRuns, keeping: Retention, finding: Finding, known: _Known) -> str:
+def _least(runs: LeakRuns, keeping: Retention, leaks: Sequence[Finding], known: _Known) -> str:
     """The smallest change of the line that stops the growth; "" where none of them does."""
     for keep in (RetentionKind.DETACHED, RetentionKind.NUMBER, RetentionKind.LAST):
         edits = keeping.edits(keep)
@@ -139,22 +139,22 @@ def _least(runs: LeakRuns, keeping: Retention, finding: Finding, known: _Known) 
         what = f"only the last {LAST} of {keeping.target}" if last else keeping.written(keep)
         made = runs.run(f"{what} at {_short(keeping)}", edited(edits), _span(keeping))
         if made.bytes_per_step is not None and not last:
-            known[edits] = _cure(runs, made, finding)
+            known[edits] = _cure(runs, made, leaks)
         if made.outcome == "gone":
             return str(keep.value)
     return ""
 
 
-def _cure(runs: LeakRuns, made: LeakTry, finding: Finding) -> Cure:
+def _cure(runs: LeakRuns, made: LeakTry, leaks: Sequence[Finding]) -> Cure:
     """A try as the proof of a remedy that makes the same edit."""
     after = made.bytes_per_step or 0.0
     return Cure(
-        code=runs.code,
-        name=finding.name,
+        code=str(runs.finding.code),
+        name=runs.finding.name,
         gone=made.outcome == "gone",
         words=f"grew {rate_text(runs.rate)} a step, {rate_text(after)} with it",
         steps=runs.steps,
-        also=CODES if made.outcome == "gone" else (),
+        also=tuple(dict.fromkeys(str(leak.code) for leak in leaks)) if made.outcome == "gone" else (),
         before=runs.rate,
         after=after,
         unit="B",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpudoctor.model import Ranked
+from gpudoctor.model import Ranked, Trait
 from gpudoctor.model.replay import Cause, Replay
 from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.text import duration
@@ -18,8 +18,6 @@ from gpudoctor.trial.replay_cause import cause_of, grown
 from gpudoctor.trial.replay_words import Story
 from gpudoctor.trial.trial_runner import TrialRunner
 
-CODES = ("NUM002", "NUM001")
-"""Findings that a replay explains."""
 _RUNS = 3
 """Replays at most: each looks at an earlier step than the one before."""
 _SLOWER, _SPARE = 2.0, 20.0
@@ -40,7 +38,7 @@ class BadStep:
 
 def bad_step(findings: Sequence[Ranked], recording: Recording) -> BadStep | None:
     """The first bad step that the findings tell of; None where they tell of none."""
-    found = [item.finding for item in findings if item.finding.code in CODES]
+    found = [item.finding for item in findings if Trait.FIRST_BAD_STEP in item.finding.traits]
     steps = [(step, item.code) for item in found if isinstance(step := item.fact("step"), int)]
     if not steps:
         return None

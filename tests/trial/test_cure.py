@@ -5,13 +5,25 @@ from types import SimpleNamespace
 import pytest
 from recordings import make_process, make_recording, make_steps
 
-from gpudoctor.model import Code, Confidence, Finding, Found, Measurement, Passed, Ranked, Severity, Skipped
+from gpudoctor.model import (
+    Code,
+    Confidence,
+    Finding,
+    Found,
+    Measurement,
+    Passed,
+    Ranked,
+    Severity,
+    Skipped,
+    Trait,
+)
 from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.trial.arm import Arm
 from gpudoctor.trial.cure import Cures, growth_rate
 from gpudoctor.trial.trial_runner import TrialRun
 
 KIB, MIB = 1 << 10, 1 << 20
+ON_HOST = frozenset({Trait.HOST_MEMORY_GROWS})
 ARM = Arm(name="mended")
 
 
@@ -104,10 +116,11 @@ def test_a_bad_step_must_be_passed_and_a_run_cut_before_it_proves_nothing():
 def test_a_leak_is_gone_only_where_the_growth_that_was_measured_is():
     leaking = run_of(200, 300 * KIB)
     for per_step, gone in ((2 * KIB, True), (60 * KIB, True), (90 * KIB, False)):
-        cure = cured("MEM002", passed("MEM002"), OneRun(run_of(200, per_step)), leaking)
+        cure = cured("MEM002", passed("MEM002"), OneRun(run_of(200, per_step)), leaking, traits=ON_HOST)
         assert cure.gone is gone, per_step
         assert cure.words == f"grew 300 KiB a step, {per_step // KIB} KiB with it"
-    unseen = cured("MEM002", passed("MEM002"), OneRun(make_recording(make_process(make_steps(200)))), leaking)
+    still = OneRun(make_recording(make_process(make_steps(200))))
+    unseen = cured("MEM002", passed("MEM002"), still, leaking, traits=ON_HOST)
     assert (unseen.gone, unseen.before, unseen.after) == (None, pytest.approx(300 * KIB), None)
 
 
@@ -130,5 +143,5 @@ def test_a_re_run_that_dies_where_the_baseline_did_not_is_a_failure_and_no_cure(
 
 def test_the_growth_is_that_of_the_rank_that_grows_fastest():
     ranks = [make_process(make_steps(200, rss=lambda i, k=k: 300 * MIB + k * KIB * i), rank=k) for k in (0, 90)]
-    assert growth_rate(make_recording(*ranks), "MEM002") == pytest.approx(90 * KIB, rel=0.01)
-    assert growth_rate(make_recording(make_process(make_steps(200))), "MEM002") is None
+    assert growth_rate(make_recording(*ranks), ON_HOST) == pytest.approx(90 * KIB, rel=0.01)
+    assert growth_rate(make_recording(make_process(make_steps(200))), ON_HOST) is None

@@ -12,6 +12,7 @@ from recordings import make_process, make_recording, make_steps, record
 import gpudoctor
 from gpudoctor.analysis.source.retention import RetentionKind, keeping_at
 from gpudoctor.model import (
+    GROWTH,
     Applicability,
     Code,
     Confidence,
@@ -27,6 +28,7 @@ from gpudoctor.model import (
     Skipped,
     SourceSpan,
     TextEdit,
+    Trait,
 )
 from gpudoctor.model.proof import Conclusion
 from gpudoctor.report.trial_json import trial_object
@@ -126,11 +128,19 @@ class TimedBench(FakeBench):
         return TrialRun(finished=SimpleNamespace(), recording=None, window=found)
 
 
+TRAITS = {
+    "MEM001": frozenset({Trait.DEVICE_MEMORY_GROWS}),
+    "MEM002": frozenset({Trait.HOST_MEMORY_GROWS}),
+    "MEM003": GROWTH,
+}
+
+
 def leak(code: str = "MEM002", *lines: int, **fields) -> Ranked:
     spans = tuple(SourceSpan(path="train.py", line=line, text="") for line in lines)
     finding = Finding(
         code=Code(code), name="host-memory-leak", severity=Severity.WARNING, confidence=Confidence.CONFIRMED,
-        message="The memory grew.", evidence=(*spans, Measurement(name="bytes_per_step", value=1, unit="B")), **fields,
+        message="The memory grew.", evidence=(*spans, Measurement(name="bytes_per_step", value=1, unit="B")),
+        traits=TRAITS.get(code, frozenset()), **fields,
     )  # fmt: skip
     return Ranked(rank=1, finding=finding, remedies=(), set_aside=(), reason="")
 
@@ -187,7 +197,7 @@ def test_what_no_line_explains_is_searched_for_in_general(source):
         hunt(
             FakeBench(lambda arm: 1.0),
             source,
-            replace(leak(), finding=replace(leak().finding, code=Code("NUM001"))),
+            leak("NUM001"),
         )
         is None
     )

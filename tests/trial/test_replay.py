@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpudoctor.model import Code, Confidence, Finding, Measurement, Ranked, Severity
+from gpudoctor.model import Code, Confidence, Finding, Measurement, Ranked, Severity, Trait
 from gpudoctor.model.replay import Cause
 from gpudoctor.model.signs.recording import Process, Record, Recording, Table
 from gpudoctor.trial.replay import BadStep, bad_step, replay
@@ -83,6 +83,7 @@ def test_words_name_operation_module_line_and_what_more_digits_do():
 FINDING = Finding(
     code=Code("NUM002"), name="nan-loss", severity=Severity.ERROR, confidence=Confidence.CONFIRMED,
     message="The loss of step 12 is nan; nothing had grown before.", facts=(("cause", "operation"), ("step", 12)),
+    traits=frozenset({Trait.FIRST_BAD_STEP}),
     evidence=(Measurement(name="first_bad_step", value=12, unit="{step}"),),
 )  # fmt: skip
 

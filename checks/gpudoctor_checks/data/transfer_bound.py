@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.cost_attribution import at, confirmed
 from gpudoctor.analysis.run.steady_run import demanded, level, site_spans, sites_of
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration, percent
 
@@ -32,6 +32,7 @@ class TransferBound(Check):
 
     code = Code("DATA005")
     name = "transfer-bound"
+    traits = frozenset({Trait.INSIDE_PASSES})
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

@@ -7,7 +7,7 @@ from gpudoctor.analysis.live.rank_positions import hang
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.rank_positions import RankPosition, odd_one, standing
 from gpudoctor.analysis.run.steady_run import measured, spot
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration
@@ -38,6 +38,7 @@ class Hang(Check):
 
     code = Code("DIST008")
     name = "hang"
+    traits = frozenset({Trait.STANDSTILL})
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.ERROR
     thresholds = (

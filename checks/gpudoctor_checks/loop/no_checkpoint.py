@@ -75,6 +75,7 @@ class NoCheckpoint(Check):
 
     code = Code("LOOP009")
     name = "no-checkpoint"
+    silent_on_synthetic = "nothing of it is worth saving"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG})
     severity = Severity.WARNING
     thresholds = (

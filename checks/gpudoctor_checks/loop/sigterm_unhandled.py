@@ -54,6 +54,7 @@ class SigtermUnhandled(Check):
 
     code = Code("LOOP010")
     name = "sigterm-unhandled"
+    silent_on_synthetic = "nothing of it is worth saving"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.ENVIRONMENT})
     severity = Severity.NOTE
     thresholds = (

@@ -20,6 +20,7 @@ from gpudoctor.model import (
     Resource,
     Severity,
     Threshold,
+    Trait,
 )
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.unavailable import Unavailable
@@ -51,6 +52,7 @@ class GpuMemoryLeak(Check):
 
     code = Code("MEM001")
     name = "gpu-memory-leak"
+    traits = frozenset({Trait.DEVICE_MEMORY_GROWS})
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (

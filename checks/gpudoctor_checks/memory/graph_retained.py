@@ -32,6 +32,7 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
     TrackRecord,
+    Trait,
 )
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Source
@@ -82,6 +83,7 @@ class GraphRetained(Check):
 
     code = Code("MEM003")
     name = "graph-retained"
+    traits = frozenset({Trait.DEVICE_MEMORY_GROWS, Trait.HOST_MEMORY_GROWS})
     track_record = TrackRecord(right=2, wrong=7)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING

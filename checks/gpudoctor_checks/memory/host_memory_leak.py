@@ -29,6 +29,7 @@ from gpudoctor.model import (
     Resource,
     Severity,
     Threshold,
+    Trait,
 )
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.unavailable import Unavailable
@@ -72,6 +73,7 @@ class HostMemoryLeak(Check):
 
     code = Code("MEM002")
     name = "host-memory-leak"
+    traits = frozenset({Trait.HOST_MEMORY_GROWS})
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (

@@ -39,6 +39,7 @@ class ExplodingGradients(Check):
 
     code = Code("NUM003")
     name = "exploding-gradients"
+    silent_on_synthetic = "its weights are random"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

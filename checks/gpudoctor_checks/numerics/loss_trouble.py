@@ -38,6 +38,7 @@ class LossTrouble(Check):
 
     code = Code("NUM007")
     name = "loss-trouble"
+    silent_on_synthetic = "random tokens cannot be learned"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

@@ -13,7 +13,7 @@ from gpudoctor.analysis.run.early_divergence import grew, readings_before
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines, risky_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
 
@@ -42,6 +42,8 @@ class NanLoss(Check):
 
     code = Code("NUM002")
     name = "nan-loss"
+    silent_on_synthetic = "its weights are random"
+    traits = frozenset({Trait.FIRST_BAD_STEP})
     reads = frozenset({Reads.RECORDING})
     severity = Severity.ERROR
     thresholds = (

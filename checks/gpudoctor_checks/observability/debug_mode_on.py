@@ -28,6 +28,7 @@ from gpudoctor.model import (
     Severity,
     Threshold,
     TrackRecord,
+    Trait,
     Whose,
 )
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
@@ -143,6 +144,7 @@ class DebugModeOn(Check):
 
     code = Code("OBS005")
     name = "debug-mode-on"
+    traits = frozenset({Trait.INSIDE_PASSES})
     track_record = TrackRecord(right=2, wrong=0)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING

@@ -22,6 +22,7 @@ from gpudoctor.model import (
     Setting,
     Severity,
     Threshold,
+    Trait,
     Unavailable,
 )
 from gpudoctor.model.signs.configs import Configs
@@ -63,6 +64,7 @@ class ModelWatch(Check):
 
     code = Code("OBS006")
     name = "model-watch"
+    traits = frozenset({Trait.INSIDE_PASSES})
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

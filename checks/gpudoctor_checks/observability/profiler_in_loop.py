@@ -37,6 +37,7 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
+    Trait,
     Unavailable,
     Whose,
 )
@@ -80,6 +81,7 @@ class ProfilerInLoop(Check):
 
     code = Code("OBS001")
     name = "profiler-in-loop"
+    traits = frozenset({Trait.INSIDE_PASSES})
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (

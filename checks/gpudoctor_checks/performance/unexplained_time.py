@@ -15,7 +15,7 @@ from gpudoctor.analysis.run.rollouts import experience
 from gpudoctor.analysis.run.steady_run import Run, dear, demanded, level, measured, sites_of, spot
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.analysis.run.trainer_engines import engine_facts, started_at
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.text import duration, joined, percent
 
 _GATHERS, _ONE_RANK, _FED, _FOREIGN = "experience", "one rank", "fed", "foreign"
@@ -58,6 +58,7 @@ class UnexplainedTime(Check):
 
     code = Code("PERF014")
     name = "unexplained-time"
+    traits = frozenset({Trait.UNEXPLAINED})
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
