@@ -2,10 +2,12 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 
-.PHONY: help dev lint test docs snapshots golden bench clean
+KIND ?= source
+
+.PHONY: help dev lint test new-check docs snapshots golden bench clean
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
 
 $(BIN)/gpudoctor:
 	$(PYTHON) -m venv $(VENV) && $(BIN)/pip install -q -e '.[test]'
@@ -17,6 +19,9 @@ lint: dev ## ruff (lint and format) and mypy strict
 
 test: dev ## the whole test suite
 	$(BIN)/pytest -n auto
+
+new-check: dev ## the files of a new check: make new-check CODE=GPU013 NAME=fan-stopped KIND=machine|source|recording
+	$(BIN)/python checks/new_check.py $(CODE) $(NAME) --kind $(KIND)
 
 docs: dev ## generate docs/ from the manual pages and the parser
 	$(BIN)/python docs/generate.py

@@ -178,6 +178,8 @@ def test_the_manual_page_is_whole(code):
     assert [line[:-1] for line in page.splitlines() if line.rstrip(":") in HEADINGS] == HEADINGS
     for heading, text in re.findall(r"^(\w[\w ]+):\n((?:    .*\n?|\n)+)", page, re.MULTILINE):
         assert len(text.strip()) > 20, f"{heading} says nothing"
+        assert not re.match(r"(- )?\(", text.strip()), f"{heading} is to be written"
+    assert not title.startswith("("), "the title is to be written"
 
 
 def class_of(code: str) -> ast.ClassDef:
