@@ -31,7 +31,7 @@ from sweep import CONFIGS, SCRIPTS, TOPICS, files_of
 from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.registry import Registry, load_registry
 from gpudoctor.engine.selection import make_selection
-from gpudoctor.mend.plan import Plan, make_plan
+from gpudoctor.mend.plan import EditPlan, make_plan
 from gpudoctor.model import (
     Applicability,
     Finding,
@@ -166,7 +166,7 @@ class Copy:
             tried.verdict, tried.why = "other file", ", ".join(map(str, set(old) - named))
 
 
-def plan_of(finding: Finding, remedy: Remedy) -> Plan:
+def plan_of(finding: Finding, remedy: Remedy) -> EditPlan:
     """The plan of one remedy alone, whatever permission it needs."""
     alone = replace(remedy, applicability=Applicability.SAFE)
     return make_plan([Ranked(rank=1, finding=finding, remedies=(alone,), set_aside=(), reason="")], unsafe=True)

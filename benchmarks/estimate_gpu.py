@@ -24,7 +24,7 @@ from typing import Any, TextIO
 
 from gpudoctor.errors import DoctorError
 from gpudoctor.estimate import Device, Estimate, estimate
-from gpudoctor.estimate.measure import Comparison, Measurement, compare, measure
+from gpudoctor.estimate.measure import JobMeasurement, MeasuredEstimate, compare, measure
 from gpudoctor.estimate.measure.cpu import on_cpu
 from gpudoctor.estimate.measure.launch import host_need
 
@@ -167,7 +167,7 @@ def one(options: Options, card: Device | None, seconds: float) -> dict[str, Any]
     return row | _told(found, done, compare(found, done))
 
 
-def _told(found: Estimate, done: Measurement, compared: Comparison) -> dict[str, Any]:
+def _told(found: Estimate, done: JobMeasurement, compared: MeasuredEstimate) -> dict[str, Any]:
     """What of a measurement goes into the table."""
     low, high = found.card.reserved
     return {

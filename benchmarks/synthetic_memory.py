@@ -22,7 +22,7 @@ from typing import Any, TextIO
 
 from gpudoctor.errors import DoctorError
 from gpudoctor.estimate import TrainingJob, lookup
-from gpudoctor.estimate.measure import Comparison, compare
+from gpudoctor.estimate.measure import MeasuredEstimate, compare
 from gpudoctor.estimate.measure.launch_program import measure_program
 from gpudoctor.estimate.synthetic import plan, write
 from gpudoctor.estimate.synthetic.deepspeed import ZERO, made
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_table(options.table))
         return 0
     place = here()
-    rows: list[tuple[str, str, Comparison]] = []
+    rows: list[tuple[str, str, MeasuredEstimate]] = []
     left_out = 0
     for model in options.models.split(","):
         for name, fields in JOBS.items():
@@ -82,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _one(model: str, fields: dict[str, Any], place: Any) -> Comparison:
+def _one(model: str, fields: dict[str, Any], place: Any) -> MeasuredEstimate:
     """Write one program, run it, compare. Raises `DoctorError` for what cannot run here."""
     shape, training = lookup(model).preset.shape, TrainingJob(**fields)
     engine = made(training, shape) if training.parallel in ZERO else None
@@ -97,7 +97,9 @@ def _one(model: str, fields: dict[str, Any], place: Any) -> Comparison:
     return compare(job.estimate, found, program=True)
 
 
-def _write(rows: Sequence[tuple[str, str, Comparison]], options: argparse.Namespace, stream: TextIO) -> None:
+def _write(
+    rows: Sequence[tuple[str, str, MeasuredEstimate]], options: argparse.Namespace, stream: TextIO
+) -> None:
     """One line an instant; machine, versions and date in a comment on top."""
     machine = next((found.measurement.machine for _, _, found in rows if found.measurement.machine), None)
     if machine is not None:
@@ -136,7 +138,7 @@ def _table(path: Path) -> str:
     return "\n".join(found)
 
 
-def _summary(rows: Sequence[tuple[str, str, Comparison]]) -> None:
+def _summary(rows: Sequence[tuple[str, str, MeasuredEstimate]]) -> None:
     """By instant: rows, median of estimated over measured, median and largest miss."""
     ratios: dict[str, list[float]] = {}
     for _, _, found in rows:

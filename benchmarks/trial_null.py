@@ -25,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 from gpudoctor.trial.decision import LOOKS, decide
-from gpudoctor.trial.pairs import Pair, candidate_goes_first
+from gpudoctor.trial.pairs import WindowPair, candidate_goes_first
 
 NOISE = Path(__file__).parent / "data" / "trial-noise.csv"
 BLOCK = 8
@@ -93,12 +93,12 @@ def spread(seconds: list[float]) -> float:
 def trial(rng: random.Random, noise: Noise, speedup: float) -> tuple[str, int]:
     """One sequential trial: its verdict and its pairs."""
     window = noise(rng)
-    pairs: list[Pair] = []
+    pairs: list[WindowPair] = []
     while True:
         first = candidate_goes_first(len(pairs))
         one, two = window(), window()
         base, cand = (two, one) if first else (one, two)
-        pairs.append(Pair(baseline=base, candidate=cand / speedup, candidate_first=first))
+        pairs.append(WindowPair(baseline=base, candidate=cand / speedup, candidate_first=first))
         if len(pairs) in LOOKS:
             decision = decide(pairs)
             if decision.final:

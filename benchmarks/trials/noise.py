@@ -31,9 +31,9 @@ def record(command: tuple[str, ...], windows: int, say: Callable[[str], None]) -
     from gpudoctor.trial.arm import BASELINE
     from gpudoctor.trial.cleanup_watchdog import CleanupWatchdog
     from gpudoctor.trial.processes import adopt_orphans
-    from gpudoctor.trial.protection import Guard
+    from gpudoctor.trial.protection import RunProtection
     from gpudoctor.trial.scratch import remove_scratch, scratch_folder
-    from gpudoctor.trial.session import Session
+    from gpudoctor.trial.session import TrialSession
     from gpudoctor.trial.trial_runner import TrialRunner
     from gpudoctor.vitals.recording import read_recording
 
@@ -41,8 +41,8 @@ def record(command: tuple[str, ...], windows: int, say: Callable[[str], None]) -
     scratch = scratch_folder()
     watchdog = CleanupWatchdog(scratch)
     try:
-        bench = TrialRunner(command, scratch, Guard(scratch, command).protect, watchdog.watching)
-        session = Session(bench=bench, budget=86_400.0)
+        bench = TrialRunner(command, scratch, RunProtection(scratch, command).protect, watchdog.watching)
+        session = TrialSession(bench=bench, budget=86_400.0)
         folder = scratch / "baseline"
         folder.mkdir(mode=0o700)
         say("the command as it is")

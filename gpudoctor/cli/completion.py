@@ -26,7 +26,7 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class CommandWords:
     """A command: its flags and the words that it takes."""
 
     name: str
@@ -64,10 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def read_commands(
     parser: argparse.ArgumentParser, codes: Iterable[str], names: Iterable[str]
-) -> tuple[Command, ...]:
+) -> tuple[CommandWords, ...]:
     """The commands of a parser; `codes` and `names` are those of the checks."""
     codes, names = tuple(codes), tuple(names)
-    commands: list[Command] = []
+    commands: list[CommandWords] = []
     for action in parser._actions:
         if not isinstance(action, argparse._SubParsersAction):
             continue
@@ -75,7 +75,9 @@ def read_commands(
         for name, child in action.choices.items():
             words = (*codes, *names) if name == _CODE_COMMAND else _choices_of(child)
             commands.append(
-                Command(name=name, help=helps.get(name, ""), flags=_flags(child, codes), words=_safe(words))
+                CommandWords(
+                    name=name, help=helps.get(name, ""), flags=_flags(child, codes), words=_safe(words)
+                )
             )
     return tuple(commands)
 
@@ -113,7 +115,7 @@ def _safe(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in words if _SAFE_WORD.match(word)))
 
 
-def bash_script(commands: tuple[Command, ...]) -> str:
+def bash_script(commands: tuple[CommandWords, ...]) -> str:
     """A completion function for bash 3.2 and later."""
     names = " ".join(command.name for command in commands)
     lines = [
@@ -163,7 +165,7 @@ def _bash_offer(words: tuple[str, ...]) -> str:
     return f'COMPREPLY=($(compgen -W "{" ".join(words)}" -- "$current"))'
 
 
-def zsh_script(commands: tuple[Command, ...]) -> str:
+def zsh_script(commands: tuple[CommandWords, ...]) -> str:
     """A completion function for zsh."""
     lines = [
         "#compdef gpudoctor",
@@ -205,7 +207,7 @@ def _zsh_flag(flag: Flag, name: str) -> str:
     return f"'*{name}[{text}]{action}'"
 
 
-def fish_script(commands: tuple[Command, ...]) -> str:
+def fish_script(commands: tuple[CommandWords, ...]) -> str:
     """Completions for fish."""
     lines = [
         "# fish completion for gpudoctor",

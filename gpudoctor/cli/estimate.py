@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpudoctor.estimate import Device, Estimate, ModelShape, TrainingJob
     from gpudoctor.estimate.answer import Answer
     from gpudoctor.estimate.calibration_records import Calibration
-    from gpudoctor.estimate.find import Found
+    from gpudoctor.estimate.find import FoundModel
 
 FORMATS = ("text", "json", "markdown")
 _DRIVER = Path("/proc/driver/nvidia/gpus")
@@ -208,7 +208,7 @@ def _traced_alone(
     return alone(error, card, own, arguments)
 
 
-def _asked(arguments: argparse.Namespace) -> tuple["Found", dict[str, Any], list[str]]:
+def _asked(arguments: argparse.Namespace) -> tuple["FoundModel", dict[str, Any], list[str]]:
     """The model, the job's fields, and what was assumed, from flags and configs."""
     from gpudoctor.cli.estimate_flags import job_fields, shape_numbers
     from gpudoctor.cli.estimate_model import find_model
@@ -238,7 +238,7 @@ def _names_a_model(target: str) -> bool:
     return not os.path.isfile(Path(target)) and Path(target).suffix.lower() not in _FILES
 
 
-def _jobs(found: "Found", fields: dict[str, Any]) -> list["TrainingJob"]:
+def _jobs(found: "FoundModel", fields: dict[str, Any]) -> list["TrainingJob"]:
     """The job of the method that was named, or the usual three; a quantized checkpoint has one way only."""
     from gpudoctor.estimate import TrainingJob
 

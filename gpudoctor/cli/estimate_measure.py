@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gpudoctor.estimate import Device, Estimate
     from gpudoctor.estimate.answer import Answer
     from gpudoctor.estimate.calibration_records import Calibration
-    from gpudoctor.estimate.measure import Comparison, Measurement
+    from gpudoctor.estimate.measure import JobMeasurement, MeasuredEstimate
 
 NONE = "none"
 
@@ -100,7 +100,7 @@ def measured(answer: "Answer", arguments: argparse.Namespace, path: str | None) 
 
     Raises `UsageError`, and `IncompleteError` where nothing was measured.
     """
-    from gpudoctor.estimate.measure import Ending, measure
+    from gpudoctor.estimate.measure import MeasureEnd, measure
     from gpudoctor.estimate.measure.launch import LIMIT, host_need
 
     shown = answer.shown
@@ -108,7 +108,7 @@ def measured(answer: "Answer", arguments: argparse.Namespace, path: str | None) 
         shown.shape, shown.job, device=arguments.measure_device, limit=arguments.measure_seconds or LIMIT,
         source=path, predicted=host_need(shown),
     )  # fmt: skip
-    if found.ending is Ending.FAILED:
+    if found.ending is MeasureEnd.FAILED:
         raise IncompleteError(f"--measure: {found.said} (reached: {found.reached})")
     compared = beside(shown, found)
     said = list(answer.assumptions)
@@ -119,7 +119,7 @@ def measured(answer: "Answer", arguments: argparse.Namespace, path: str | None) 
     return replace(answer, measured=compared, assumptions=tuple(said))
 
 
-def beside(shown: "Estimate", found: "Measurement") -> "Comparison":
+def beside(shown: "Estimate", found: "JobMeasurement") -> "MeasuredEstimate":
     """The measurement beside the same job's estimate for the card that measured."""
     from gpudoctor.estimate import Device, estimate_job
     from gpudoctor.estimate.measure import compare
@@ -136,7 +136,7 @@ def _target(arguments: argparse.Namespace) -> Path:
     return Path(arguments.write_calibration) if arguments.write_calibration else user_file()
 
 
-def _write(compared: "Comparison", found: "Measurement", path: Path) -> str:
+def _write(compared: "MeasuredEstimate", found: "JobMeasurement", path: Path) -> str:
     """Write the calibration; returns what to say of it."""
     from gpudoctor import __version__
     from gpudoctor.estimate.calibration import write
@@ -154,7 +154,7 @@ def exit_code(answer: "Answer") -> int:
     """1 where memory ran out, 3 where time did, else 0."""
     if answer.measured is None:
         return 0
-    from gpudoctor.estimate.measure import Ending
+    from gpudoctor.estimate.measure import MeasureEnd
 
     ending = answer.measured.measurement.ending
-    return {Ending.OUT_OF_MEMORY: 1, Ending.TIME_LIMIT: 3}.get(ending, 0)
+    return {MeasureEnd.OUT_OF_MEMORY: 1, MeasureEnd.TIME_LIMIT: 3}.get(ending, 0)

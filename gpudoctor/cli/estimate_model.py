@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate import from_numbers, lookup
-from gpudoctor.estimate.find import Found, find_cached, find_path, is_path, parse_config
+from gpudoctor.estimate.find import FoundModel, find_cached, find_path, is_path, parse_config
 from gpudoctor.model.read_limits import CONFIG
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -15,11 +15,11 @@ _PATIENCE = 4.0
 """Seconds that the hub may take."""
 
 
-def find_model(name: str | None, numbers: Mapping[str, int]) -> Found:
+def find_model(name: str | None, numbers: Mapping[str, int]) -> FoundModel:
     """The model that was asked for. Raises `UsageError`, with the nearest names, for what is none."""
     if name is None:
         shape, said = from_numbers(numbers)
-        return Found(shape=shape, assumptions=(said,) if said else ())
+        return FoundModel(shape=shape, assumptions=(said,) if said else ())
     if numbers:
         given = "intermediate" if "mlp" in numbers else next(iter(numbers)).replace("_", "-")
         raise UsageError(f"--model and --{given} are both given: give a model's name or its numbers")
@@ -30,17 +30,17 @@ def find_model(name: str | None, numbers: Mapping[str, int]) -> Found:
     if _HUB_ID.fullmatch(name):
         return _from_hub(name)
     found = lookup(name)
-    return Found(shape=found.preset.shape, assumptions=(found.assumption,) if found.assumption else ())
+    return FoundModel(shape=found.preset.shape, assumptions=(found.assumption,) if found.assumption else ())
 
 
-def _from_hub(name: str) -> Found:
+def _from_hub(name: str) -> FoundModel:
     """A hub id: a known model first, then the local cache, then the hub (its config.json and nothing else)."""
     try:
         known = lookup(name)
     except UsageError as error:
         known, unknown = None, error
     if known is not None and not known.assumption:
-        return Found(shape=known.preset.shape)
+        return FoundModel(shape=known.preset.shape)
     cached = find_cached(name)
     if cached is not None:
         found = find_path(cached)
@@ -51,7 +51,7 @@ def _from_hub(name: str) -> Found:
     if known is None:
         raise UsageError(f"{name}: not among the known models, and {why} ({unknown})")
     said = f"{known.assumption}: {why}"
-    return Found(shape=known.preset.shape, assumptions=(said,))
+    return FoundModel(shape=known.preset.shape, assumptions=(said,))
 
 
 def _download(name: str) -> tuple[bytes | None, str]:

@@ -11,7 +11,7 @@ from gpudoctor.errors import UsageError
 from gpudoctor.estimate.analytic.state import WORKSPACE, WORKSPACE_HOPPER
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.card import read_card
-from gpudoctor.estimate.find import Found
+from gpudoctor.estimate.find import FoundModel
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Estimate
 from gpudoctor.estimate.shapes import ModelShape
@@ -39,7 +39,7 @@ def script_of(arguments: argparse.Namespace) -> str | None:
 
 
 def beside(
-    found: Found, estimates: Sequence[Estimate], arguments: argparse.Namespace
+    found: FoundModel, estimates: Sequence[Estimate], arguments: argparse.Namespace
 ) -> tuple[TraceComparison, ...]:
     """The trace of every job beside its estimate."""
     jobs = [each.job for each in estimates]

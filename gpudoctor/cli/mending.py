@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections import Counter
 
     from gpudoctor.engine.settings import Settings
-    from gpudoctor.mend.plan import Plan
+    from gpudoctor.mend.plan import EditPlan
     from gpudoctor.model import Report
 
 
@@ -108,13 +108,13 @@ def apply_fix(report: "Report", arguments: argparse.Namespace) -> bool:
     return bool(plan.files)
 
 
-def _plan(report: "Report", arguments: argparse.Namespace) -> "Plan":
+def _plan(report: "Report", arguments: argparse.Namespace) -> "EditPlan":
     from gpudoctor.mend.plan import make_plan
 
     return make_plan(report.findings, unsafe=arguments.unsafe)
 
 
-def _tell_left(plan: "Plan") -> None:
+def _tell_left(plan: "EditPlan") -> None:
     from gpudoctor.ui.encoding import write_text
 
     for item in plan.left:

@@ -27,7 +27,7 @@ from gpudoctor.errors import DoctorError
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
-    from gpudoctor.recorder.folder import Ending
+    from gpudoctor.recorder.folder import CommandEnd
     from gpudoctor.recorder.watch import Now
 
 EPILOG = """\
@@ -113,7 +113,7 @@ def _reported(
     request: "Request",
     arguments: argparse.Namespace,
     alarm: Alarm | None,
-    ended: "tuple[Ending, Now | None]",
+    ended: "tuple[CommandEnd, Now | None]",
     interrupts: Interrupts,
 ) -> int | None:
     """The report and what else was asked for, within its time; gives the examination's exit code.
@@ -201,16 +201,16 @@ def _record(
     arguments: argparse.Namespace,
     alarm: Alarm | None,
     interrupts: Interrupts,
-) -> "tuple[Ending, Now | None]":
+) -> "tuple[CommandEnd, Now | None]":
     """How the command ended, and the ranks as they were seen last."""
     from gpudoctor.recorder.hang import HangWatch
-    from gpudoctor.recorder.run import Plan, record
+    from gpudoctor.recorder.run import RunPlan, record
     from gpudoctor.ui.status_line import StatusLine
 
     line = StatusLine(sys.stderr, shown=not arguments.quiet)
     after = arguments.hang_after
     hang = HangWatch(folder, after) if after else None
-    plan = Plan(
+    plan = RunPlan(
         command=command,
         folder=folder,
         steps=arguments.steps,
@@ -258,7 +258,7 @@ def _status(now: "Now", last: "Now | None", passed: float) -> str:
     )
 
 
-def _exit_code(arguments: argparse.Namespace, ending: "Ending", found: int | None) -> int:
+def _exit_code(arguments: argparse.Namespace, ending: "CommandEnd", found: int | None) -> int:
     own = ending.exit_code or 0
     if arguments.fail_on is None or found is None:
         return own

@@ -15,7 +15,7 @@ from gpudoctor.text import duration
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.model import Patient, Report
-    from gpudoctor.recorder.folder import Ending
+    from gpudoctor.recorder.folder import CommandEnd
     from gpudoctor.recorder.watch import Now
 
 REPORT_SECONDS = 60.0
@@ -92,7 +92,7 @@ def add_within(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def short_report(command: tuple[str, ...], folder: Path, ending: "Ending", last: "Now | None") -> str:
+def short_report(command: tuple[str, ...], folder: Path, ending: "CommandEnd", last: "Now | None") -> str:
     """What is known of a run without an examination."""
     from gpudoctor.model.redaction import mask_arguments
 

@@ -10,8 +10,8 @@ from gpudoctor.model.read_limits import CONFIG
 
 if TYPE_CHECKING:
     from gpudoctor.estimate import TrainingJob
-    from gpudoctor.estimate.find import Found
-    from gpudoctor.estimate.synthetic import Place, Synthetic
+    from gpudoctor.estimate.find import FoundModel
+    from gpudoctor.estimate.synthetic import RunPlace, Synthetic
     from gpudoctor.estimate.synthetic.deepspeed import Engine
 
 _KNOWN = {
@@ -64,7 +64,7 @@ def _given(arguments: argparse.Namespace) -> list[str]:
     return found + [flag(name) for name in (*numbers, *job_fields(arguments))]
 
 
-def here() -> "Place":
+def here() -> "RunPlace":
     """Where it would run. Raises `IncompleteError` without torch, or where the driver does not answer."""
     from gpudoctor.estimate.synthetic.local_device import here as look
     from gpudoctor.estimate.synthetic.plan import need_torch
@@ -74,7 +74,7 @@ def here() -> "Place":
 
 
 def plan_of(
-    arguments: argparse.Namespace, place: "Place", changes: Mapping[str, Any] | None = None
+    arguments: argparse.Namespace, place: "RunPlace", changes: Mapping[str, Any] | None = None
 ) -> "Synthetic":
     """The job that the flags describe, checked against this machine; `changes` are fields over the flags'.
 
@@ -97,7 +97,7 @@ def plan_of(
     )  # fmt: skip
 
 
-def _defaults(found: "Found", fields: dict[str, Any]) -> list[str]:
+def _defaults(found: "FoundModel", fields: dict[str, Any]) -> list[str]:
     """What is filled in where nothing was said; with a sentence each."""
     said = []
     if "method" not in fields:
@@ -110,7 +110,9 @@ def _defaults(found: "Found", fields: dict[str, Any]) -> list[str]:
     return said
 
 
-def _engine(raw: Mapping[str, Any] | None, found: "Found", job: "TrainingJob", *, cpu: bool) -> "Engine | None":
+def _engine(
+    raw: Mapping[str, Any] | None, found: "FoundModel", job: "TrainingJob", *, cpu: bool
+) -> "Engine | None":
     from gpudoctor.estimate.synthetic.deepspeed import ZERO, complete, made
 
     if raw is not None:

@@ -7,8 +7,8 @@ from gpudoctor.model.synthetic import MemoryRow, SyntheticSummary
 
 if TYPE_CHECKING:
     from gpudoctor.estimate import Estimate
-    from gpudoctor.estimate.flops import Work
-    from gpudoctor.estimate.measure import Comparison
+    from gpudoctor.estimate.flops import StepFlops
+    from gpudoctor.estimate.measure import MeasuredEstimate
     from gpudoctor.estimate.synthetic.plan import Synthetic
     from gpudoctor.model.run import RunSummary
 
@@ -25,7 +25,7 @@ def title_of(plan: "Synthetic") -> str:
 
 
 def summary_of(
-    plan: "Synthetic", script: Path, compared: "Comparison | None", run: "RunSummary | None"
+    plan: "Synthetic", script: Path, compared: "MeasuredEstimate | None", run: "RunSummary | None"
 ) -> SyntheticSummary:
     """Everything in numbers. `compared` is the memory run, `run` the first run's numbers."""
     from gpudoctor.estimate.answer import label
@@ -48,7 +48,7 @@ def summary_of(
     )  # fmt: skip
 
 
-def _estimate(plan: "Synthetic", compared: "Comparison | None") -> "Estimate":
+def _estimate(plan: "Synthetic", compared: "MeasuredEstimate | None") -> "Estimate":
     """As it is where it ran."""
     if compared is not None:
         return compared.estimate
@@ -57,7 +57,7 @@ def _estimate(plan: "Synthetic", compared: "Comparison | None") -> "Estimate":
     return on_cpu(plan.estimate, foreach=False) if plan.place.kind == "cpu" else plan.estimate
 
 
-def _rows(plan: "Synthetic", compared: "Comparison | None") -> tuple[MemoryRow, ...]:
+def _rows(plan: "Synthetic", compared: "MeasuredEstimate | None") -> tuple[MemoryRow, ...]:
     if compared is None:
         return ()
     left_out = _ENGINE_ROWS if plan.engine is not None or plan.job.world > 1 else frozenset()
@@ -68,7 +68,7 @@ def _rows(plan: "Synthetic", compared: "Comparison | None") -> tuple[MemoryRow, 
     )
 
 
-def _ended(compared: "Comparison | None") -> str:
+def _ended(compared: "MeasuredEstimate | None") -> str:
     if compared is None:
         return "nothing was measured"
     found = compared.measurement
@@ -77,7 +77,7 @@ def _ended(compared: "Comparison | None") -> str:
     return f"{found.ending.value}: {found.said} (reached: {found.reached})" if found.said else ""
 
 
-def _notes(compared: "Comparison | None") -> tuple[str, ...]:
+def _notes(compared: "MeasuredEstimate | None") -> tuple[str, ...]:
     if compared is None:
         return ()
     from gpudoctor.report.estimate_words import measured_notes
@@ -85,7 +85,7 @@ def _notes(compared: "Comparison | None") -> tuple[str, ...]:
     return (*measured_notes(compared), *compared.estimate.notes)
 
 
-def _speed(plan: "Synthetic", work: "Work", run: "RunSummary | None") -> dict[str, Any]:
+def _speed(plan: "Synthetic", work: "StepFlops", run: "RunSummary | None") -> dict[str, Any]:
     """How fast it ran, all ranks together."""
     from gpudoctor.model.peaks import peak_flops
 
@@ -105,7 +105,7 @@ def _speed(plan: "Synthetic", work: "Work", run: "RunSummary | None") -> dict[st
     }  # fmt: skip
 
 
-def _object(plan: "Synthetic", shown: "Estimate", compared: "Comparison | None") -> dict[str, Any]:
+def _object(plan: "Synthetic", shown: "Estimate", compared: "MeasuredEstimate | None") -> dict[str, Any]:
     """The estimate as plain data, the measurement in it."""
     from gpudoctor.estimate.answer import Answer
     from gpudoctor.report.estimate_json import estimate_object

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpudoctor.model.signs.recording import Recording
     from gpudoctor.trial.arm import Arm
     from gpudoctor.trial.cure import Cures
-    from gpudoctor.trial.session import Session
+    from gpudoctor.trial.session import TrialSession
 
 _REPLAY_SHARE = 0.4
 """Share of the time that is left which a replay may take."""
@@ -28,7 +28,7 @@ class Ailments:
     """The baseline's ailments that a run of their own says more about."""
 
     def __init__(
-        self, session: "Session", command: tuple[str, ...], folder: Path, request: "Request",
+        self, session: "TrialSession", command: tuple[str, ...], folder: Path, request: "Request",
         arguments: argparse.Namespace,
     ) -> None:  # fmt: skip
         self._session = session

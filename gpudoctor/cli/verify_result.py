@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from gpudoctor.model import Report
     from gpudoctor.trial.arm import Arm
     from gpudoctor.trial.bounded_run import RunOutcome
-    from gpudoctor.trial.protection import Guard
+    from gpudoctor.trial.protection import RunProtection
     from gpudoctor.ui.status_line import StatusLine
 
 
@@ -21,7 +21,7 @@ class TrialJob(Protocol):
     arms: "list[tuple[str, Arm]]"
     """What `--vary` or `--against` asks for."""
 
-    def measure(self, guard: "Guard", scratch: Path, line: "StatusLine") -> None:
+    def measure(self, guard: "RunProtection", scratch: Path, line: "StatusLine") -> None:
         """Measure its memory."""
 
     def settings(self, report: "Report", folder: Path) -> "Sequence[tuple[str, Arm]]":

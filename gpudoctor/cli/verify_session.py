@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpudoctor.model.signs.recording import Recording
     from gpudoctor.trial.arm import Arm
     from gpudoctor.trial.cleanup_watchdog import CleanupWatchdog
-    from gpudoctor.trial.session import Session
+    from gpudoctor.trial.session import TrialSession
 
 _BATCH = "DataLoader.batch_size"
 
@@ -62,8 +62,8 @@ def examine_and_try(
     A synthetic job is measured first; what it prints goes to standard error.
     """
     from gpudoctor.trial.processes import adopt_orphans
-    from gpudoctor.trial.protection import Guard
-    from gpudoctor.trial.session import Session
+    from gpudoctor.trial.protection import RunProtection
+    from gpudoctor.trial.session import TrialSession
     from gpudoctor.trial.summary import summarise_trials
     from gpudoctor.trial.trial_runner import TrialRunner
     from gpudoctor.trial.verdict import proven_report
@@ -72,9 +72,9 @@ def examine_and_try(
 
     adopt_orphans()
     line = StatusLine(sys.stderr, shown=not arguments.quiet)
-    guard = Guard(scratch, command)
+    guard = RunProtection(scratch, command)
     bench = TrialRunner(command, scratch, guard.protect, watchdog.watching)
-    session = Session(
+    session = TrialSession(
         bench=bench,
         budget=arguments.budget,
         unsafe=arguments.unsafe,
@@ -132,7 +132,7 @@ def _diagnosed(
 
 
 def _try(
-    session: "Session", recording: "Recording", report: "Report", command: tuple[str, ...],
+    session: "TrialSession", recording: "Recording", report: "Report", command: tuple[str, ...],
     arguments: argparse.Namespace, job: "TrialJob | None",
 ) -> None:  # fmt: skip
     """The trials that were asked for; the remedies of the findings, where nothing else was."""
@@ -178,7 +178,7 @@ def _check_names(report: "Report", named: list[str]) -> None:
 
 
 def _patched(
-    trial: "TrialSummary", session: "Session", folder: Path, arguments: argparse.Namespace
+    trial: "TrialSummary", session: "TrialSession", folder: Path, arguments: argparse.Namespace
 ) -> "TrialSummary":
     """The patch in a file beside the recording; applied or printed where that was asked for."""
     from gpudoctor.mend.write import write_plan
@@ -200,7 +200,7 @@ def _patched(
     return trial
 
 
-def _status(session: "Session", arm: str) -> str:
+def _status(session: "TrialSession", arm: str) -> str:
     from gpudoctor.text import duration
 
     left = duration(float(round(session.left)))

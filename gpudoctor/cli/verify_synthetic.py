@@ -20,13 +20,13 @@ from gpudoctor.text import duration
 if TYPE_CHECKING:
     from gpudoctor.cli.verify_result import VerifyResult
     from gpudoctor.engine.examination import Request
-    from gpudoctor.estimate.measure import Comparison
+    from gpudoctor.estimate.measure import MeasuredEstimate
     from gpudoctor.estimate.synthetic.plan import Synthetic
-    from gpudoctor.estimate.synthetic.write import Written
+    from gpudoctor.estimate.synthetic.write import WrittenProgram
     from gpudoctor.model import Report
     from gpudoctor.trial.arm import Arm
     from gpudoctor.trial.cleanup_watchdog import CleanupWatchdog
-    from gpudoctor.trial.protection import Guard
+    from gpudoctor.trial.protection import RunProtection
     from gpudoctor.ui.status_line import StatusLine
 
 _SHARE = 0.5
@@ -49,8 +49,8 @@ class SyntheticRun:
     facts: dict[str, Any]
     began: float
     """On the monotonic clock: the budget is for all of it."""
-    written: "Written | None" = None
-    compared: "Comparison | None" = None
+    written: "WrittenProgram | None" = None
+    compared: "MeasuredEstimate | None" = None
     arms: "list[tuple[str, Arm]]" = field(default_factory=list)
     """What `--vary` or `--against` asks for."""
 
@@ -63,7 +63,7 @@ class SyntheticRun:
         """Write the program beside the recording."""
         self.written = _written(self.plan, self.facts, folder)
 
-    def measure(self, guard: "Guard", scratch: Path, line: "StatusLine") -> None:
+    def measure(self, guard: "RunProtection", scratch: Path, line: "StatusLine") -> None:
         """The first steps under the meter: memory by instant, beside the estimate."""
         from gpudoctor.estimate.measure import compare
         from gpudoctor.estimate.measure.launch_program import measure_program
@@ -145,7 +145,7 @@ def examine_synthetic(
     return replace(result, report=job.report(result.report))
 
 
-def _written(plan: "Synthetic", facts: dict[str, Any], folder: Path, name: str = "") -> "Written":
+def _written(plan: "Synthetic", facts: dict[str, Any], folder: Path, name: str = "") -> "WrittenProgram":
     from gpudoctor.cli.synthetic_summary import title_of
     from gpudoctor.estimate.synthetic.write import write
 

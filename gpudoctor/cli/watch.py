@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.engine.registry import Registry
     from gpudoctor.engine.settings import Settings
-    from gpudoctor.watch.source import Outlet, Source
+    from gpudoctor.watch.source import Outlet, TickSource
 
 EPILOG = """\
 examples:
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         return observe(source, arguments)
 
 
-def open_source(arguments: argparse.Namespace, stack: ExitStack) -> "tuple[Source, Registry]":
+def open_source(arguments: argparse.Namespace, stack: ExitStack) -> "tuple[TickSource, Registry]":
     """Load the checks and attach; the stack closes it all. Raises `DoctorError`s with a sentence."""
     from gpudoctor.engine.registry import load_registry
 
@@ -122,8 +122,8 @@ def _request(arguments: argparse.Namespace, registry: "Registry", settings: "Set
     )
 
 
-def _source(arguments: argparse.Namespace, request: "Request", stack: ExitStack) -> "Source":
-    from gpudoctor.watch.source import Source
+def _source(arguments: argparse.Namespace, request: "Request", stack: ExitStack) -> "TickSource":
+    from gpudoctor.watch.source import TickSource
     from gpudoctor.watch.tape import TapeReader
 
     outlets: list[Outlet] = []
@@ -136,12 +136,12 @@ def _source(arguments: argparse.Namespace, request: "Request", stack: ExitStack)
 
         outlets.append(Exporter(arguments.prometheus))
     if arguments.replay:
-        source = Source(TapeReader(Path(arguments.replay)), outlets)
+        source = TickSource(TapeReader(Path(arguments.replay)), outlets)
     else:
-        from gpudoctor.watch.session import Session
+        from gpudoctor.watch.session import WatchSession
 
-        session = Session(tuple(dict.fromkeys(arguments.targets)), request, length=arguments.window)
-        source = Source(session, outlets)
+        session = WatchSession(tuple(dict.fromkeys(arguments.targets)), request, length=arguments.window)
+        source = TickSource(session, outlets)
     stack.callback(source.close)
     return source
 

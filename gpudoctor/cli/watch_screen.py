@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
     from gpudoctor.model.watch import Tick
     from gpudoctor.ui.watch.app import Actions
-    from gpudoctor.watch.source import Source
+    from gpudoctor.watch.source import TickSource
 
 
-Opened = Callable[[], "tuple[Source, Registry]"]
+Opened = Callable[[], "tuple[TickSource, Registry]"]
 
 
 class LazySource:
@@ -27,7 +27,7 @@ class LazySource:
 
     def __init__(self, open_source: Opened) -> None:
         self._open = open_source
-        self.source: Source | None = None
+        self.source: TickSource | None = None
         self.registry: Registry | None = None
 
     def tick(self) -> "Tick | None":

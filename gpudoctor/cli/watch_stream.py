@@ -13,13 +13,13 @@ from gpudoctor.text import duration
 if TYPE_CHECKING:
     from gpudoctor.model import Report
     from gpudoctor.model.watch import Tick
-    from gpudoctor.watch.source import Source
+    from gpudoctor.watch.source import TickSource
 
 ONCE_SECONDS = 8.0
 """How long `--once` looks: enough samples for a verdict."""
 
 
-def observe(source: "Source", arguments: argparse.Namespace) -> int:
+def observe(source: "TickSource", arguments: argparse.Namespace) -> int:
     """Look for the whole duration, then one report."""
     from gpudoctor.ui.status_line import StatusLine
 
@@ -32,7 +32,9 @@ def observe(source: "Source", arguments: argparse.Namespace) -> int:
     return deliver(last.report, arguments, arguments.fail_on)
 
 
-def _last(source: "Source", arguments: argparse.Namespace, show: Callable[[str], None], end: float) -> "Tick":
+def _last(
+    source: "TickSource", arguments: argparse.Namespace, show: Callable[[str], None], end: float
+) -> "Tick":
     """The last tick of the time or of the tape, examined."""
     last: Tick | None = None
     while True:
@@ -52,7 +54,7 @@ def _last(source: "Source", arguments: argparse.Namespace, show: Callable[[str],
     return last
 
 
-def stream(source: "Source", arguments: argparse.Namespace) -> int:
+def stream(source: "TickSource", arguments: argparse.Namespace) -> int:
     """A line a tick until the end of the job, of the duration, of the tape, or Ctrl-C."""
     from gpudoctor.engine.exit_codes import exit_code
     from gpudoctor.report.json import render_line

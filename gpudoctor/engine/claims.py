@@ -97,7 +97,7 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class ComparedRuns:
     """Two runs side by side."""
 
     time: Ratio | None
@@ -258,19 +258,19 @@ def _gpus_unread(window: ProcessWindow) -> str:
     return f"the GPUs were not read: {gap.reason}" if gap is not None else ""
 
 
-def _too_short(case: Compared) -> str:
+def _too_short(case: ComparedRuns) -> str:
     return f"a run made fewer than {FEWEST_COMPARED} steady steps" if case.time is None else ""
 
 
-def _no_difference(case: Compared) -> str:
+def _no_difference(case: ComparedRuns) -> str:
     return "" if case.change in (Change.FASTER, Change.SLOWER) else "the difference may be chance"
 
 
-def _two_jobs(case: Compared) -> str:
+def _two_jobs(case: ComparedRuns) -> str:
     return f"they are two jobs: {'; '.join(case.jobs)}" if case.jobs else ""
 
 
-def _crowded(case: Compared) -> str:
+def _crowded(case: ComparedRuns) -> str:
     return f"other processes took {' and '.join(case.crowds)}, and none was idle" if case.crowds else ""
 
 
@@ -370,7 +370,7 @@ WATCH_WELL: Claim[ProcessWindow] = Claim(
         WATCHED_GPUS,
     ),
 )
-OTHER_SPEED: Claim[Compared] = Claim(
+OTHER_SPEED: Claim[ComparedRuns] = Claim(
     name="other-speed",
     commands=("compare",),
     says="The second run is",

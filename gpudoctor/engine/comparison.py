@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from gpudoctor.analysis.run.cpu_contention import crowd
 from gpudoctor.analysis.run.steady_state import Steady, steady
-from gpudoctor.engine.claims import FEWEST_COMPARED, OTHER_SPEED, Compared
+from gpudoctor.engine.claims import FEWEST_COMPARED, OTHER_SPEED, ComparedRuns
 from gpudoctor.engine.comparison_jobs import other_job, other_setting
 from gpudoctor.engine.run_summary import summarise
 from gpudoctor.model import Report
@@ -35,7 +35,7 @@ def compare(before: Recording, after: Recording, reports: tuple[Report, Report])
     ratio = _ratio(states, measure)
     change = _change(ratio)
     jobs = other_job(before, after)
-    case = Compared(time=ratio, change=change, jobs=jobs, crowds=_crowds(before, after))
+    case = ComparedRuns(time=ratio, change=change, jobs=jobs, crowds=_crowds(before, after))
     codes = [{f"{item.finding.code} {item.finding.name}" for item in report.findings} for report in reports]
     return Comparison(
         before=runs[0],
@@ -219,7 +219,7 @@ def _medians(runs: tuple[RunSummary, RunSummary]) -> str:
     )
 
 
-def _verdict(case: Compared, measure: str, runs: tuple[RunSummary, RunSummary]) -> str:
+def _verdict(case: ComparedRuns, measure: str, runs: tuple[RunSummary, RunSummary]) -> str:
     """What became of the speed; where not all is there that this takes, the ratio and what is missing."""
     ratio, missing = case.time, OTHER_SPEED.lacks(case)
     if ratio is None:

@@ -39,7 +39,7 @@ class ManualError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class ManualSection:
     """One section of a manual page."""
 
     heading: str
@@ -54,7 +54,7 @@ class Manual:
 
     title: str
     """The ailment in one plain sentence."""
-    sections: tuple[Section, ...]
+    sections: tuple[ManualSection, ...]
     """Every section, in the order of `HEADINGS`."""
 
     def section(self, heading: str) -> str:
@@ -63,7 +63,7 @@ class Manual:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class ManualPage:
     """A check as a reader sees it: its manual and the facts from its class."""
 
     code: Code
@@ -107,7 +107,7 @@ def parse_manual(docstring: str) -> Manual:
         elif line.strip():
             raise ManualError(f"text before the first heading: {line.strip()!r} (expected {HEADINGS[0]!r})")
     _require_headings([heading for heading, _ in found])
-    sections = tuple(Section(heading=heading, text=_dedented(lines)) for heading, lines in found)
+    sections = tuple(ManualSection(heading=heading, text=_dedented(lines)) for heading, lines in found)
     empty = [section.heading for section in sections if not section.text]
     if empty:
         raise ManualError(f"nothing under the heading {empty[0]!r}")
@@ -122,7 +122,7 @@ def read_manual(check: type[Check]) -> Manual:
         raise ManualError(f"{check.__module__}.{check.__name__}: {error}") from None
 
 
-def read_page(check: type[Check], *, answered: bool) -> Page:
+def read_page(check: type[Check], *, answered: bool) -> ManualPage:
     """The page of a check class, whatever its docstring looks like; `answered`: a rule prescribes for it."""
     text = inspect.cleandoc(check.__doc__ or "")
     try:
@@ -130,7 +130,7 @@ def read_page(check: type[Check], *, answered: bool) -> Page:
     except ManualError:
         manual = None
     title = manual.title if manual else _split_title(text)[0]
-    return Page(
+    return ManualPage(
         code=check.code,
         name=check.name,
         topic=topic_of(check.code),
@@ -154,7 +154,7 @@ def named(check: type[Check]) -> Named:
     return Named(code=page.code, name=page.name, title=page.title, help=help_markdown(page))
 
 
-def help_markdown(page: Page) -> str:
+def help_markdown(page: ManualPage) -> str:
     """The sections of a page as Markdown, without the title."""
     if page.manual is None:
         return "\n".join(page.text.splitlines()[1:]).strip()

@@ -13,12 +13,28 @@ from gpudoctor.estimate.gpus import COMMON, device, devices
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.presets import Preset, lookup, presets
 from gpudoctor.estimate.result import CardReading, Device, Estimate, Instant, Line, Verdict
-from gpudoctor.estimate.shapes import Latent, ModelShape, Parameters
+from gpudoctor.estimate.shapes import Latent, ModelShape, ParameterCounts
 
 __all__ = [
-    "COMMON", "CardReading", "Device", "Estimate", "Instant", "Latent", "Line", "ModelShape", "Parameters",
-    "Preset", "TrainingJob", "Verdict", "device", "devices", "estimate", "estimate_job", "from_numbers",
-    "lookup", "presets",
+    "COMMON",
+    "CardReading",
+    "Device",
+    "Estimate",
+    "Instant",
+    "Latent",
+    "Line",
+    "ModelShape",
+    "ParameterCounts",
+    "Preset",
+    "TrainingJob",
+    "Verdict",
+    "device",
+    "devices",
+    "estimate",
+    "estimate_job",
+    "from_numbers",
+    "lookup",
+    "presets",
 ]  # fmt: skip
 
 

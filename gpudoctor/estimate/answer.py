@@ -9,7 +9,7 @@ from gpudoctor.estimate.result import Device, Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
 
 if TYPE_CHECKING:
-    from gpudoctor.estimate.measure import Comparison
+    from gpudoctor.estimate.measure import MeasuredEstimate
     from gpudoctor.estimate.traced.compare import TraceComparison
 
 SCHEMA = "gpudoctor.estimate/1"
@@ -56,7 +56,7 @@ class Answer:
     """What `--vary` asked for: the field, and a row for each value."""
     rivals: tuple[Rival, ...] = ()
     """What `--compare` asked for."""
-    measured: "Comparison | None" = None
+    measured: "MeasuredEstimate | None" = None
     """What `--measure` asked for: the shown job beside three real steps."""
     traced: "tuple[TraceComparison, ...]" = ()
     """What `--trace` asked for, one for each estimate."""

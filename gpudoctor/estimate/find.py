@@ -13,7 +13,7 @@ from gpudoctor.model.read_limits import CONFIG
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundModel:
     """The model, and what was assumed to find it."""
 
     shape: ModelShape
@@ -35,7 +35,7 @@ def is_path(name: str) -> bool:
     return any(os.path.exists(os.path.join(name, inside)) for inside in ("config.json", "model_index.json"))
 
 
-def find_path(path: str) -> Found:
+def find_path(path: str) -> FoundModel:
     """The model of a config.json, or of the folder that holds one. Raises `UsageError`."""
     path = os.path.expanduser(path)
     if os.path.isdir(path):
@@ -62,7 +62,7 @@ def _read(path: str) -> bytes:
         raise UsageError(f"{path}: cannot be read: {reason}{hint}") from None
 
 
-def parse_config(raw: bytes, name: str) -> Found:
+def parse_config(raw: bytes, name: str) -> FoundModel:
     """The model of a config.json's text. Raises `UsageError`."""
     try:
         config = load_json(raw.decode("utf-8-sig"))
@@ -75,7 +75,7 @@ def parse_config(raw: bytes, name: str) -> Found:
     shape, notes = shape_of_config(config, name)
     quantization = config.get("quantization_config")
     method = quantization.get("quant_method", "other") if isinstance(quantization, dict) else None
-    return Found(shape=shape, assumptions=notes, config=config, quantized=str(method) if method else None)
+    return FoundModel(shape=shape, assumptions=notes, config=config, quantized=str(method) if method else None)
 
 
 def find_cached(name: str) -> str | None:

@@ -14,7 +14,7 @@ from gpudoctor.estimate.shapes import Linear, ModelShape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class StepFlops:
     """Operations of one optimizer step on one GPU."""
 
     forward: float
@@ -30,7 +30,7 @@ class Work:
         return self.forward + self.backward
 
 
-def step_work(shape: ModelShape, job: TrainingJob) -> Work:
+def step_work(shape: ModelShape, job: TrainingJob) -> StepFlops:
     """The operations of one step of a checked training job on one GPU, all its micro batches together."""
     each = shape.max_positions if shape.kind == "vision" else job.seq
     rows = job.batch * job.accumulate
@@ -42,11 +42,11 @@ def step_work(shape: ModelShape, job: TrainingJob) -> Work:
         low = _adapters(shape, job, tokens)
         whole = ends if job.train_embeddings else 0.0
         backward = body + 2 * scores + ends + whole + 2 * low - _first(shape, job, tokens)
-        return Work(forward=body + scores + ends + low, backward=backward, tokens=tokens)
+        return StepFlops(forward=body + scores + ends + low, backward=backward, tokens=tokens)
     share = _trained_share(shape, job)
     head = 1 if job.method == "freeze" and shape.tied else 2  # a tied head is frozen with the embedding
     backward = 2 * share * (body + scores) + head * ends
-    return Work(forward=body + scores + ends, backward=backward, tokens=tokens)
+    return StepFlops(forward=body + scores + ends, backward=backward, tokens=tokens)
 
 
 def _adapters(shape: ModelShape, job: TrainingJob, tokens: int) -> float:

@@ -61,7 +61,7 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
+class ParameterCounts:
     """Exact parameter counts of a model by part; tied matrices are counted once."""
 
     embedding: int
@@ -233,7 +233,7 @@ class ModelShape:
         return _linears(self)
 
     @property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> ParameterCounts:
         """Exact counts by part."""
         return _parameters(self)
 
@@ -333,13 +333,13 @@ def _norms(shape: ModelShape) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _parameters(shape: ModelShape) -> Parameters:
+def _parameters(shape: ModelShape) -> ParameterCounts:
     linears = _linears(shape)
     vision = shape.kind == "vision"
     router = 0 if shape.router_linear else (shape.hidden + ("router" in shape.biases)) * shape.experts
     head = 0 if shape.tied or vision or shape.kind == "encoder" else shape.vocab * shape.hidden
     expert_biases = sum(linear.rows * linear.count for linear in linears if linear.expert and linear.bias)
-    return Parameters(
+    return ParameterCounts(
         embedding=0 if vision else shape.vocab * shape.hidden,
         head=head,
         linear=sum(linear.weights for linear in linears) + expert_biases + shape.extra_linear,

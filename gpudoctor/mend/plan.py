@@ -76,7 +76,7 @@ _ESCAPES = {9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 92: "\\\\"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class EditPlan:
     """Everything that would be written."""
 
     files: tuple[FileMend, ...]
@@ -94,7 +94,7 @@ class _Choice:
     line: int
 
 
-def make_plan(ranked: Iterable[Ranked], *, unsafe: bool) -> Plan:
+def make_plan(ranked: Iterable[Ranked], *, unsafe: bool) -> EditPlan:
     """Choose each finding's best remedy that carries edits and may be applied, and merge them file by file.
 
     Remedies are taken in rank order; one whose edit meets an earlier one is left for a second run.
@@ -105,7 +105,7 @@ def make_plan(ranked: Iterable[Ranked], *, unsafe: bool) -> Plan:
     for choice in choices:
         _add(choice, drafts, left)
     files = [mend for draft in drafts.values() for mend in draft.finish(left)]
-    return Plan(files=tuple(files), left=tuple(left))
+    return EditPlan(files=tuple(files), left=tuple(left))
 
 
 def patch_of(remedy: Remedy) -> str | None:

@@ -1,7 +1,7 @@
 """The one reader of files from outside: a regular file, opened without blocking, at most so many bytes.
 
 A pipe, a device or a socket is never read: it may block for ever or never end. Whatever is wrong is an
-`OSError` with a reason in `strerror`, so that a caller has one thing to catch; `Refused` is one of ours.
+`OSError` with a reason in `strerror`, so that a caller has one thing to catch; `RefusedFile` is one of ours.
 """
 
 import errno
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any, NoReturn
 
-from gpudoctor.model.read_limits import JSON_DEPTH, UNPACKED_RATIO, UNPACKED_START, Limit
+from gpudoctor.model.read_limits import JSON_DEPTH, UNPACKED_RATIO, UNPACKED_START, ReadLimit
 
 _KINDS = (
     (stat.S_ISFIFO, "a pipe"),
@@ -25,7 +25,7 @@ _KINDS = (
 )
 
 
-class Refused(OSError):
+class RefusedFile(OSError):
     """A file that is not read: no regular file, or beyond its budget. `strerror` says why."""
 
     def __init__(self, reason: str) -> None:
@@ -35,7 +35,7 @@ class Refused(OSError):
         return self.strerror or ""
 
 
-class Damaged(Refused):
+class Damaged(RefusedFile):
     """What gzip has packed and cannot be unpacked to its end."""
 
 
@@ -47,32 +47,32 @@ def open_file(path: str | os.PathLike[str]) -> IO[bytes]:
     try:
         handle = os.open(path, flags | getattr(os, "O_NOCTTY", 0))
     except ValueError as error:  # a NUL byte in the path, a name that the system's encoding lacks
-        raise Refused(str(error)) from error
+        raise RefusedFile(str(error)) from error
     except OSError as error:
         if error.errno == errno.ENXIO:  # a socket, a device that is not there
-            raise Refused("it is no regular file") from error
+            raise RefusedFile("it is no regular file") from error
         raise
     try:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISREG(mode):
             kind = next((name for test, name in _KINDS if test(mode)), "something else")
-            raise Refused(f"it is {kind}, no regular file")
+            raise RefusedFile(f"it is {kind}, no regular file")
         return os.fdopen(handle, "rb")
     except BaseException:
         os.close(handle)
         raise
 
 
-def read_file(path: str | os.PathLike[str], limit: Limit) -> bytes:
+def read_file(path: str | os.PathLike[str], limit: ReadLimit) -> bytes:
     """All bytes of a regular file. Raises `OSError`, for one beyond its budget too."""
     with open_file(path) as stream:
         if os.fstat(stream.fileno()).st_size > limit.most:
-            raise Refused(f"it is {limit.words}")
+            raise RefusedFile(f"it is {limit.words}")
         data = stream.read(limit.most + 1)  # it may have grown, or have no size (/proc)
         if data is None:  # such as /proc/kmsg, which would have us wait
-            raise Refused("there is nothing in it yet")
+            raise RefusedFile("there is nothing in it yet")
     if len(data) > limit.most:
-        raise Refused(f"it is {limit.words}")
+        raise RefusedFile(f"it is {limit.words}")
     return data
 
 
@@ -82,12 +82,12 @@ def read_head(path: str | os.PathLike[str], size: int) -> bytes:
         return stream.read(size) or b""
 
 
-def read_text(path: str | os.PathLike[str], limit: Limit, errors: str = "strict") -> str:
+def read_text(path: str | os.PathLike[str], limit: ReadLimit, errors: str = "strict") -> str:
     """The text of a regular file in UTF-8. Raises `OSError`; `UnicodeDecodeError` unless `errors` says else."""
     return read_file(path, limit).decode("utf-8", errors)
 
 
-def unpacked_most(packed: int, limit: Limit) -> int:
+def unpacked_most(packed: int, limit: ReadLimit) -> int:
     """Bytes that so many packed bytes may unpack to: a bomb has a thousand times its size."""
     return min(limit.most, UNPACKED_START + UNPACKED_RATIO * packed)
 
@@ -99,7 +99,7 @@ def is_packed(path: str | os.PathLike[str]) -> bool:
 
 @contextmanager
 def open_unpacked(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A regular file, unpacked where gzip has packed it. Damage inside raises `Refused` like all else."""
+    """A regular file, unpacked where gzip has packed it. Damage inside raises `RefusedFile` like all else."""
     packed = is_packed(path)
     with open_file(path) as stream:
         try:

@@ -8,7 +8,7 @@ from gpudoctor.model.patient import Patient
 from gpudoctor.model.severity import Severity
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
 from gpudoctor.model.unavailable import Absent, Unavailable
-from gpudoctor.model.visible_devices import Card, UnknownCards, Visible, visible
+from gpudoctor.model.visible_devices import ListedGpu, UnknownCards, Visible, visible
 
 VARIABLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
 
@@ -19,11 +19,11 @@ def seen_with(patient: Patient, value: str | None) -> Visible:
     Raises `Unavailable` where the GPUs were not examined or do not tell what the value asks for.
     """
     survey = patient.gpu_survey
-    cards = [Card(index=gpu.index) for gpu in survey.lost]
+    cards = [ListedGpu(index=gpu.index) for gpu in survey.lost]
     for gpu in survey.gpus:
         uuid = None if isinstance(gpu.uuid, Absent) else gpu.uuid
         mig = () if isinstance(gpu.mig_instances, Absent) else gpu.mig_instances
-        cards.append(Card(index=gpu.index, name=gpu.name, uuid=uuid, mig=mig))
+        cards.append(ListedGpu(index=gpu.index, name=gpu.name, uuid=uuid, mig=mig))
     try:
         order = patient.environment.get(ORDER)
     except Unavailable:

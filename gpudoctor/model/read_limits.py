@@ -1,7 +1,7 @@
 """Budgets: how much of anything that comes from outside is read. One table, each with its reason.
 
 Every door (a script, a config, a recording, a log) asks for its own budget by name. What goes beyond is refused
-or left out with a sentence that names the file and the limit (`Limit.words`).
+or left out with a sentence that names the file and the limit (`ReadLimit.words`).
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class ReadLimit:
     """One budget."""
 
     most: int
@@ -35,100 +35,100 @@ class Limit:
         return f"larger than {self.most} bytes"
 
 
-SCRIPT = Limit(8 * _MIB, "a script or notebook")
+SCRIPT = ReadLimit(8 * _MIB, "a script or notebook")
 """A notebook holds its pictures."""
-SCRIPT_CODE = Limit(1 * _MIB, "the code of a script")
+SCRIPT_CODE = ReadLimit(1 * _MIB, "the code of a script")
 """25,000 lines of usual code. Parsing takes up to 650 times the size in memory."""
-SCRIPT_NODES = Limit(230_000, "a script", "syntax nodes")
+SCRIPT_NODES = ReadLimit(230_000, "a script", "syntax nodes")
 """About 28,000 lines of usual code. A node takes half a kilobyte, and as much again when it is followed."""
-SCRIPT_DEPTH = Limit(400, "a script", "levels of nesting")
+SCRIPT_DEPTH = ReadLimit(400, "a script", "levels of nesting")
 """A chain of 300 `elif` is that deep. Code written by hand has fewer than 40 levels."""
-SOURCE_NODES = Limit(1_800_000, "a program", "syntax nodes")
+SOURCE_NODES = ReadLimit(1_800_000, "a program", "syntax nodes")
 """All files of a program together: 2,000 files of 110 lines."""
-CONFIG = Limit(4 * _MIB, "a config")
+CONFIG = ReadLimit(4 * _MIB, "a config")
 """The largest public training configs are under 100 kB."""
-CONFIG_IN_FOLDER = Limit(512 * _KIB, "a config that a folder holds")
-JOB_SCRIPT = Limit(1 * _MIB, "a job script")
+CONFIG_IN_FOLDER = ReadLimit(512 * _KIB, "a config that a folder holds")
+JOB_SCRIPT = ReadLimit(1 * _MIB, "a job script")
 """10,000 lines have half of it."""
-JOB_EXPANDED = Limit(8 * _MIB, "all expansions of a job script", "characters")
+JOB_EXPANDED = ReadLimit(8 * _MIB, "all expansions of a job script", "characters")
 """A command line of Linux has 2 MiB at most."""
-JOB_LINE = Limit(32 * _KIB, "a line whose quotes are read", "characters")
+JOB_LINE = ReadLimit(32 * _KIB, "a line whose quotes are read", "characters")
 """`shlex` takes time with the square of a word's length."""
-JOB_NESTING = Limit(60, "arithmetic in a job script", "brackets")
-JOB_FOLLOWED = Limit(200, "a job", "calls of shell scripts that are followed")
+JOB_NESTING = ReadLimit(60, "arithmetic in a job script", "brackets")
+JOB_FOLLOWED = ReadLimit(200, "a job", "calls of shell scripts that are followed")
 """A script that calls itself twice calls it a thousand times soon."""
-JOB_MANIFEST_DEPTH = Limit(200, "a manifest", "open brackets")
-JOB_MANIFEST = Limit(512 * _KIB, "a manifest")
+JOB_MANIFEST_DEPTH = ReadLimit(200, "a manifest", "open brackets")
+JOB_MANIFEST = ReadLimit(512 * _KIB, "a manifest")
 """A reader that keeps lines takes seconds for so much."""
-REQUIREMENTS = Limit(256 * _KIB, "a file of requirements")
+REQUIREMENTS = ReadLimit(256 * _KIB, "a file of requirements")
 """A `pip freeze` of a large environment has 20 kB."""
-SETTINGS = Limit(4 * _MIB, "a settings file")
-BASELINE = Limit(64 * _MIB, "a baseline")
+SETTINGS = ReadLimit(4 * _MIB, "a settings file")
+BASELINE = ReadLimit(64 * _MIB, "a baseline")
 """100,000 findings of 300 bytes are 30 MB."""
-PACKAGE_FILE = Limit(16 * _MIB, "a file of an installed package")
-SYSTEM_FILE = Limit(16 * _MIB, "a file of the system")
+PACKAGE_FILE = ReadLimit(16 * _MIB, "a file of an installed package")
+SYSTEM_FILE = ReadLimit(16 * _MIB, "a file of the system")
 """Files of /proc and /sys: small, but for their maps of memory."""
-CALIBRATION = Limit(1 * _MIB, "a calibration file")
-REPORT = Limit(64 * _MIB, "a report of ours")
-SMALL_JSON = Limit(4 * _MIB, "a state file")
+CALIBRATION = ReadLimit(1 * _MIB, "a calibration file")
+REPORT = ReadLimit(64 * _MIB, "a report of ours")
+SMALL_JSON = ReadLimit(4 * _MIB, "a state file")
 """`live-*`, `.findings.json`, what a child of ours answers."""
 
-MANIFEST = Limit(4 * _MIB, "recording.json and end.json")
-FAULT = Limit(4 * _MIB, "the stacks of a fatal signal")
+MANIFEST = ReadLimit(4 * _MIB, "recording.json and end.json")
+FAULT = ReadLimit(4 * _MIB, "the stacks of a fatal signal")
 """The fault handler writes 100 threads of 100 frames: 1 MB."""
-GDR = Limit(512 * _MIB, "a file of a recording")
+GDR = ReadLimit(512 * _MIB, "a file of a recording")
 """72 hours make 34 MB (docs/recording.md); this is two million rows and more."""
-RECORDING = Limit(16 * _GIB, "a recording")
+RECORDING = ReadLimit(16 * _GIB, "a recording")
 """64 ranks of 72 hours and their workers have 3 GB."""
-RECORDING_FILES = Limit(100_000, "a recording", "files")
+RECORDING_FILES = ReadLimit(100_000, "a recording", "files")
 """A thousand ranks with 64 workers each."""
-FRAMES = Limit(2_000_000, "a file of a recording", "frames")
+FRAMES = ReadLimit(2_000_000, "a file of a recording", "frames")
 """A block a second for 72 hours is 260,000."""
-RECORDS = Limit(100_000, "a file of a recording", "records")
+RECORDS = ReadLimit(100_000, "a file of a recording", "records")
 """All types together may write 26,000 (`LIMITS` of gpudoctor/probe/frames.py)."""
-RECORD = Limit(4 * _MIB, "a record")
-RECORD_BYTES = Limit(128 * _MIB, "the records of a file")
-COLUMNS = Limit(2_000, "a table", "columns")
+RECORD = ReadLimit(4 * _MIB, "a record")
+RECORD_BYTES = ReadLimit(128 * _MIB, "the records of a file")
+COLUMNS = ReadLimit(2_000, "a table", "columns")
 """A machine of 64 GPUs has 1,000."""
-RANKS = Limit(100_000, "a run", "ranks")
-GPUS = Limit(1_024, "a machine", "GPUs")
-ARCHIVE_CONTENTS = Limit(32 * _MIB, "the table of contents of a zip file")
+RANKS = ReadLimit(100_000, "a run", "ranks")
+GPUS = ReadLimit(1_024, "a machine", "GPUs")
+ARCHIVE_CONTENTS = ReadLimit(32 * _MIB, "the table of contents of a zip file")
 """100,000 files of 300 bytes each."""
 UNPACKED_START = 64 * _MIB
 """Bytes that a packed file may unpack to, however small it is."""
 UNPACKED_RATIO = 50
 """And so many times its size beyond: a recording packs 5 to 10 times, a profiler's trace 10 to 25 times."""
 
-TRACE = Limit(32 * _GIB, "a profiler trace, unpacked")
+TRACE = ReadLimit(32 * _GIB, "a profiler trace, unpacked")
 """It is read event by event; a GiB takes about half a minute."""
 TRACE_EVENTS, TRACE_EVENT = 1 << 20, 16
 """Events beyond which they have so many bytes on average: real ones have hundreds, a bomb's three."""
-TRACE_HEAD = Limit(64 * _MIB, "what stands before the events of a trace")
-TRACE_VALUE = Limit(16 * _MIB, "one event or setting of a trace")
+TRACE_HEAD = ReadLimit(64 * _MIB, "what stands before the events of a trace")
+TRACE_VALUE = ReadLimit(16 * _MIB, "one event or setting of a trace")
 """An event has hundreds of bytes; one with all its shapes and stacks has a few thousand."""
-SMI_LOG = Limit(2 * _GIB, "a log of nvidia-smi")
+SMI_LOG = ReadLimit(2 * _GIB, "a log of nvidia-smi")
 """Eight GPUs for 72 hours with twenty columns make 400 MB."""
-SMI_LINE = Limit(64 * _KIB, "a line of such a log")
-SMI_CELLS = Limit(100_000_000, "a log of nvidia-smi", "readings")
+SMI_LINE = ReadLimit(64 * _KIB, "a line of such a log")
+SMI_CELLS = ReadLimit(100_000_000, "a log of nvidia-smi", "readings")
 """Rows by columns: eight bytes each."""
-SMI_VALUES = Limit(100_000, "a GPU of nvidia-smi -q", "values")
+SMI_VALUES = ReadLimit(100_000, "a GPU of nvidia-smi -q", "values")
 """A card with all its supported clocks has 3,000."""
-SMI_DEPTH = Limit(32, "the XML of nvidia-smi", "levels of nesting")
+SMI_DEPTH = ReadLimit(32, "the XML of nvidia-smi", "levels of nesting")
 """It has six."""
-SNAPSHOT = Limit(512 * _MIB, "a memory snapshot, unpacked")
+SNAPSHOT = ReadLimit(512 * _MIB, "a memory snapshot, unpacked")
 """100,000 events with their stacks have 30 MB to 300 MB."""
-SNAPSHOT_DEPTH = Limit(100, "a memory snapshot", "levels of open brackets")
+SNAPSHOT_DEPTH = ReadLimit(100, "a memory snapshot", "levels of open brackets")
 """Snapshots have eight: device traces, events, frames, fields."""
-SNAPSHOT_VALUES = Limit(30_000_000, "a memory snapshot", "lists, dicts and remembered values")
+SNAPSHOT_VALUES = ReadLimit(30_000_000, "a memory snapshot", "lists, dicts and remembered values")
 """Real ones have 26,000 in a megabyte; each takes 100 to 250 bytes."""
-SNAPSHOT_PARTS = Limit(20_000_000, "a memory snapshot", "blocks, events and frames")
-KERNEL_LOG = Limit(2 * _GIB, "a saved kernel log, unpacked")
+SNAPSHOT_PARTS = ReadLimit(20_000_000, "a memory snapshot", "blocks, events and frames")
+KERNEL_LOG = ReadLimit(2 * _GIB, "a saved kernel log, unpacked")
 """It is read line by line; a ring buffer has less than 16 MiB, a syslog of months some hundred."""
-KERNEL_LINE = Limit(16 * _KIB, "a line of a kernel log")
+KERNEL_LINE = ReadLimit(16 * _KIB, "a line of a kernel log")
 """The kernel cuts its messages at 1 KiB."""
-KERNEL_MESSAGES = Limit(100_000, "a saved kernel log", "messages of the GPU driver")
-TAPE_LINE = Limit(32 * _MIB, "a line of a tape")
+KERNEL_MESSAGES = ReadLimit(100_000, "a saved kernel log", "messages of the GPU driver")
+TAPE_LINE = ReadLimit(32 * _MIB, "a line of a tape")
 """The first line of 64 ranks has 1 MB."""
-JSON_DEPTH = Limit(100, "JSON of ours", "levels of nesting")
-TAPE_LINES = Limit(2_000_000, "a tape", "lines")
+JSON_DEPTH = ReadLimit(100, "JSON of ours", "levels of nesting")
+TAPE_LINES = ReadLimit(2_000_000, "a tape", "lines")
 """A tick a second for three weeks."""

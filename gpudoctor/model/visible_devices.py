@@ -18,7 +18,7 @@ class UnknownCards(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class ListedGpu:
     """A GPU as NVML lists it."""
 
     index: int
@@ -55,7 +55,7 @@ def entries(value: str) -> int:
     return 0 if not text or text in _NONE else len(text.split(","))
 
 
-def visible(value: str | None, order: str | None, cards: Sequence[Card]) -> Visible:
+def visible(value: str | None, order: str | None, cards: Sequence[ListedGpu]) -> Visible:
     """What a value of CUDA_VISIBLE_DEVICES (None: not set) leaves of these cards.
 
     `order` is the value of CUDA_DEVICE_ORDER. Raises `UnknownCards` where UUIDs are named and not told.
@@ -91,7 +91,7 @@ def visible(value: str | None, order: str | None, cards: Sequence[Card]) -> Visi
 
 
 def _as_nvml(
-    chosen: list[int], by_uuid: bool, order: str | None, cards: Sequence[Card]
+    chosen: list[int], by_uuid: bool, order: str | None, cards: Sequence[ListedGpu]
 ) -> tuple[int, ...] | None:
     """NVML's numbers of what CUDA counts by place; None where the two orders may differ."""
     alike = len({card.name for card in cards if card.name is not None}) <= 1
@@ -107,7 +107,7 @@ def _by_number(entry: str, total: int) -> tuple[int, str]:
     return (index, "") if index < total else (-1, f"names GPU {index}")
 
 
-def _by_uuid(entry: str, cards: Sequence[Card]) -> tuple[int, str]:
+def _by_uuid(entry: str, cards: Sequence[ListedGpu]) -> tuple[int, str]:
     named = [
         place
         for place, card in enumerate(cards)
@@ -118,7 +118,7 @@ def _by_uuid(entry: str, cards: Sequence[Card]) -> tuple[int, str]:
     return -1, f"names {entry or 'an empty entry'}, which {'no GPU has' if not named else 'fits several GPUs'}"
 
 
-def _mig(listed: list[str], cards: Sequence[Card]) -> Visible:
+def _mig(listed: list[str], cards: Sequence[ListedGpu]) -> Visible:
     """A process uses one MIG device, the first that is listed."""
     first = listed[0]
     # Before driver 470: MIG-GPU-<uuid of the card>/<GPU instance>/<compute instance>.

@@ -31,7 +31,7 @@ _LARGEST_FAULT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class CommandEnd:
     """end.json: how the command ended."""
 
     exit_code: int | None
@@ -129,7 +129,7 @@ def kept_environment(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: mask_value(name, value) for name, value in sorted(variables.items()) if _KEPT.match(name)}
 
 
-def write_end(folder: Path, ending: Ending) -> None:
+def write_end(folder: Path, ending: CommandEnd) -> None:
     """end.json, when the command has ended."""
     _write(folder / END, asdict(ending))
     _mask_faults(folder)

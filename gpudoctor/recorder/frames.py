@@ -45,7 +45,7 @@ def _floats(code: str, values: Sequence[float]) -> bytes:
     return column.tobytes()
 
 
-class FrameFile:
+class FrameWriter:
     """A file of frames that is only ever appended to. Raises `OSError` like any file."""
 
     def __init__(self, path: Path) -> None:

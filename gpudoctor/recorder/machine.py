@@ -8,10 +8,10 @@ from pathlib import Path
 from threading import Event, Thread
 
 from gpudoctor.recorder.folder import MACHINE
-from gpudoctor.recorder.frames import FrameFile, columns_frame, json_frame
+from gpudoctor.recorder.frames import FrameWriter, columns_frame, json_frame
 from gpudoctor.recorder.gpus import GpuFeed
 from gpudoctor.recorder.host import HostMeter
-from gpudoctor.recorder.processes import Usage, tree, usage
+from gpudoctor.recorder.processes import ProcessSnapshot, tree, usage
 
 INTERVAL = 1.0
 FIRST_ROWS, LATER_ROWS = 3600, 1800
@@ -32,7 +32,7 @@ _LOWEST = ("_margin",)
 Row = dict[str, float]
 
 
-class Sampler:
+class MachineSampler:
     """Samples in a thread until `close`. Whatever fails here ends the sampling and nothing else."""
 
     def __init__(self, folder: Path, root: int, gpus: GpuFeed, started: float) -> None:
@@ -156,7 +156,7 @@ class _Command:
         self._cpu, self._at = {pid: found.cpu for pid, found in seen.items()}, now
         return row
 
-    def _workers(self, seen: Mapping[int, Usage]) -> Row:
+    def _workers(self, seen: Mapping[int, ProcessSnapshot]) -> Row:
         """Loader workers: each has a file in the folder, worker-RANK-PARENT-PID.gdr."""
         pids = set(_worker_pids(self._folder))
         states = [found.state for pid, found in seen.items() if pid in pids and found.state not in "ZX"]
@@ -181,9 +181,9 @@ class _Writer:
     def __init__(self, path: Path) -> None:
         self.lost = 0
         self.has_facts = False
-        self._file: FrameFile | None = None
+        self._file: FrameWriter | None = None
         with suppress(OSError):
-            self._file = FrameFile(path)
+            self._file = FrameWriter(path)
 
     def facts(self, t: float, fields: Mapping[str, object]) -> None:
         self.has_facts = True

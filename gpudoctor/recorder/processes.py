@@ -10,7 +10,7 @@ _PAGE = int(os.sysconf("SC_PAGE_SIZE")) if hasattr(os, "sysconf") else 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ProcessSnapshot:
     """One process at one moment."""
 
     pid: int
@@ -24,7 +24,7 @@ class Usage:
     """Resident bytes."""
 
 
-def usage(pid: int) -> Usage | None:
+def usage(pid: int) -> ProcessSnapshot | None:
     """What a process uses now; None when it is gone."""
     if sys.platform != "linux":
         return _usage_elsewhere(pid)
@@ -37,7 +37,7 @@ def usage(pid: int) -> Usage | None:
     fields = text[text.rfind(b")") + 2 :].split()
     if len(fields) < 22:
         return None
-    return Usage(
+    return ProcessSnapshot(
         pid,
         int(fields[1]),
         int(fields[2]),
@@ -100,7 +100,7 @@ def _parents() -> dict[int, int]:
     return found
 
 
-def _usage_elsewhere(pid: int) -> Usage | None:
+def _usage_elsewhere(pid: int) -> ProcessSnapshot | None:
     import psutil
 
     letters = {psutil.STATUS_RUNNING: "R", psutil.STATUS_DISK_SLEEP: "D", psutil.STATUS_ZOMBIE: "Z"}
@@ -109,7 +109,7 @@ def _usage_elsewhere(pid: int) -> Usage | None:
         with process.oneshot():
             times = process.cpu_times()
             group = os.getpgid(pid) if hasattr(os, "getpgid") else 0
-            return Usage(
+            return ProcessSnapshot(
                 pid,
                 process.ppid(),
                 group,

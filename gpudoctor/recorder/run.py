@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpudoctor.recorder.folder import Ending, write_end, write_manifest
+from gpudoctor.recorder.folder import CommandEnd, write_end, write_manifest
 from gpudoctor.recorder.gpus import GpuFeed
-from gpudoctor.recorder.machine import Sampler
+from gpudoctor.recorder.machine import MachineSampler
 from gpudoctor.recorder.oom_evidence import kernel_lines, memory_kills
 from gpudoctor.recorder.signal_forwarder import SignalForwarder, stop_like
 from gpudoctor.recorder.start import probed, start
@@ -39,7 +39,7 @@ Handler = Callable[[int, Any], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RunPlan:
     """What to run and when to stop."""
 
     command: tuple[str, ...]
@@ -62,13 +62,13 @@ def _silent(_text: str) -> None:
 
 
 def record(
-    plan: Plan,
+    plan: RunPlan,
     observe: Observer,
     before_stop: Callable[[], None] | None = None,
     *,
     tell: Tell = _silent,
     afterwards: Handler | None = None,
-) -> Ending:
+) -> CommandEnd:
     """Run the command to its end and record it; returns how it ended.
 
     `before_stop` is called before Ctrl-Z stops us: the terminal belongs to the shell then. `tell` gets a
@@ -88,7 +88,7 @@ def record(
             code = watchdog.keep(started)
             seconds = time.monotonic() - started
     signalled = -code if code < 0 else None
-    ending = Ending(
+    ending = CommandEnd(
         exit_code=128 + signalled if signalled else code,
         signal=_name(signalled) if signalled else None,
         seconds=round(seconds, 3),
@@ -113,10 +113,10 @@ def _beside(folder: Path, root: int, started: float, watchdog: "_Watchdog") -> I
     """Sample the machine while the body runs; what fails here is a problem, and the run goes on."""
     samples = _Samples()
     gpus: GpuFeed | None = None
-    sampler: Sampler | None = None
+    sampler: MachineSampler | None = None
     with watchdog.unharmed("sampling of the machine"):
         gpus = GpuFeed(os.environ)
-        sampler = Sampler(folder, root, gpus, started)
+        sampler = MachineSampler(folder, root, gpus, started)
     try:
         yield samples
     finally:
@@ -129,7 +129,7 @@ def _beside(folder: Path, root: int, started: float, watchdog: "_Watchdog") -> I
                 gpus.close()
 
 
-def _variables(plan: Plan) -> dict[str, str]:
+def _variables(plan: RunPlan) -> dict[str, str]:
     import json
 
     variables = {}
@@ -147,7 +147,7 @@ class _Watchdog:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: RunPlan,
         child: "subprocess.Popen[bytes]",
         post: SignalForwarder,
         observe: Observer,

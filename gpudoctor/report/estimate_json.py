@@ -9,7 +9,7 @@ from gpudoctor.estimate.fit import Fit, Search
 from gpudoctor.estimate.result import Device, Estimate, Instant, Line
 
 if TYPE_CHECKING:
-    from gpudoctor.estimate.measure import Comparison
+    from gpudoctor.estimate.measure import MeasuredEstimate
     from gpudoctor.estimate.traced.compare import TraceComparison
 
 Object = dict[str, Any]
@@ -50,7 +50,7 @@ def estimate_object(answer: Answer) -> Object:
     }
 
 
-def measured_object(compared: "Comparison") -> Object:
+def measured_object(compared: "MeasuredEstimate") -> Object:
     """A measurement beside its prediction as plain data; bytes and seconds."""
     found = compared.measurement
     return {

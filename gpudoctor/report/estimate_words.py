@@ -15,7 +15,7 @@ from gpudoctor.estimate.stack import stack
 from gpudoctor.text import capitalised, duration, joined, size
 
 if TYPE_CHECKING:
-    from gpudoctor.estimate.measure import Comparison
+    from gpudoctor.estimate.measure import MeasuredEstimate
     from gpudoctor.estimate.traced.result import Traced
 
 GIB = 1 << 30
@@ -179,7 +179,7 @@ def apart(one: int, other: int) -> tuple[str, str]:
     return f"{one / step:,.{digits}f} {unit}", f"{other / step:,.{digits}f} {unit}"
 
 
-def measured_text(compared: "Comparison") -> list[str]:
+def measured_text(compared: "MeasuredEstimate") -> list[str]:
     """Where it was measured and, where that came to no end, what stopped it."""
     found = compared.measurement
     rows = []
@@ -200,7 +200,7 @@ def measured_text(compared: "Comparison") -> list[str]:
     return rows
 
 
-def measured_notes(compared: "Comparison") -> list[str]:
+def measured_notes(compared: "MeasuredEstimate") -> list[str]:
     """What the device says beside tensors, and what was computed otherwise for it."""
     found, card = compared.measurement, compared.estimate.card
     rows = []

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpudoctor.engine.claims import Claim
-from gpudoctor.engine.manual import Page
+from gpudoctor.engine.manual import ManualPage
 from gpudoctor.model import Json, Threshold
 from gpudoctor.report.markdown import code, escape
 from gpudoctor.report.units import threshold_text
@@ -18,7 +18,7 @@ OVERRIDES_SCHEMA = "gpudoctor.overrides/1"
 JsonObject = dict[str, Json]
 
 
-def page_json(page: Page) -> str:
+def page_json(page: ManualPage) -> str:
     """One page with its sections."""
     sections: JsonObject = {}
     for section in page.manual.sections if page.manual else ():
@@ -26,7 +26,7 @@ def page_json(page: Page) -> str:
     return _dump({"schema": PAGE_SCHEMA, **_summary(page), "sections": sections})
 
 
-def list_json(pages: Sequence[Page]) -> str:
+def list_json(pages: Sequence[ManualPage]) -> str:
     """Every check without its sections."""
     return _dump({"schema": LIST_SCHEMA, "checks": [_summary(page) for page in pages]})
 
@@ -66,7 +66,7 @@ def overrides_markdown(overrides: Sequence[Override]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def page_markdown(page: Page) -> str:
+def page_markdown(page: ManualPage) -> str:
     """A documentation page for one check."""
     lines = [f"# {page.code} {escape(page.name)}", "", escape(page.title), ""]
     lines += [f"**{page.severity.value}** | {escape(page.topic)} | {page.maturity.value}", ""]
@@ -94,7 +94,7 @@ def page_markdown(page: Page) -> str:
     return "\n".join(lines) + "\n"
 
 
-def index_markdown(pages: Sequence[Page]) -> str:
+def index_markdown(pages: Sequence[ManualPage]) -> str:
     """A table of every check that links its page."""
     lines = [
         "# The checks",
@@ -111,7 +111,7 @@ def index_markdown(pages: Sequence[Page]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _threshold_row(page: Page, threshold: Threshold) -> str:
+def _threshold_row(page: ManualPage, threshold: Threshold) -> str:
     value = threshold_text(threshold.default, threshold.unit)
     cells = (
         code(f"{page.code}.{threshold.name}"),
@@ -122,7 +122,7 @@ def _threshold_row(page: Page, threshold: Threshold) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _summary(page: Page) -> JsonObject:
+def _summary(page: ManualPage) -> JsonObject:
     return {
         "code": str(page.code),
         "name": page.name,

@@ -87,7 +87,7 @@ _IPV6 = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class HiddenNames:
     """Names to take out besides those that the report itself gives away."""
 
     users: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ class Identity:
     homes: tuple[str, ...] = ()
 
     @classmethod
-    def of_this_machine(cls) -> "Identity":
+    def of_this_machine(cls) -> "HiddenNames":
         """Who runs this process, and where; whatever cannot be asked is left out."""
         users = [os.environ.get(name, "") for name in ("USER", "LOGNAME", "USERNAME", "SUDO_USER")]
         with suppress(OSError, KeyError, ImportError):  # no entry for this uid, as in many containers
@@ -109,20 +109,20 @@ class Identity:
         )
 
 
-def shareable(report: Report, identity: Identity | None = None) -> Report:
+def shareable(report: Report, identity: HiddenNames | None = None) -> Report:
     """The report without paths, home folders, host and user names, serial numbers, UUIDs and addresses.
 
     `identity` is that of this machine unless given. Paths are cut to their base names; places that every
     machine has (/dev/shm, /proc) stay, and so do web addresses unless they hold a name.
     """
-    scrubber = _Scrubber(report, identity or Identity.of_this_machine())
+    scrubber = _Scrubber(report, identity or HiddenNames.of_this_machine())
     return rewrite(_without_structure(report), scrubber.scrub)
 
 
 class _Scrubber:
     """Takes everything that identifies out of one text after another."""
 
-    def __init__(self, report: Report, identity: Identity) -> None:
+    def __init__(self, report: Report, identity: HiddenNames) -> None:
         listed = [printable(text) for text in texts(report)]
         users, hosts = list(identity.users), [*identity.hosts, report.subject.host]
         for text in listed:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from gpudoctor.model.proof import Conclusion, TrialRow
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.trial.arm import BASELINE, Arm
-from gpudoctor.trial.session import Session
-from gpudoctor.trial.window import Window
+from gpudoctor.trial.session import TrialSession
+from gpudoctor.trial.window import TrialWindow
 
 MEMORY_SHARE = 0.95
 """Of the device that may be planned for; its allocator needs the rest."""
@@ -30,7 +30,7 @@ class Try:
     """One batch, run once."""
 
     batch: int
-    window: Window | None
+    window: TrialWindow | None
     """None where it did not fit or made too few steps."""
     problem: str = ""
     cut: bool = False
@@ -65,7 +65,7 @@ def memory_limit(recording: Recording) -> float | None:
     return HOST_SHARE * host / max(1, len(recording.ranks)) if isinstance(host, int | float) else None
 
 
-def find_batch(session: Session, batch: int, arm_of: Callable[[int], Arm], limit: float | None) -> None:
+def find_batch(session: TrialSession, batch: int, arm_of: Callable[[int], Arm], limit: float | None) -> None:
     """Search, and put what was found into the session: a row a try, the fastest as an attempt."""
     with session.stopping():
         tries = _Search(session, arm_of, limit).search(batch)
@@ -78,7 +78,7 @@ def find_batch(session: Session, batch: int, arm_of: Callable[[int], Arm], limit
 
 
 class _Search:
-    def __init__(self, session: Session, arm_of: Callable[[int], Arm], limit: float | None) -> None:
+    def __init__(self, session: TrialSession, arm_of: Callable[[int], Arm], limit: float | None) -> None:
         self._session, self._arm_of, self._limit = session, arm_of, limit
         self._tries: list[Try] = []
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from gpudoctor.recorder.ending import end_all
-from gpudoctor.recorder.folder import Ending, write_end, write_manifest
+from gpudoctor.recorder.folder import CommandEnd, write_end, write_manifest
 from gpudoctor.recorder.gpus import GpuFeed
-from gpudoctor.recorder.machine import Sampler
+from gpudoctor.recorder.machine import MachineSampler
 from gpudoctor.recorder.start import CommandError, probed
 from gpudoctor.trial.processes import Held, die_with_us
 
@@ -121,7 +121,7 @@ def run_bounded(
         held.release()
         raise
     gpus = GpuFeed(os.environ) if plan.machine else None
-    sampler = Sampler(plan.folder, child.pid, gpus, started) if gpus is not None else None
+    sampler = MachineSampler(plan.folder, child.pid, gpus, started) if gpus is not None else None
     left: list[int] = []
     stopped_by: str | None = None
     with watching(child.pid, plan.folder):
@@ -246,7 +246,7 @@ class _Watchdog:
 def _finished(plan: RunSpec, code: int, stopped_by: str | None, seconds: float, left: list[int]) -> RunOutcome:
     exit_code = None if stopped_by else 128 - code if code < 0 else code
     name = signal.Signals(-code).name if code < 0 and not stopped_by and -code in list(signal.Signals) else None
-    ending = Ending(exit_code=exit_code, signal=name, seconds=round(seconds, 3), stopped_by=stopped_by)
+    ending = CommandEnd(exit_code=exit_code, signal=name, seconds=round(seconds, 3), stopped_by=stopped_by)
     write_end(plan.folder, ending)
     return RunOutcome(
         folder=plan.folder,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpudoctor.mend.plan import Plan, make_plan
+from gpudoctor.mend.plan import EditPlan, make_plan
 from gpudoctor.model import Applicability, Ranked, Remedy, SourceSpan
 from gpudoctor.trial.arm import Arm
 from gpudoctor.trial.override_table import AT_PLACES, OVERRIDES
@@ -91,7 +91,7 @@ def joined(chosen: Sequence[Candidate], name: str = "together") -> Arm:
     return replace(arm, overrides=overrides, environment=environment, arguments=arguments)
 
 
-def plan_of(chosen: Sequence[Candidate]) -> Plan:
+def plan_of(chosen: Sequence[Candidate]) -> EditPlan:
     """The mend of these remedies."""
     return make_plan([replace(item.item, remedies=(item.remedy,)) for item in chosen], unsafe=True)
 
@@ -124,7 +124,7 @@ def _safety(remedy: Remedy) -> Applicability:
     return Applicability.UNSAFE if Applicability.UNSAFE in known else Applicability.SAFE
 
 
-def edited_arm(plan: Plan, name: str) -> Arm:
+def edited_arm(plan: EditPlan, name: str) -> Arm:
     """The arm of a mend: sources and configs with their new texts; empty where it changes none of them."""
     sources: dict[str, str] = {}
     configs: dict[str, str] = {}

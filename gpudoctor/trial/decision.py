@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Literal
 
-from gpudoctor.trial.pairs import Pair, stalled
+from gpudoctor.trial.pairs import WindowPair, stalled
 from gpudoctor.trial.t_distribution import student_quantile
 
 Verdict = Literal["faster", "slower", "no clear difference"]
@@ -41,7 +41,7 @@ class Decision:
 
 
 def decide(
-    pairs: Sequence[Pair], *, smallest: float = SMALLEST_EFFECT, looks: Sequence[int] = LOOKS
+    pairs: Sequence[WindowPair], *, smallest: float = SMALLEST_EFFECT, looks: Sequence[int] = LOOKS
 ) -> Decision:
     """Judge the pairs so far. Raises `ValueError` for less than two.
 

@@ -11,9 +11,9 @@ from gpudoctor.model.proof import Conclusion, Cure, Proof
 from gpudoctor.trial.arm import BASELINE, Arm
 from gpudoctor.trial.decision import LOOKS, Decision, decide
 from gpudoctor.trial.losses import Loss, judge_losses
-from gpudoctor.trial.pairs import Pair, candidate_goes_first
+from gpudoctor.trial.pairs import WindowPair, candidate_goes_first
 from gpudoctor.trial.trial_runner import TrialRun, TrialRunner
-from gpudoctor.trial.window import Window
+from gpudoctor.trial.window import TrialWindow
 
 SAME_BATCH = 0.02
 """Samples a step that differ by less are the same batch; else seconds are of a sample."""
@@ -35,8 +35,8 @@ class Tried:
     arm: Arm
     gated: bool = True
     """Whether a moved loss decides it; the user's own changes may well move it (another batch does)."""
-    baseline: list[Window] = field(default_factory=list)
-    candidate: list[Window] = field(default_factory=list)
+    baseline: list[TrialWindow] = field(default_factory=list)
+    candidate: list[TrialWindow] = field(default_factory=list)
     first: list[bool] = field(default_factory=list)
     """Whether the candidate of a pair ran first."""
     problem: str = ""
@@ -56,10 +56,10 @@ class Tried:
         return "sample" if differ else "step"
 
     @property
-    def pairs(self) -> list[Pair]:
+    def pairs(self) -> list[WindowPair]:
         """Pairs of seconds."""
         return [
-            Pair(baseline=_seconds(a, self.per), candidate=_seconds(b, self.per), candidate_first=first)
+            WindowPair(baseline=_seconds(a, self.per), candidate=_seconds(b, self.per), candidate_first=first)
             for a, b, first in zip(self.baseline, self.candidate, self.first, strict=False)
         ]
 
@@ -182,7 +182,7 @@ def _last_look(looks: Sequence[int], pairs: int) -> tuple[int, ...]:
     return (*(look for look in looks if look < pairs), pairs)
 
 
-def _reached(arm: Arm, window: Window) -> bool:
+def _reached(arm: Arm, window: TrialWindow) -> bool:
     """Whether at least one of the arm's changes can have had an effect."""
     if arm.sources or arm.environment or arm.arguments or arm.command:
         return True
@@ -192,16 +192,16 @@ def _reached(arm: Arm, window: Window) -> bool:
     return any(name in window.reached or (name.startswith(_AT_PLACES) and placed) for name in arm.overrides)
 
 
-def _seconds(window: Window, per: str) -> float:
+def _seconds(window: TrialWindow, per: str) -> float:
     return window.seconds / window.samples if per == "sample" and window.samples else window.seconds
 
 
-def _size(windows: Sequence[Window]) -> float | None:
+def _size(windows: Sequence[TrialWindow]) -> float | None:
     known = [item.samples for item in windows if item.samples]
     return median(known) if len(known) == len(windows) and known else None
 
 
-def _memory(baseline: Sequence[Window], candidate: Sequence[Window]) -> tuple[int, int] | None:
+def _memory(baseline: Sequence[TrialWindow], candidate: Sequence[TrialWindow]) -> tuple[int, int] | None:
     before = [item.memory for item in baseline if item.memory is not None]
     after = [item.memory for item in candidate if item.memory is not None]
     return (int(median(before)), int(median(after))) if before and after else None

@@ -14,7 +14,7 @@ MOST_ASIDE = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class WindowPair:
     """Two windows measured one right after the other; seconds a step, each the median of its window."""
 
     baseline: float
@@ -32,7 +32,7 @@ def candidate_goes_first(index: int) -> bool:
     return index % 4 in (1, 2)
 
 
-def stalled(pairs: Sequence[Pair]) -> list[bool]:
+def stalled(pairs: Sequence[WindowPair]) -> list[bool]:
     """Which pairs hold a window that something outside slowed down.
 
     The rule looks at each arm alone and only upwards, so it treats both arms alike and never asks which way

@@ -21,7 +21,7 @@ import gpudoctor
 from gpudoctor.trial.caches import cache_folders, link_entries, linked_caches
 from gpudoctor.trial.scratch import remove_scratch
 from gpudoctor.trial.trial_runner import Protection
-from gpudoctor.trial.trial_sites import Places, inside
+from gpudoctor.trial.trial_sites import CoveredPlaces, inside
 
 _NOISE = {"__pycache__", ".cache", ".triton", ".nv", "torchinductor", ".config"}
 """Caches that any program leaves: kept out like everything, and not worth a line."""
@@ -58,7 +58,7 @@ REFUSED = "other programs than Python cannot write to your files in a trial here
 """Why something may fail that works without us, at the levels in between."""
 
 
-class Guard:
+class RunProtection:
     """Protects one run after the other, and remembers what was kept out."""
 
     def __init__(self, scratch: Path, command: Sequence[str] = (), strongest: Level | None = None) -> None:
@@ -74,7 +74,7 @@ class Guard:
         """Folders whose overlay takes new files only."""
         self._caches = scratch / "caches"
         self._variables: dict[str, str] = {}
-        self._places = Places(scratch, command) if sys.platform == "linux" else None
+        self._places = CoveredPlaces(scratch, command) if sys.platform == "linux" else None
         self.level = self._strongest(strongest or _asked())
         """The level of all runs."""
         if self.level is not Level.OVERLAY:

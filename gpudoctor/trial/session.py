@@ -61,7 +61,7 @@ class Attempt:
 
 
 @dataclass(slots=True, kw_only=True)
-class Session:
+class TrialSession:
     """What was found out so far."""
 
     bench: TrialRunner
@@ -245,7 +245,7 @@ class Session:
 class _Stopping:
     """A baseline that fails, or Ctrl-C, ends the trials; what was found out until then is reported."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: TrialSession) -> None:
         self._session = session
 
     def __enter__(self) -> None:

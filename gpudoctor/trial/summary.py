@@ -9,12 +9,12 @@ from gpudoctor.model.proof import Conclusion, TrialPair, TrialRow, TrialSummary
 from gpudoctor.trial.candidates import Untried, plan_of
 from gpudoctor.trial.decision import LOOKS, SMALLEST_EFFECT
 from gpudoctor.trial.measure import Tried
-from gpudoctor.trial.session import Attempt, Session
+from gpudoctor.trial.session import Attempt, TrialSession
 
 _ORDER = list(Conclusion)
 
 
-def summarise_trials(session: Session) -> TrialSummary:
+def summarise_trials(session: TrialSession) -> TrialSummary:
     """Everything in numbers; rows of remedies by what they have proven, those of a search as they came."""
     rows = [_row(item) for item in session.attempts]
     rows += [_untried(item) for item in session.untried]

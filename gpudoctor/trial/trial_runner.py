@@ -12,7 +12,7 @@ from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import duration
 from gpudoctor.trial.arm import BASELINE, Arm
 from gpudoctor.trial.bounded_run import Enough, RunOutcome, RunSpec, Watching, run_bounded, unwatched
-from gpudoctor.trial.window import FENCES, Window, fences, first_step, window
+from gpudoctor.trial.window import FENCES, TrialWindow, fences, first_step, window
 from gpudoctor.vitals.recording import read_recording
 
 _REFUSALS = ("Permission denied", "Read-only file system", "Operation not permitted",
@@ -41,7 +41,7 @@ class TrialRun:
 
     finished: RunOutcome
     recording: Recording
-    window: Window | None
+    window: TrialWindow | None
     """None where it made too few steps."""
     problem: str = ""
     """Why it cannot be used: one clause."""
@@ -130,7 +130,7 @@ class TrialRunner:
     def _limit(self) -> float:
         return max(1.0, min(self.seconds, self.deadline - time.monotonic()))
 
-    def _window(self, recording: Recording) -> Window | None:
+    def _window(self, recording: Recording) -> TrialWindow | None:
         """The window; a change that warms up longer (compiling) sets more aside, up to a half."""
         return window(recording, first_step(recording, self.skip, self.steps), self.steps)
 
@@ -177,7 +177,7 @@ def _ended(finished: RunOutcome) -> str:
     return ""
 
 
-def _problem(finished: RunOutcome, found: Window | None) -> str:
+def _problem(finished: RunOutcome, found: TrialWindow | None) -> str:
     ended = _ended(finished)
     if ended:
         return ended

@@ -21,7 +21,7 @@ _LOOKED_AT = 1000
 """Entries of a folder that are looked at for their owner."""
 
 
-class Places:
+class CoveredPlaces:
     """What is to be covered on this machine; `command` names folders that it may write to."""
 
     def __init__(self, scratch: Path, command: Sequence[str] = ()) -> None:

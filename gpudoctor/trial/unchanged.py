@@ -25,7 +25,7 @@ Signature = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class SecondLook:
     """What a second look has shown."""
 
     folders: tuple[str, ...]
@@ -83,11 +83,11 @@ class Unchanged:
                     read += int(str(size))
                     self._texts[path] = _hash(path)
 
-    def look(self, kept: Iterable[str] = ()) -> Comparison:
+    def look(self, kept: Iterable[str] = ()) -> SecondLook:
         """The second look; `kept` are files that were changed on purpose."""
         on_purpose = {os.path.realpath(path) for path in kept}
         changed = [path for path in self._differences() if os.path.realpath(path) not in on_purpose]
-        return Comparison(folders=self.folders, changed=tuple(changed), compared=self._files, whole=self._whole)
+        return SecondLook(folders=self.folders, changed=tuple(changed), compared=self._files, whole=self._whole)
 
     def _differences(self) -> Iterator[str]:
         for folder, before in self._before.items():

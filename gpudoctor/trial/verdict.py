@@ -7,10 +7,10 @@ from dataclasses import replace
 from gpudoctor.engine.claims import CURED, PROVEN
 from gpudoctor.model import Ranked, Remedy, Report
 from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
-from gpudoctor.trial.session import Attempt, Session
+from gpudoctor.trial.session import Attempt, TrialSession
 
 
-def proven_report(report: Report, session: Session, trial: TrialSummary) -> Report:
+def proven_report(report: Report, session: TrialSession, trial: TrialSummary) -> Report:
     """The report with proofs, ranked by them: what breaks the job first, then measured gains, then the rest."""
     tried = [item for item in session.attempts if item.candidate is not None]
     gains = {

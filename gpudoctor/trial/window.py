@@ -22,7 +22,7 @@ _OCCASIONAL = ("evaluation", "checkpoint", "profiler", "logging", "data_wait")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class TrialWindow:
     """One run, as a pair needs it."""
 
     first: int
@@ -85,14 +85,14 @@ def longest_rhythm(recording: Recording) -> int:
     return max(found, default=0)
 
 
-def window(recording: Recording, first: int, last: int | None = None) -> Window | None:
+def window(recording: Recording, first: int, last: int | None = None) -> TrialWindow | None:
     """The steps from `first` on (to before `last`) of every rank; None where there are too few."""
     spans = [_span(process, first, last) for process in recording.ranks if len(process.steps)]
     if not spans or any(span is None for span in spans):
         return None
     whole = [span for span in spans if span is not None]
     samples = [span.samples for span in whole]
-    return Window(
+    return TrialWindow(
         first=first,
         steps=min(span.steps for span in whole),
         seconds=max(span.seconds / span.steps for span in whole),

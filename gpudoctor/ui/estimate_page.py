@@ -10,7 +10,7 @@ _COLOURS = {Verdict.DOES_NOT_FIT: "\x1b[31m", Verdict.TIGHT: "\x1b[33m"}
 """Colour carries severity and nothing else."""
 
 
-class Page:
+class TextPage:
     """Lines of text; tables are aligned, prose is wrapped."""
 
     def __init__(self, width: int, colour: bool) -> None:

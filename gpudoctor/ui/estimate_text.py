@@ -10,18 +10,18 @@ from gpudoctor.estimate.fit import step_of
 from gpudoctor.estimate.result import Estimate, Instant, Line
 from gpudoctor.report import estimate_words as words
 from gpudoctor.text import joined, percent, size
-from gpudoctor.ui.estimate_page import Page
+from gpudoctor.ui.estimate_page import TextPage
 from gpudoctor.ui.estimate_traced import show_traced
 
 if TYPE_CHECKING:
-    from gpudoctor.estimate.measure import Comparison
+    from gpudoctor.estimate.measure import MeasuredEstimate
 
 _FULL, _EMPTY = "█", "░"
 
 
 def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: bool = False) -> str:
     """The answer for people, `width` columns wide."""
-    page = Page(max(width, 40), colour)
+    page = TextPage(max(width, 40), colour)
     _heading(page, answer)
     if len(answer.estimates) > 1:
         _methods(page, answer)
@@ -45,7 +45,7 @@ def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: b
     return page.text()
 
 
-def _heading(page: Page, answer: Answer) -> None:
+def _heading(page: TextPage, answer: Answer) -> None:
     card = [words.card_text(answer.device)] if answer.device is not None else []
     page.say(" · ".join(["gpudoctor", answer.shape.name, words.parameters_text(answer.shape), *card]), hang=2)
     page.blank()
@@ -53,7 +53,7 @@ def _heading(page: Page, answer: Answer) -> None:
     page.say(words.what_text(answer.shown), hang=2)
 
 
-def _methods(page: Page, answer: Answer) -> None:
+def _methods(page: TextPage, answer: Answer) -> None:
     page.blank()
     rows = [("", "allocated", "the card shows", "" if answer.device is None else "verdict", "peak in")]
     for each in answer.estimates:
@@ -72,7 +72,7 @@ def _methods(page: Page, answer: Answer) -> None:
         page.table(rows, right=(1, 2))
 
 
-def _common(page: Page, answer: Answer) -> None:
+def _common(page: TextPage, answer: Answer) -> None:
     """Common cards against each method."""
     page.blank()
     rows = [("card", "memory", *map(label, answer.estimates))]
@@ -81,7 +81,7 @@ def _common(page: Page, answer: Answer) -> None:
     page.table(rows, right=(1,))
 
 
-def _breakdown(page: Page, answer: Answer) -> None:
+def _breakdown(page: TextPage, answer: Answer) -> None:
     """The lines at the peak with bars, and the whole against the card."""
     shown = answer.shown
     page.blank()
@@ -116,7 +116,7 @@ def _against(shown: Estimate, width: int) -> str:
     return f"{bar[:end]}|{bar[end:]}"
 
 
-def _varied(page: Page, answer: Answer) -> None:
+def _varied(page: TextPage, answer: Answer) -> None:
     if answer.varied is None:
         return
     key, rows = answer.varied
@@ -132,7 +132,7 @@ def _varied(page: Page, answer: Answer) -> None:
     page.table(table, right=(0,))
 
 
-def _found(page: Page, answer: Answer) -> None:
+def _found(page: TextPage, answer: Answer) -> None:
     """What --fit found."""
     if answer.found is None:
         return
@@ -156,7 +156,7 @@ def _found(page: Page, answer: Answer) -> None:
     page.table(table, right=(1, 2))
 
 
-def _next(page: Page, answer: Answer) -> None:
+def _next(page: TextPage, answer: Answer) -> None:
     """Room, or the changes that would do."""
     shown = answer.shown
     if answer.room is not None and (text := words.room_text(answer.room, shown.job)):
@@ -171,7 +171,7 @@ def _next(page: Page, answer: Answer) -> None:
         page.table(rows, right=(0,))
 
 
-def _rivals(page: Page, answer: Answer) -> None:
+def _rivals(page: TextPage, answer: Answer) -> None:
     page.blank()
     shown = answer.shown
     page.say(f"What other formulas say of {label(shown)} (ours: {size(shown.total_bytes)})")
@@ -185,7 +185,7 @@ def _rivals(page: Page, answer: Answer) -> None:
     page.table(rows, right=(1, 2))
 
 
-def _measured(page: Page, compared: "Comparison") -> None:
+def _measured(page: TextPage, compared: "MeasuredEstimate") -> None:
     """Predicted beside measured, by instant."""
     page.blank()
     for text in words.measured_text(compared):
@@ -200,7 +200,7 @@ def _measured(page: Page, compared: "Comparison") -> None:
         page.say(text, indent=2, hang=2)
 
 
-def _explained(page: Page, shown: Estimate) -> None:
+def _explained(page: TextPage, shown: Estimate) -> None:
     """Every formula once: those of the peak, then what the other instants add, then what surrounds them."""
     seen: set[Line] = set()
     for instant in (shown.peak, *(each for each in shown.instants if each is not shown.peak)):
@@ -219,12 +219,12 @@ def _explained(page: Page, shown: Estimate) -> None:
         _formula(page, line)
 
 
-def _formula(page: Page, line: Line) -> None:
+def _formula(page: TextPage, line: Line) -> None:
     page.say(f"{line.kind} {size(line.bytes)} = {line.formula}", indent=2, hang=4)
     page.say(f"from: {line.source} ({line.provenance.value})", indent=6, hang=2)
 
 
-def _small_print(page: Page, answer: Answer, explain: bool) -> None:
+def _small_print(page: TextPage, answer: Answer, explain: bool) -> None:
     page.blank()
     for text in answer.assumptions:
         page.say(f"assumed: {text}", hang=2)

@@ -4,12 +4,12 @@ from gpudoctor.estimate.answer import Answer
 from gpudoctor.estimate.traced.compare import TraceComparison, at_peak
 from gpudoctor.report import estimate_words as words
 from gpudoctor.text import size
-from gpudoctor.ui.estimate_page import Page
+from gpudoctor.ui.estimate_page import TextPage
 
 _NONE = "-"
 
 
-def show_traced(page: Page, answer: Answer) -> None:
+def show_traced(page: TextPage, answer: Answer) -> None:
     """A table for each job that was traced."""
     for each in answer.traced:
         page.blank()
@@ -25,7 +25,7 @@ def show_traced(page: Page, answer: Answer) -> None:
         page.say(f"allocator on paper: {sizes[0]} allocated, {sizes[1]} reserved", indent=2, hang=2)
 
 
-def _beside(page: Page, each: TraceComparison) -> None:
+def _beside(page: TextPage, each: TraceComparison) -> None:
     """Instants, then the lines at the traced peak."""
     assert each.traced is not None
     rows = [("", "formula", "traced", "differs")]

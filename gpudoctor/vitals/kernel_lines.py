@@ -29,7 +29,7 @@ _PROGRAM = re.compile(rf"(?:<\d{{1,3}}>)?{_STAMP} \S+ [\w.\-/@()]{{1,80}}(?:\[\d
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class KernelLine:
     """A line of the kernel."""
 
     text: str
@@ -40,13 +40,13 @@ class Line:
     """Seconds after boot."""
 
 
-def parse(line: str) -> Line | None:
+def parse(line: str) -> KernelLine | None:
     """The kernel's line; None for one of another program, and for what is none."""
     for form in _FORMS:
         if found := form.match(line):
             parts = found.groupdict()
             uptime = parts.get("uptime")
-            return Line(
+            return KernelLine(
                 text=found["text"].strip(),
                 stamp=_dated(parts.get("stamp") or ""),
                 uptime=float(uptime) if uptime else None,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO
 
-from gpudoctor.model.read_limits import Limit
+from gpudoctor.model.read_limits import ReadLimit
 
 _MARKS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")
 
@@ -16,7 +16,7 @@ def text_of(raw: bytes) -> str:
     return raw.translate(None, b"\0\r").decode("utf-8", "replace")
 
 
-def lines_of(stream: Iterable[bytes], limit: Limit) -> Iterator[str]:
+def lines_of(stream: Iterable[bytes], limit: ReadLimit) -> Iterator[str]:
     """Lines of text, with their newline where they have one; of one beyond its budget only the beginning."""
     read = stream.readline  # type: ignore[attr-defined]
     while raw := read(limit.most):
@@ -30,7 +30,7 @@ _PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class LineBlock:
     """Lines of a file that follow one another."""
 
     data: bytes
@@ -41,7 +41,7 @@ class Block:
     """Lines that lost their end to the limit."""
 
 
-def blocks_of(stream: IO[bytes], limit: Limit) -> Iterator[Block]:
+def blocks_of(stream: IO[bytes], limit: ReadLimit) -> Iterator[LineBlock]:
     """Whole lines in blocks of about a MiB, in UTF-8 or ASCII, without carriage returns."""
     rest, cut = b"", False
     for piece in iter(lambda: stream.read1(_PIECE), b""):  # type: ignore[attr-defined]  # all our files have it
@@ -59,10 +59,10 @@ def blocks_of(stream: IO[bytes], limit: Limit) -> Iterator[Block]:
         cut = len(tail) > limit.most
         rest = tail[: limit.most]
     if rest:
-        yield Block(data=rest, lines=[rest], long=int(cut))
+        yield LineBlock(data=rest, lines=[rest], long=int(cut))
 
 
-def _block(data: bytes, limit: Limit, cut: bool) -> Block:
+def _block(data: bytes, limit: ReadLimit, cut: bool) -> LineBlock:
     """A block whose lines keep to the limit; of the first the end may be gone already."""
     lines = data.split(b"\n")
     lines.pop()
@@ -71,4 +71,4 @@ def _block(data: bytes, limit: Limit, cut: bool) -> Block:
         long += sum(len(line) > limit.most for line in lines)
         lines = [line[: limit.most] for line in lines]
         data = b"\n".join(lines) + b"\n"
-    return Block(data=data, lines=lines, long=long)
+    return LineBlock(data=data, lines=lines, long=long)

@@ -16,7 +16,7 @@ from gpudoctor.model.read_limits import KERNEL_LINE, KERNEL_LOG, KERNEL_MESSAGES
 from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count
-from gpudoctor.vitals.kernel_lines import Line, count_kernel_lines, of_program, parse
+from gpudoctor.vitals.kernel_lines import KernelLine, count_kernel_lines, of_program, parse
 from gpudoctor.vitals.log_lines import blocks_of, text_of
 
 _HEAD = 1 << 20
@@ -164,7 +164,7 @@ class _Reader:
             yield f"the oldest {oldest} of the driver left out; it has {KERNEL_MESSAGES.beyond}"
 
 
-def _beginless(line: str) -> Line | None:
+def _beginless(line: str) -> KernelLine | None:
     """An event whose line lost its beginning, where the log was cut."""
     found = None if of_program(line) else _EVENT.search(line)
-    return Line(text=line[found.start() :].strip()) if found else None
+    return KernelLine(text=line[found.start() :].strip()) if found else None

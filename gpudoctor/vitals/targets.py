@@ -34,7 +34,7 @@ class TargetKind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class NamedTarget:
     """One thing the user named."""
 
     name: str
@@ -47,7 +47,7 @@ class Target:
 class Targets:
     """Everything the user named, sorted out."""
 
-    items: tuple[Target, ...]
+    items: tuple[NamedTarget, ...]
     problems: tuple[str, ...] = ()
     """Targets that could not be read, a sentence each."""
 
@@ -64,12 +64,12 @@ _OF_A_LOG = (
 
 def sort_targets(names: Sequence[str]) -> Targets:
     """Tell what each name is. A missing file is `UsageError`; one that cannot be read is a problem."""
-    items: list[Target] = []
+    items: list[NamedTarget] = []
     problems: list[str] = []
     for name in dict.fromkeys(names):
         path = Path(name)
         try:
-            target = Target(name=name, path=path, kind=_kind(path))
+            target = NamedTarget(name=name, path=path, kind=_kind(path))
             items.append(target)
             if target.kind is TargetKind.LOG:
                 problems.append(f"{name}: {_reported(path) or _OF_A_LOG}")

@@ -21,7 +21,7 @@ _SHARE = 0.01
 """Of one core, the most that examinations take."""
 
 
-class Session:
+class WatchSession:
     """Ticks of the processes that the user named. Raises `IncompleteError` when they cannot be watched."""
 
     def __init__(self, pids: Sequence[int], request: Request, *, length: float = WINDOW) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gpudoctor.model.watch import Tick
-from gpudoctor.watch.session import Session
+from gpudoctor.watch.session import WatchSession
 from gpudoctor.watch.tape import TapeReader, TapeWriter
 
 
@@ -20,17 +20,17 @@ class Outlet(Protocol):
         """End."""
 
 
-class Source:
+class TickSource:
     """Ticks of a session or of a tape; each goes to the outlets too, and to a tape while one is written."""
 
-    def __init__(self, inner: Session | TapeReader, outlets: Sequence[Outlet] = ()) -> None:
+    def __init__(self, inner: WatchSession | TapeReader, outlets: Sequence[Outlet] = ()) -> None:
         self._inner = inner
         self._outlets = outlets
         self._tape: TapeWriter | None = None
 
     def tick(self, *, judge: bool = False) -> Tick | None:
         """The next tick; None at the end of a tape."""
-        tick = self._inner.tick(judge=judge) if isinstance(self._inner, Session) else self._inner.tick()
+        tick = self._inner.tick(judge=judge) if isinstance(self._inner, WatchSession) else self._inner.tick()
         if tick is None:
             return None
         for outlet in self._outlets:
@@ -51,7 +51,7 @@ class Source:
 
     def close(self) -> None:
         """End everything; the job goes on."""
-        if isinstance(self._inner, Session):
+        if isinstance(self._inner, WatchSession):
             self._inner.close()
         for outlet in self._outlets:
             with suppress(OSError):

@@ -16,7 +16,7 @@ from typing import IO, Any, TypeVar, cast
 from gpudoctor import __version__
 from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.model import Json, Report
-from gpudoctor.model.external_files import Damaged, Refused, load_json, open_unpacked
+from gpudoctor.model.external_files import Damaged, RefusedFile, load_json, open_unpacked
 from gpudoctor.model.read_limits import GPUS, RANKS, TAPE_LINE, TAPE_LINES
 from gpudoctor.model.signs.process import GpuWindow, HostWindow, ProcessWindow, Rank, Series
 from gpudoctor.model.watch import Tick
@@ -194,9 +194,9 @@ class TapeReader:
                 while text := file.readline(TAPE_LINE.most + 1):
                     self._number += 1
                     if len(text) > TAPE_LINE.most:
-                        raise Refused(f"line {self._number} is {TAPE_LINE.words}")
+                        raise RefusedFile(f"line {self._number} is {TAPE_LINE.words}")
                     if self._number > TAPE_LINES.most:
-                        raise Refused(f"it has {TAPE_LINES.words}")
+                        raise RefusedFile(f"it has {TAPE_LINES.words}")
                     try:
                         line = load_json(text)
                     except ValueError:
@@ -206,7 +206,7 @@ class TapeReader:
         except FileNotFoundError:
             raise UsageError(f"{self._path}: no such file") from None
         except OSError as error:
-            if not self._whole or (isinstance(error, Refused) and not isinstance(error, Damaged)):
+            if not self._whole or (isinstance(error, RefusedFile) and not isinstance(error, Damaged)):
                 raise IncompleteError(f"{self._path}: cannot be read ({error.strerror or error})") from error
 
 

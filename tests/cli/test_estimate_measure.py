@@ -109,15 +109,15 @@ def test_out_of_memory_says_what_was_reached(ask, monkeypatch):
 
 def test_killed_by_the_system_and_the_time_limit(monkeypatch):
     from gpudoctor.estimate import TrainingJob, lookup
-    from gpudoctor.estimate.measure import Ending, measure
+    from gpudoctor.estimate.measure import MeasureEnd, measure
 
     shape = lookup("tinyllama-1.1b").preset.shape
     replaced(monkeypatch, "import os, sys; sys.stdin.read(); os.kill(os.getpid(), 9)")
     killed = measure(shape, TrainingJob(), device="cpu")
-    assert killed.ending is Ending.OUT_OF_MEMORY and "signal 9" in killed.said
+    assert killed.ending is MeasureEnd.OUT_OF_MEMORY and "signal 9" in killed.said
     replaced(monkeypatch, "import time; time.sleep(60)")
     slow = measure(shape, TrainingJob(), device="cpu", limit=0.5)
-    assert slow.ending is Ending.TIME_LIMIT and slow.seconds < 10
+    assert slow.ending is MeasureEnd.TIME_LIMIT and slow.seconds < 10
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from command import gpudoctor
 
 import gpudoctor as package
 from gpudoctor.cli import main
-from gpudoctor.estimate.synthetic import Place
+from gpudoctor.estimate.synthetic import RunPlace
 
 GIB = 1 << 30
 TINY = (
@@ -24,7 +24,7 @@ def ask(capsys, monkeypatch):
     """The command on a machine of a CPU with so many free GiB; nothing is run."""
 
     def run(*words, free=20):
-        place = Place(kind="cpu", name="a CPU", bytes=24 * GIB, free=int(free * GIB))
+        place = RunPlace(kind="cpu", name="a CPU", bytes=24 * GIB, free=int(free * GIB))
         monkeypatch.setattr("gpudoctor.cli.verify_synthetic.here", lambda: place)
         code = main(["verify", *words])
         said = capsys.readouterr()

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from gpudoctor.estimate import estimate
-from gpudoctor.estimate.measure import Ending, Machine, Measurement, Step, compare
+from gpudoctor.estimate.measure import JobMeasurement, Machine, MeasureEnd, Step, compare
 from gpudoctor.estimate.measure.cpu import on_cpu
-from gpudoctor.estimate.measure.meters import Window, _changes, _windows
+from gpudoctor.estimate.measure.meters import MeterWindow, _changes, _windows
 from gpudoctor.estimate.measure.observe import calibration_of
 from gpudoctor.estimate.measure.steps import read_step
 
@@ -40,8 +40,8 @@ def test_scratch_of_a_kernel_is_told_from_tensors():
     tree = [product, Node("gpudoctor:loss", 30, 30), memory(40, -100, 1), Node("gpudoctor:layer", 50, 50)]
     windows = list(_windows(_changes(tree), 7))
     assert windows == [
-        Window(name="loss", peak=107, end=107, scratch=1000),
-        Window(name="layer", peak=107, end=7, scratch=0),
+        MeterWindow(name="loss", peak=107, end=107, scratch=1000),
+        MeterWindow(name="layer", peak=107, end=7, scratch=0),
     ]
 
 
@@ -57,11 +57,11 @@ def test_windows_by_instant():
     names = ("forward", "loss", "layer", "middle", "backward")
     sizes = dict(zip(names, (50, 60, 40, 45, 30), strict=True))
     windows = [
-        Window(name=f"{micro} {name}", peak=sizes[name] + 100 * micro, end=10)
+        MeterWindow(name=f"{micro} {name}", peak=sizes[name] + 100 * micro, end=10)
         for micro in (0, 1)
         for name in names
     ]
-    windows += [Window(name="1 step", peak=35, end=20), Window(name="1 between", peak=20, end=12)]
+    windows += [MeterWindow(name="1 step", peak=35, end=20), MeterWindow(name="1 between", peak=20, end=12)]
     step = read_step(windows)
     assert step.instants == {"loss": 60, "layer": 40, "backward": 30, "accumulation": 160, "step": 35}
     assert (step.peak, step.static, step.scratch) == (160, 12, {})
@@ -88,8 +88,8 @@ def test_predicted_beside_measured(kind):
     step = Step(
         instants={"loss": 10**9, "layer": 2 * 10**9, "step": 3 * 10**9}, peak=3 * 10**9, static=7, scratch={}
     )
-    done = Measurement(
-        machine=machine(kind), ending=Ending.COMPLETE, said="", reached="", most=1, load=5, steps=(step, step, step),
+    done = JobMeasurement(
+        machine=machine(kind), ending=MeasureEnd.COMPLETE, said="", reached="", most=1, load=5, steps=(step, step, step),
         reserved=4 * 10**9, used=5 * 10**9, reserved_then=42 * 10**8,
     )  # fmt: skip
     compared = compare(found, done)
@@ -102,9 +102,9 @@ def test_predicted_beside_measured(kind):
 
 def test_one_step_is_no_measurement_of_the_steady_state():
     step = Step(instants={"loss": 1}, peak=1, static=1, scratch={})
-    cut = Measurement(
+    cut = JobMeasurement(
         machine=machine("cpu"),
-        ending=Ending.OUT_OF_MEMORY,
+        ending=MeasureEnd.OUT_OF_MEMORY,
         said="no",
         reached="step 2",
         most=1,

@@ -8,7 +8,7 @@ import pytest
 
 from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.estimate import TrainingJob, estimate_job, lookup
-from gpudoctor.estimate.synthetic import Place
+from gpudoctor.estimate.synthetic import RunPlace
 from gpudoctor.estimate.synthetic.deepspeed import batches, complete, made
 from gpudoctor.estimate.synthetic.optimizers import WRITTEN
 from gpudoctor.estimate.synthetic.plan import need_packages
@@ -18,8 +18,8 @@ from gpudoctor.estimate.synthetic.room import NoRoomError, check_room
 from gpudoctor.estimate.synthetic.spec import ProgramSpec
 
 GIB = 1 << 30
-CPU = Place(kind="cpu", name="a CPU", bytes=24 * GIB, free=20 * GIB)
-CARD = Place(
+CPU = RunPlace(kind="cpu", name="a CPU", bytes=24 * GIB, free=20 * GIB)
+CARD = RunPlace(
     kind="cuda", name="NVIDIA H100 80GB HBM3", bytes=80 * GIB, free=79 * GIB, cards=1, capability=(9, 0)
 )
 LLAMA = lookup("llama-2-7b").preset.shape

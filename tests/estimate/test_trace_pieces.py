@@ -13,7 +13,7 @@ from gpudoctor.estimate.traced import child
 from gpudoctor.estimate.traced.allocator import Allocator, replay
 from gpudoctor.estimate.traced.compare import TraceComparison
 from gpudoctor.estimate.traced.extrapolate import depth_of, residue, whole
-from gpudoctor.estimate.traced.ledger import Ledger, Window
+from gpudoctor.estimate.traced.ledger import Ledger, TracedWindow
 from gpudoctor.estimate.traced.result import Traced, from_object
 
 MIB = 1 << 20
@@ -62,17 +62,17 @@ def ledger_of(layers, weight=2048, kept=1024):
         ledger.storages[ledger.born(weight, "made", "")].kind = "weights"
     saved = []
     for at in range(layers):
-        ledger.enter(Window("forward", at))
+        ledger.enter(TracedWindow("forward", at))
         saved.append(ledger.born(kept, "mm", f"blocks.{at}"))
-    ledger.enter(Window("loss"))
+    ledger.enter(TracedWindow("loss"))
     loss = ledger.born(700, "loss", "")
     for at in reversed(range(layers)):
-        ledger.enter(Window("backward", at))
+        ledger.enter(TracedWindow("backward", at))
         scratch = ledger.born(5000, "mm", "")
         ledger.freed(saved[at])
         ledger.freed(scratch)
     ledger.freed(loss)
-    ledger.enter(Window("idle"))
+    ledger.enter(TracedWindow("idle"))
     return ledger
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from gpudoctor.model.job_devices import chosen, job_gpus
 from gpudoctor.model.signs.gpu import LostGpu, list_gpus, name_gpus
-from gpudoctor.model.visible_devices import Card, UnknownCards, visible
+from gpudoctor.model.visible_devices import ListedGpu, UnknownCards, visible
 from gpudoctor.testing import make_gpu, make_patient, make_survey
 
 UUIDS = ("GPU-aaaa1111", "GPU-bbbb2222", "GPU-cccc3333")
@@ -34,10 +34,14 @@ def test_what_the_variable_chooses(value, indices):
     assert chosen(patient(value)) == indices
 
 
-MIXED = (Card(index=0, name="T400"), Card(index=1, name="RTX 4090"), Card(index=2, name="RTX 4090"))
+MIXED = (
+    ListedGpu(index=0, name="T400"),
+    ListedGpu(index=1, name="RTX 4090"),
+    ListedGpu(index=2, name="RTX 4090"),
+)
 CUT = (
-    Card(index=0, name="A100", uuid="GPU-aaaa", mig=("MIG-1111", "MIG-2222")),
-    Card(index=1, name="A100", uuid="GPU-bbbb", mig=("MIG-3333",)),
+    ListedGpu(index=0, name="A100", uuid="GPU-aaaa", mig=("MIG-1111", "MIG-2222")),
+    ListedGpu(index=1, name="A100", uuid="GPU-bbbb", mig=("MIG-3333",)),
 )
 
 

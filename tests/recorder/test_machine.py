@@ -106,15 +106,15 @@ def test_workers_are_known_by_their_files(tmp_path):
 
 def test_a_full_disk_costs_rows_and_nothing_else(tmp_path, monkeypatch):
     from gpudoctor.recorder import machine
-    from gpudoctor.recorder.frames import FrameFile
+    from gpudoctor.recorder.frames import FrameWriter
 
-    def full(self: FrameFile, data: bytes) -> None:
+    def full(self: FrameWriter, data: bytes) -> None:
         if self.bytes:
             raise OSError(28, "No space left on device")
         os.write(self._handle, data)
         self.bytes = len(data)
 
-    monkeypatch.setattr(FrameFile, "append", full)
+    monkeypatch.setattr(FrameWriter, "append", full)
 
     class Nothing:
         facts: list[dict[str, object]] = []
@@ -122,7 +122,7 @@ def test_a_full_disk_costs_rows_and_nothing_else(tmp_path, monkeypatch):
         def latest(self) -> list[dict[str, float]]:
             return []
 
-    sampler = machine.Sampler(tmp_path, os.getpid(), Nothing(), time.monotonic())  # type: ignore[arg-type]
+    sampler = machine.MachineSampler(tmp_path, os.getpid(), Nothing(), time.monotonic())  # type: ignore[arg-type]
     sampler.close()
     assert sampler.lost_bytes > 0
     assert sampler.error is None
@@ -130,9 +130,9 @@ def test_a_full_disk_costs_rows_and_nothing_else(tmp_path, monkeypatch):
 
 
 def test_what_a_full_disk_cut_short_is_taken_back(tmp_path):
-    from gpudoctor.recorder.frames import FrameFile, json_frame
+    from gpudoctor.recorder.frames import FrameWriter, json_frame
 
-    file = FrameFile(tmp_path / "x.gdr")
+    file = FrameWriter(tmp_path / "x.gdr")
     file.append(json_frame("facts", 0.0, {"cpus": 1}))
     size = (tmp_path / "x.gdr").stat().st_size
     real = os.write

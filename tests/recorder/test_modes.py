@@ -11,10 +11,10 @@ from command import gpudoctor
 from some import some
 
 from gpudoctor.probe.frames import FrameFile, private
-from gpudoctor.recorder.folder import Ending, new_folder, write_end, write_manifest
+from gpudoctor.recorder.folder import CommandEnd, new_folder, write_end, write_manifest
 
 ROOT = Path(__file__).parents[2]
-ENDING = Ending(exit_code=-11, signal="SIGSEGV", seconds=1.0, stopped_by=None)
+ENDING = CommandEnd(exit_code=-11, signal="SIGSEGV", seconds=1.0, stopped_by=None)
 
 
 @pytest.fixture(params=[0o000, 0o022], ids=["umask 000", "umask 022"])

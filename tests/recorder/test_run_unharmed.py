@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from recorded import Recorded
 
-from gpudoctor.recorder.folder import Ending, kept_environment, new_folder, write_end, write_manifest
+from gpudoctor.recorder.folder import CommandEnd, kept_environment, new_folder, write_end, write_manifest
 from gpudoctor.recorder.start import SITE, CommandError, probed, start
 
 
@@ -125,7 +125,7 @@ def test_secrets_are_masked_and_only_variables_of_training_are_kept(tmp_path):
 
 def test_how_it_ended_is_written_whole(tmp_path):
     write_end(
-        tmp_path, Ending(exit_code=1, signal=None, seconds=2.5, stopped_by=None, kernel=("Out of memory",))
+        tmp_path, CommandEnd(exit_code=1, signal=None, seconds=2.5, stopped_by=None, kernel=("Out of memory",))
     )
     import json
 

@@ -13,7 +13,7 @@ from sarif_schema import check_sarif, report_schema
 
 from gpudoctor.errors import UsageError
 from gpudoctor.report import FORMATS, render
-from gpudoctor.report.sharing import Identity, shareable
+from gpudoctor.report.sharing import HiddenNames, shareable
 from gpudoctor.ui.console import render_preflight, render_text
 
 # Shrinking a whole report takes minutes; the nasty texts are readable as they are.
@@ -83,7 +83,7 @@ def test_any_report_is_text_without_escape_sequences(report, width):
 @EXAMPLES
 @given(report=reports)
 def test_any_report_can_be_shared(report):
-    shared = shareable(report, Identity(users=("alice",), hosts=("node-17",)))
+    shared = shareable(report, HiddenNames(users=("alice",), hosts=("node-17",)))
     for format in FORMATS:
         render(shared, format)
     assert [item.code for item in shared.outcomes] == [item.code for item in report.outcomes]

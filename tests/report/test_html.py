@@ -11,7 +11,7 @@ from sample_reports import full_report, healthy_report
 from gpudoctor.engine.run_summary import summarise
 from gpudoctor.model.run import Series
 from gpudoctor.report import render
-from gpudoctor.report.html.charts import Curve, band_chart, line_chart
+from gpudoctor.report.html.charts import DrawnSeries, band_chart, line_chart
 from gpudoctor.report.html.scales import ticks, time_ticks
 
 VOID = {"meta", "br", "img", "hr", "link", "input"}
@@ -117,13 +117,15 @@ def test_hostile_text_stays_text():
 
 def test_a_curve_has_gaps_where_nothing_is_known():
     series = Series(name="x", unit="B", t=(0.0, 1.0, 2.0, 3.0, 4.0), values=(1e9, 2e9, NAN, 3e9, NAN))
-    chart = line_chart("x", [Curve(label="x", series=series, style="c0")], (0.0, 4.0))
+    chart = line_chart("x", [DrawnSeries(label="x", series=series, style="c0")], (0.0, 4.0))
     path = re.search(r'class="line c0" d="([^"]*)"', chart)[1]
     assert path.count("M") == 2
     assert "GiB" in chart
     assert line_chart("x", [], (0.0, 1.0)) == "" and band_chart("x", [], (0.0, 1.0)) == ""
     nothing = replace(series, values=(NAN,) * 5)
-    assert "nan" not in line_chart("x", [Curve(label="x", series=nothing, style="c0")], (0.0, 4.0)).lower()
+    assert (
+        "nan" not in line_chart("x", [DrawnSeries(label="x", series=nothing, style="c0")], (0.0, 4.0)).lower()
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from sample_reports import full_report
 from gpudoctor.model import LogLine, Setting, SourceSpan
 from gpudoctor.model.run import LineShare, RunSummary
 from gpudoctor.report import FORMATS, render
-from gpudoctor.report.sharing import Identity, shareable
+from gpudoctor.report.sharing import HiddenNames, shareable
 from gpudoctor.ui.console import render_text
 
-ME = Identity(users=("alice",), hosts=("trainbox.corp.example",), homes=("/home/alice",))
+ME = HiddenNames(users=("alice",), hosts=("trainbox.corp.example",), homes=("/home/alice",))
 LEAKS = (
     "alice", "bob", "secretproj", "trainbox", "corp.example", "gpu-17", "carol", "my folder", "dave",
     "1654922012345", "8f2c1d3e", "10.20.30.40", "fe80::1", "aa:bb:cc:dd:ee:ff", "zoltan", "bucket-x", "frank",
@@ -141,10 +141,10 @@ def test_the_rest_of_a_text_stays_readable(text, shared):
 
 
 def test_codes_survive_a_user_whose_name_is_part_of_one():
-    shared = shareable(full_report(), Identity(users=("data", "gpu003"), hosts=("env",)))
+    shared = shareable(full_report(), HiddenNames(users=("data", "gpu003"), hosts=("env",)))
     assert [item.finding.code for item in shared.findings] == ["GPU003", "DATA001", "ENV006", "LOOP008"]
     assert [item.name for item in shared.checks] == [item.name for item in full_report().checks]
 
 
 def test_this_machine_has_an_identity():
-    assert Identity.of_this_machine().hosts
+    assert HiddenNames.of_this_machine().hosts

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from recordings import HEALTHY, make_process, make_recording, make_steps, write_recording
 
-from gpudoctor.trial.session import Session
+from gpudoctor.trial.session import TrialSession
 
 MIB = 1 << 20
 
@@ -22,7 +22,7 @@ MIB = 1 << 20
 def test_a_run_goes_on_while_memory_grows(tmp_path, steps, grows, enough):
     table = make_steps(steps, rss=lambda i: 300 * MIB + grows * i, other=0.1 - sum(HEALTHY.values()))
     write_recording(make_recording(make_process(table)), tmp_path / "run")
-    session = Session(bench=SimpleNamespace(), budget=600.0)
+    session = TrialSession(bench=SimpleNamespace(), budget=600.0)
     assert session.enough(tmp_path / "run", 30.0) is enough
     # A fifth of the budget is all that the first run may take.
     assert session.enough(tmp_path / "run", 121.0) is True

@@ -35,11 +35,11 @@ from gpudoctor.report.trial_json import trial_object
 from gpudoctor.testing import make_patient, prescribe
 from gpudoctor.trial.cure import Cures, has_sign
 from gpudoctor.trial.leaks import held, search
-from gpudoctor.trial.session import Session
+from gpudoctor.trial.session import TrialSession
 from gpudoctor.trial.summary import summarise_trials
 from gpudoctor.trial.trial_runner import TrialRun
 from gpudoctor.trial.verdict import verdict_words
-from gpudoctor.trial.window import Window
+from gpudoctor.trial.window import TrialWindow
 from gpudoctor.vitals.source import read_source
 from gpudoctor_rules.memory.host_memory_leak import HostMemoryLeakRule
 
@@ -123,7 +123,7 @@ class TimedBench(FakeBench):
 
     def lap(self, arm):
         more = 1.0 if self.moves and arm.name != "baseline" else 0.0
-        found = Window(first=1, steps=20, seconds=1.0, samples=None, memory=None,
+        found = TrialWindow(first=1, steps=20, seconds=1.0, samples=None, memory=None,
                        losses=dict.fromkeys(range(20), 2.0 + more))  # fmt: skip
         return TrialRun(finished=SimpleNamespace(), recording=None, window=found)
 
@@ -332,7 +332,7 @@ def tried(source, item: Ranked, outcome: str, *, loss_moves: bool = False):
     """A session that has tried the remedy of one finding."""
     bench = TimedBench(lambda arm: 0.0)
     bench.moves = loss_moves
-    session = Session(bench=bench, budget=600.0, unsafe=True)
+    session = TrialSession(bench=bench, budget=600.0, unsafe=True)
     session.cures = Cures(bench, lambda *_: report_of(LOOP001=outcome), [item], growing(0.0), 5.0)
     session.try_remedies([item])
     return session
@@ -371,7 +371,7 @@ def test_a_safe_remedy_must_not_move_the_loss_and_one_in_vain_is_not_cured(sourc
 def test_a_command_that_dies_has_its_cures_tried_without_pairs(source):
     item = wrong("LOOP001")
     session = tried(source, item, "passed")
-    alone = Session(bench=session.bench, budget=600.0, unsafe=True, cures=session.cures)
+    alone = TrialSession(bench=session.bench, budget=600.0, unsafe=True, cures=session.cures)
     alone.try_remedies([item], timed=False)
     [attempt] = alone.attempts
     assert attempt.tried.conclusion() is Conclusion.CURED and not attempt.tried.pairs

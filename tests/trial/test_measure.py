@@ -11,7 +11,7 @@ from gpudoctor.trial.arm import BASELINE, Arm
 from gpudoctor.trial.measure import BaselineFailed, Tried, try_arm
 from gpudoctor.trial.summary import reason_of
 from gpudoctor.trial.trial_runner import TrialRun
-from gpudoctor.trial.window import Window
+from gpudoctor.trial.window import TrialWindow
 
 CURVE = {step: 2.0 / (1 + step) for step in range(20)}
 CHANGE = Arm(name="change", environment={"A": "1"})
@@ -31,7 +31,7 @@ class FakeBench:
         self.order.append(arm.name)
         if isinstance(value, str):
             return TrialRun(finished=SimpleNamespace(), recording=None, window=None, problem=value)
-        found = Window(
+        found = TrialWindow(
             first=1, steps=20, seconds=value, reached=self.reached,
             samples=self.samples if arm.name == "baseline" else self.samples * (2 if arm.name == "batch" else 1),
             losses=self.losses.get(arm.name, CURVE), memory=1000 if arm.name == "baseline" else 800,

@@ -10,7 +10,7 @@ import pytest
 from probed import environment
 from trees import fingerprint
 
-from gpudoctor.trial.protection import WORDS, Guard, Level
+from gpudoctor.trial.protection import WORDS, Level, RunProtection
 from gpudoctor.trial.scratch import remove_scratch, scratch_folder
 
 PROGRAM = """
@@ -115,15 +115,15 @@ def scratch():
     assert not folder.exists()
 
 
-def guard_of(level: Level, scratch: Path) -> Guard:
-    guard = Guard(scratch, strongest=level)
+def guard_of(level: Level, scratch: Path) -> RunProtection:
+    guard = RunProtection(scratch, strongest=level)
     if guard.level is not level:
         pytest.skip(f"no {level.value} here")
     return guard
 
 
 def run_guarded(
-    guard: Guard, tree: Path, scratch: Path, *words: str, name: str = "recording"
+    guard: RunProtection, tree: Path, scratch: Path, *words: str, name: str = "recording"
 ) -> subprocess.CompletedProcess[str]:
     recording = scratch / name
     recording.mkdir()
@@ -264,7 +264,7 @@ open(folder + "/model", "w").write("downloaded")
 
 def test_the_words_say_which(scratch, monkeypatch):
     monkeypatch.setenv("GPUDOCTOR_PROTECTION", "writers")
-    guard = Guard(scratch)
+    guard = RunProtection(scratch)
     assert guard.level is Level.WRITERS and guard.words == WORDS[Level.WRITERS]
     monkeypatch.setenv("GPUDOCTOR_PROTECTION", "none")
-    assert Guard(scratch).level in Level
+    assert RunProtection(scratch).level in Level

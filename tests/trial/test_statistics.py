@@ -7,7 +7,7 @@ import pytest
 
 from gpudoctor.trial.decision import LOOKS, decide, next_look
 from gpudoctor.trial.losses import judge_losses
-from gpudoctor.trial.pairs import Pair, candidate_goes_first, stalled
+from gpudoctor.trial.pairs import WindowPair, candidate_goes_first, stalled
 from gpudoctor.trial.t_distribution import student_cdf, student_quantile
 
 
@@ -39,7 +39,7 @@ def test_the_order_is_balanced_and_cancels_linear_drift():
 
 
 def pairs_of(baseline, candidate):
-    return [Pair(baseline=a, candidate=b) for a, b in zip(baseline, candidate, strict=True)]
+    return [WindowPair(baseline=a, candidate=b) for a, b in zip(baseline, candidate, strict=True)]
 
 
 def test_a_stalled_window_is_set_aside_in_either_arm():
@@ -92,7 +92,7 @@ def sequential(rng, sigma, speedup):
     while True:
         drift = math.exp(rng.gauss(0, 0.05))
         pairs.append(
-            Pair(
+            WindowPair(
                 baseline=drift * math.exp(rng.gauss(0, sigma)),
                 candidate=drift * math.exp(rng.gauss(0, sigma)) / speedup,
             )

@@ -13,12 +13,12 @@ from gpudoctor.errors import UsageError
 from gpudoctor.model.proof import Conclusion
 from gpudoctor.trial.arm import Arm
 from gpudoctor.trial.batch import find_batch
-from gpudoctor.trial.session import Session
+from gpudoctor.trial.session import TrialSession
 from gpudoctor.trial.summary import summarise_trials
 from gpudoctor.trial.trial_runner import TrialRun
 from gpudoctor.trial.vary import against, varied, with_value
 from gpudoctor.trial.verdict import verdict_words
-from gpudoctor.trial.window import Window
+from gpudoctor.trial.window import TrialWindow
 
 COMMAND = ("python", "train.py", "--batch_size", "8", "lr=0.1", "+depth=2")
 
@@ -154,7 +154,7 @@ class Machine:
         if batch > self.most:
             return TrialRun(finished=ENDED, recording=None, window=None, problem="CUDA out of memory")
         size = min(batch, self.rows)
-        found = Window(
+        found = TrialWindow(
             first=1, steps=20, seconds=self.fixed + 1e-4 * size, samples=float(size), losses={},
             memory=1000 + 10 * size,
         )  # fmt: skip
@@ -166,7 +166,7 @@ def arm_of(batch: int) -> Arm:
 
 
 def search(machine: Machine, limit: float | None = None):
-    session = Session(bench=machine, budget=60.0)
+    session = TrialSession(bench=machine, budget=60.0)
     find_batch(session, machine.batch, arm_of, limit)
     rows = summarise_trials(session).rows
     ran = [int(row.title.split()[1]) for row in rows if row.conclusion is Conclusion.MEASURED]
@@ -211,7 +211,7 @@ def test_a_try_that_our_time_cut_says_nothing_of_its_batch():
                 )
             return made
 
-    session = Session(bench=Slow(16, most=40), budget=60.0)
+    session = TrialSession(bench=Slow(16, most=40), budget=60.0)
     find_batch(session, 16, arm_of, None)
     rows = {row.title: (row.conclusion, row.reason) for row in summarise_trials(session).rows}
     assert rows["batch 64"] == (Conclusion.NOT_TRIED, "the time was up; --budget gives more")

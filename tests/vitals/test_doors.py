@@ -19,8 +19,15 @@ from recordings import MAGIC, column_frames, frame, make_process, make_recording
 from gpudoctor.cli import main
 from gpudoctor.errors import DoctorError, UsageError
 from gpudoctor.model import Unavailable
-from gpudoctor.model.external_files import Damaged, Refused, load_json, open_unpacked, read_file, unpacked_most
-from gpudoctor.model.read_limits import Limit
+from gpudoctor.model.external_files import (
+    Damaged,
+    RefusedFile,
+    load_json,
+    open_unpacked,
+    read_file,
+    unpacked_most,
+)
+from gpudoctor.model.read_limits import ReadLimit
 from gpudoctor.model.signs.recording import Table
 from gpudoctor.vitals.job import read_job
 from gpudoctor.vitals.recording import open_recording, read_recording
@@ -36,7 +43,7 @@ FEW = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-SMALL = Limit(100, "a test")
+SMALL = ReadLimit(100, "a test")
 MEETS = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
@@ -76,7 +83,7 @@ def test_a_file_beyond_its_budget_is_refused_before_it_is_read(tmp_path):
     with path.open("wb") as stream:
         stream.truncate(10 << 30)
     start = time.monotonic()
-    with pytest.raises(Refused, match="larger than 100 bytes, the most that a test may have"):
+    with pytest.raises(RefusedFile, match="larger than 100 bytes, the most that a test may have"):
         read_file(path, SMALL)
     assert time.monotonic() - start < 1.0
     path.write_bytes(b"x" * 100)
@@ -86,7 +93,7 @@ def test_a_file_beyond_its_budget_is_refused_before_it_is_read(tmp_path):
 def test_a_packed_file_is_unpacked_to_fifty_times_its_size(tmp_path):
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(b'{"traceEvents": [' + b" " * (200 << 20)))
-    assert unpacked_most(path.stat().st_size, Limit(1 << 30, "a test")) < 100 << 20
+    assert unpacked_most(path.stat().st_size, ReadLimit(1 << 30, "a test")) < 100 << 20
     with pytest.raises(UsageError, match="unpacks to more than 50 times its size"):
         read_events(str(path), lambda event: None)
     path.write_bytes(gzip.compress(b"hello")[:-3])
@@ -211,7 +218,7 @@ def test_headers_of_blocks_that_lie(rows, name, columns):
 def test_frames_and_records_have_budgets(monkeypatch):
     import gpudoctor.vitals.recording.process as process
 
-    monkeypatch.setattr(process, "RECORDS", Limit(3, "a file", "records"))
+    monkeypatch.setattr(process, "RECORDS", ReadLimit(3, "a file", "records"))
     record = frame(b"J", b'{"type":"site","t":1}')
     contents = read_frames(MAGIC + record * 5)
     assert len(contents.records) == 3

@@ -11,7 +11,7 @@ from gpudoctor.model.signs.configs import ConfigKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class KeyTable:
     """The keys of one tool."""
 
     name: str
@@ -25,11 +25,11 @@ class Table:
 
 
 @cache
-def tables() -> dict[str, Table]:
+def tables() -> dict[str, KeyTable]:
     """Every table by its name in known_keys.json."""
     raw = json.loads(files(__package__).joinpath("known_keys.json").read_text("utf-8"))
     return {
-        name: Table(
+        name: KeyTable(
             name=name,
             version=str(table["versions"]).split()[-1] if table["versions"] else "",
             keys=frozenset(table["keys"] if isinstance(table["keys"], dict) else table["keys"].split()),

@@ -28,7 +28,7 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry, Section
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.config.deprecations import rows
-from gpudoctor_checks.config.known_keys import KINDS, Table, everywhere, known, meant, slip, tables
+from gpudoctor_checks.config.known_keys import KINDS, KeyTable, everywhere, known, meant, slip, tables
 
 REFUSING = {
     ConfigKind.LLAMA_FACTORY: "LLaMA-Factory refuses keys that it does not know",
@@ -50,7 +50,7 @@ CALLS = {"LoraConfig": "peft-lora", "BitsAndBytesConfig": "bitsandbytes"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class KeyPlace:
     """One written key."""
 
     name: str
@@ -144,7 +144,7 @@ class UnknownKey(Check):
             elif near is None and refuses and name not in everywhere() and not _interpolated(place):
                 yield self._refused(file, place, tables()[table])
 
-    def _misspelt(self, file: ConfigFile, place: Place, near: str, refuses: str) -> Finding:
+    def _misspelt(self, file: ConfigFile, place: KeyPlace, near: str, refuses: str) -> Finding:
         return self.finding(
             f"{place.entry.key} is no key that {_owner(file)} knows; {near} is.",
             evidence=(_setting(file, place),),
@@ -155,7 +155,7 @@ class UnknownKey(Check):
             facts=(("near", near), ("key", place.name)),
         )
 
-    def _refused(self, file: ConfigFile, place: Place, table: Table) -> Finding:
+    def _refused(self, file: ConfigFile, place: KeyPlace, table: KeyTable) -> Finding:
         return self.finding(
             f"{place.entry.key} is no key of {table.name} {table.version}, which refuses others.",
             evidence=(_setting(file, place),),
@@ -223,24 +223,24 @@ def _installed(fields: Mapping[str, frozenset[str]]) -> frozenset[str]:
     return fields.get("TrainingArguments", none) | fields.get("Seq2SeqTrainingArguments", none)
 
 
-def _keys_in(file: ConfigFile, section: str) -> Iterator[Place]:
+def _keys_in(file: ConfigFile, section: str) -> Iterator[KeyPlace]:
     """The keys that stand directly in a section, with a value or with a block."""
     depth = len(section.split(".")) if section else 0
     for entry in file.entries.values():
         if len(entry.parts) == depth + 1 and ".".join(entry.parts[:depth]) == section:
-            yield Place(name=entry.last, entry=entry)
+            yield KeyPlace(name=entry.last, entry=entry)
     prefix = section + "." if section else ""
     for key, block in file.sections.items():
         rest = key.removeprefix(prefix)
         if key.startswith(prefix) and rest and "." not in rest and "[" not in rest:
-            yield Place(name=rest, entry=block)
+            yield KeyPlace(name=rest, entry=block)
 
 
-def _interpolated(place: Place) -> bool:
+def _interpolated(place: KeyPlace) -> bool:
     return isinstance(place.entry, Entry) and place.entry.interpolated
 
 
-def _setting(file: ConfigFile, place: Place) -> Setting:
+def _setting(file: ConfigFile, place: KeyPlace) -> Setting:
     if isinstance(place.entry, Entry):
         return file.setting(place.entry)
     return Setting(

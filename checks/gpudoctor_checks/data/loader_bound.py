@@ -9,7 +9,7 @@ from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
 from gpudoctor.analysis.run.data_feeders import feeders
 from gpudoctor.analysis.run.data_waits import (
     LoaderFacts,
-    Workers,
+    WorkerActivity,
     item_lines,
     training_loader,
     waiting,
@@ -263,13 +263,13 @@ def _felt(loader: Loader, item: ItemWork) -> bool:
     return item.dear and not item.chosen and not (loader.engine and item.collated)
 
 
-def _hand_over(busy: Workers | None, wait: float) -> str:
+def _hand_over(busy: WorkerActivity | None, wait: float) -> str:
     """Where workers keep up and the training waits all the same: would it make the batch faster by itself?"""
     quicker = busy is not None and 0 < busy.batch_seconds < _CHEAP * wait
     return CHEAP if quicker else DEAR
 
 
-def _how(loader: LoaderFacts | None, busy: Workers | None) -> str:
+def _how(loader: LoaderFacts | None, busy: WorkerActivity | None) -> str:
     """Who prepares the batches, as a clause."""
     if loader is None:
         return ""

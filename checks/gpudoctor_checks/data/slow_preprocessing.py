@@ -9,8 +9,8 @@ from gpudoctor.analysis.live.input_pipeline import slow_preprocessing
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
 from gpudoctor.analysis.run.data_waits import (
+    BatchWait,
     LoaderFacts,
-    Wait,
     item_lines,
     training_loader,
     waiting,
@@ -194,7 +194,7 @@ class SlowPreprocessing(Check):
             )
 
 
-def _each(state: Steady, wait: Wait, loader: LoaderFacts | None) -> float | None:
+def _each(state: Steady, wait: BatchWait, loader: LoaderFacts | None) -> float | None:
     """Seconds an item where the training process makes them itself; None where the batch is not known."""
     samples = state.per_step("samples")
     if not samples and loader is not None and loader.batch_size:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from gpudoctor.analysis.run.curves import loss_curve
 from gpudoctor.analysis.run.deaths import EXIT, Death, DeathMessage, death, user_place
-from gpudoctor.analysis.run.exception_causes import NOT_A_NUMBER, OVERFLOW, Cause, cause_of
+from gpudoctor.analysis.run.exception_causes import NOT_A_NUMBER, OVERFLOW, CauseClass, cause_of
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import (
     Check,
@@ -87,7 +87,9 @@ class Uncaught(Check):
         )
 
 
-def _message(recording: Recording, told: DeathMessage, spans: list[SourceSpan], cause: Cause | None) -> str:
+def _message(
+    recording: Recording, told: DeathMessage, spans: list[SourceSpan], cause: CauseClass | None
+) -> str:
     if not told.kind:
         return _silence(recording, told)
     when = f" at step {told.step}" if told.step else ""
@@ -101,7 +103,7 @@ def _message(recording: Recording, told: DeathMessage, spans: list[SourceSpan], 
     return f"{who} died{when} of {told.kind}{where}: {first}.{why}{_echoes(told)}".replace("..", ".")
 
 
-def _last_loss(told: DeathMessage, cause: Cause) -> str:
+def _last_loss(told: DeathMessage, cause: CauseClass) -> str:
     """The last loss, as a clause, where a value is at fault: whether it had grown before."""
     curve = loss_curve(told.process) if told.process is not None and cause.word in _OF_VALUES else None
     return f"; the last loss was {curve.values[-1]:.3g}, at step {curve.steps[-1]}" if curve else ""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.pcie_links import Link, links
+from gpudoctor.analysis.run.pcie_links import GpuLink, links
 from gpudoctor.analysis.run.sampled_gpus import numbers_here
 from gpudoctor.analysis.run.steady_run import measured, recorded
 from gpudoctor.model import (
@@ -85,7 +85,7 @@ class PcieDegraded(Check):
         yield from self._width(gpus)
         yield from self._generation(gpus)
 
-    def _recorded(self, recording: Recording, sampled: tuple[Link, ...]) -> Iterator[Finding]:
+    def _recorded(self, recording: Recording, sampled: tuple[GpuLink, ...]) -> Iterator[Finding]:
         """Links as they were while the steps were steady."""
         below = [(link, link.below("width", link.width, self.limit("width_share"))) for link in sampled]
         narrow = [(link, *found) for link, found in below if found and found[1] >= self.limit("time_share")]
@@ -98,7 +98,7 @@ class PcieDegraded(Check):
             yield self._seen(recording, "generation", slow)
         yield from self._replays(recording, sampled)
 
-    def _seen(self, recording: Recording, what: str, found: list[tuple[Link, int, float]]) -> Finding:
+    def _seen(self, recording: Recording, what: str, found: list[tuple[GpuLink, int, float]]) -> Finding:
         """The finding of links that can do more: each with what it did, and in which share of the samples."""
         than, when = {"width": ("narrower", ""), "generation": ("slower", " while the GPU worked")}[what]
         steps = [(link, now, link.most(what) or float(now)) for link, now, _ in found]
@@ -126,7 +126,7 @@ class PcieDegraded(Check):
             ),
         )
 
-    def _replays(self, recording: Recording, sampled: tuple[Link, ...]) -> Iterator[Finding]:
+    def _replays(self, recording: Recording, sampled: tuple[GpuLink, ...]) -> Iterator[Finding]:
         most = self.limit("replays_per_minute")
         bad = [(link.card, rate) for link in sampled if (rate := link.replays_per_minute() or 0.0) > most]
         if not bad:
@@ -194,7 +194,7 @@ class PcieDegraded(Check):
         )
 
 
-def _did(what: str, link: Link, now: int, share: float) -> str:
+def _did(what: str, link: GpuLink, now: int, share: float) -> str:
     most = f"{link.most(what):.0f}"
     words = f"x{now} of x{most}" if what == "width" else f"generation {now} of {most}"
     often = "" if share > _ALWAYS else f" for {percent(share)} of the time"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import confirmed
 from gpudoctor.analysis.run.memory_growth import (
-    Growth,
+    MemoryGrowth,
     growing_things,
     may_grow,
     memory_limit,
@@ -175,7 +175,7 @@ class GraphRetained(Check):
     def _grew(
         self,
         run: Run,
-        found: Growth,
+        found: MemoryGrowth,
         message: str,
         *,
         much: bool,

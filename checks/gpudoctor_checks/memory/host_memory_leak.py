@@ -9,7 +9,7 @@ from gpudoctor.analysis.run.facility_windows import coverage
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.memory_growth import (
     GrowingObject,
-    Growth,
+    MemoryGrowth,
     growing_things,
     growth,
     memory_limit,
@@ -123,7 +123,7 @@ class HostMemoryLeak(Check):
             return "container"
         return "graphs" if thing.has_graph else "objects"
 
-    def _found(self, patient: Patient, run: Run, process: Process, grown: Growth, kind: str) -> Finding:
+    def _found(self, patient: Patient, run: Run, process: Process, grown: MemoryGrowth, kind: str) -> Finding:
         limit = memory_limit(run.recording)
         lasting = grown.trend.early_slope >= _LASTING * grown.trend.slope  # else nobody knows how it goes on
         things = growing_things(process, "cpu") if kind != "workers" else ()

@@ -39,7 +39,7 @@ class LoaderFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
+class BatchWait:
     """How a process waits for its batches."""
 
     share: float
@@ -67,7 +67,7 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workers:
+class WorkerActivity:
     """What loader workers did."""
 
     count: int
@@ -109,14 +109,14 @@ def _whole(value: object) -> int | None:
 
 
 @once
-def waiting(process: Process) -> Wait:
+def waiting(process: Process) -> BatchWait:
     """How a process waits in steady state."""
     state = steady(process)
     waits = [value if math.isfinite(value) else 0.0 for value in state.values("data_wait")]
     usual = _usual(state, waits)
     rows = _epoch_rows(state, waits, usual)
     extra = [waits[row] - usual for row in rows]
-    return Wait(
+    return BatchWait(
         share=state.share("data_wait"),
         starts=sum(extra) / state.seconds if state.seconds else 0.0,
         epochs=len(rows),
@@ -177,7 +177,7 @@ def _epoch_rows(state: Steady, waits: Sequence[float], usual: float) -> list[int
 
 
 @once
-def workers(recording: Recording, rank: int) -> Workers | None:
+def workers(recording: Recording, rank: int) -> WorkerActivity | None:
     """The loader workers of a rank; None where none reported."""
     found = [worker for worker in recording.workers if worker.rank == rank]
     # cumulative: of each worker and loader the last record counts
@@ -189,7 +189,7 @@ def workers(recording: Recording, rank: int) -> Workers | None:
     if not items or busy + idle <= 0:
         return None
     batches = sum(_number(item, "batches") for item in items)
-    return Workers(
+    return WorkerActivity(
         count=len(found),
         busy=busy / (busy + idle),
         item_seconds=busy / count if count else 0.0,

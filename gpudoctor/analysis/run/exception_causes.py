@@ -7,7 +7,7 @@ from gpudoctor.analysis.run.deaths import DeathMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
+class CauseClass:
     """A class of causes."""
 
     word: str
@@ -24,7 +24,7 @@ OVERFLOW = "overflow"
 """Word of the class in which a value grew too large for Python's own arithmetic."""
 
 _CAUSES = (
-    Cause(
+    CauseClass(
         word=NOT_A_NUMBER,
         pattern=r"\b(nan|inf)\W{1,8}(or \W?)?(nan|inf)\b|contains? (NaN|infinity|invalid numeric entries)|"
         r"float (NaN|infinity) to integer|returned nan values|found invalid values:[^)]{0,400}\bnan\b|"
@@ -33,31 +33,31 @@ _CAUSES = (
         cure="Find the first one: torch.isfinite(x).all() on the batch, then on the output. A finite batch "
             "and bad weights mean too high a rate: lower it, clip the gradients",
     ),
-    Cause(
+    CauseClass(
         word=OVERFLOW,
         pattern=r"^OverflowError: (math range error|\(34, )",
         words="A power or an exponential of a value that is too large left the range of a float",
         cure="Print the value before this line. A loss that has grown: lower the rate, clip the gradients. "
             "For a perplexity: math.exp(min(loss, 20))",
     ),
-    Cause(
+    CauseClass(
         word="outside-0-1",
         pattern=r"elements of input should be between 0 and 1|input_val >= zero && input_val <= one",
         words="The loss got a value that is NaN or outside of 0 to 1",
         cure="Find out which: torch.isfinite(output).all() before this line. NaN: look at the batch, then "
             "lower the rate. Finite: BCEWithLogitsLoss on the output without a sigmoid",
     ),
-    Cause(
+    CauseClass(
         word="target-outside-0-1", pattern=r"elements of target should be between 0 and 1|target_val >= zero",
         words="The loss got labels outside of 0 to 1",
         cure="Scale the labels to 0..1, or CrossEntropyLoss for numbers of classes",
     ),
-    Cause(
+    CauseClass(
         word="labels", pattern=r"Target -?\d+ is out of bounds|index out of range in self|Assertion.*n_classes",
         words="A label or an index lies outside of what the layer has",
         cure="labels in 0..num_classes-1; resize_token_embeddings(len(tokenizer)) after adding tokens",
     ),
-    Cause(
+    CauseClass(
         word="shapes",
         pattern=r"mat1 and mat2 shapes|size mismatch, m1|must match the size|shape .* is invalid for input|"
         r"Expected input batch_size|expected .* to have \d+ channels|Sizes of tensors must match|"
@@ -67,87 +67,87 @@ _CAUSES = (
         cure="print the shapes before this line; pad or drop the last batch (drop_last=True), fit the "
             "layer's width",
     ),
-    Cause(
+    CauseClass(
         word="device", pattern=r"Expected all tensors to be on the same device|should be the same|found at "
             "least two devices|"
         r"not on the expected device",
         words="Tensors of one operation live on different devices, or have different types",
         cure=".to(device) for the model before the optimizer is made, and for every tensor of the batch",
     ),
-    Cause(
+    CauseClass(
         word="dtype", pattern=r"expected (scalar type|m1 and m2|mat1)|must have the same dtype|not "
             "implemented for '|"
         r"result type .* can't be cast",
         words="An operation got a type that it does not take",
         cure="labels .long(), inputs .float(), or autocast around the forward pass",
     ),
-    Cause(
+    CauseClass(
         word="backward-twice", pattern=r"backward through the graph a second time|saved intermediate values",
         words="A graph was walked twice: something of the last step is still in it",
         cure="detach what is carried from step to step (hidden = hidden.detach()); one backward a graph",
     ),
-    Cause(
+    CauseClass(
         word="in-place", pattern=r"modified by an inplace operation",
         words="A value that the backward pass needs was overwritten",
         cure="x = x + y instead of x += y; relu without inplace=True; clone() before writing",
     ),
-    Cause(
+    CauseClass(
         word="no-gradient", pattern=r"does not require grad and does not have a grad_fn",
         words="The loss has no graph: its way from the parameters is cut",
         cure="no detach(), item() or no_grad() between model and loss; some parameter must require gradients",
     ),
-    Cause(
+    CauseClass(
         word="checkpoint", pattern=r"Error\(s\) in loading state_dict|Missing key\(s\)|Unexpected key\(s\)|"
         r"PytorchStreamReader|invalid load key|Weights only load failed",
         words="The checkpoint does not fit the model, or is no whole file",
         cure="the same model and wrapper as when it was saved (DDP adds `module.`); write to a temporary "
             "name and rename",
     ),
-    Cause(
+    CauseClass(
         word="file",
         pattern=r"^(FileNotFoundError|IsADirectoryError|NotADirectoryError|PermissionError)|No such file",
         words="A file or folder is not where the script looks for it",
         cure="an absolute path, or one from the script's own folder: Path(__file__).parent",
     ),
-    Cause(
+    CauseClass(
         word="module", pattern=r"^(ModuleNotFoundError|ImportError)",
         words="A module cannot be imported in this environment",
         cure="pip install it into the environment that runs the job (which python is in recording.json)",
     ),
-    Cause(
+    CauseClass(
         word="disk", pattern=r"No space left on device|Disk quota exceeded",
         words="The disk or the quota is full",
         cure="fewer checkpoints (save_total_limit), another folder; df -h, quota -s",
     ),
-    Cause(
+    CauseClass(
         word="cuda-missing", pattern=r"not compiled with CUDA|No CUDA GPUs are available|no NVIDIA driver",
         words="There is no usable GPU in this process",
         cure="gpudoctor check   # says whether the driver, the build of torch or CUDA_VISIBLE_DEVICES is "
             "at fault",
     ),
-    Cause(
+    CauseClass(
         word="pickling", pattern=r"Can't pickle|cannot pickle|AttributeError: Can't get|EOFError: Ran out "
             "of input",
         words="A worker cannot be given what it needs: it is no plain, importable object",
         cure="functions and classes at module level; open files and locks in the worker (worker_init_fn)",
     ),
-    Cause(
+    CauseClass(
         word="main-guard", pattern=r"bootstrapping phase|freeze_support",
         words="Workers are spawned by a script without a guard",
         cure='if __name__ == "__main__": around what trains',
     ),
-    Cause(
+    CauseClass(
         word="host-memory", pattern=r"^MemoryError|DefaultCPUAllocator|Cannot allocate memory|can't "
             "allocate memory",
         words="The host's memory is full",
         cure="a smaller batch, fewer workers, memory-mapped data",
     ),
-    Cause(
+    CauseClass(
         word="key", pattern=r"^KeyError",
         words="A dictionary, a batch or a config does not have that key",
         cure="print its keys before this line",
     ),
-    Cause(
+    CauseClass(
         word="port", pattern=r"Address already in use|EADDRINUSE",
         words="The port of the process group is taken",
         cure="torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:0, or another MASTER_PORT",
@@ -155,7 +155,7 @@ _CAUSES = (
 )  # fmt: skip
 
 
-def cause_of(told: DeathMessage) -> Cause | None:
+def cause_of(told: DeathMessage) -> CauseClass | None:
     """The class that an exception's words belong to; None where none is known. With numbers, where the recorder
     read which labels or indices it were.
     """

@@ -21,7 +21,7 @@ from gpudoctor.analysis.run.recorded_statements import (
     statements_on,
 )
 from gpudoctor.analysis.run.rollouts import playing_part, plays
-from gpudoctor.analysis.run.statement_effects import COLLECTS, FLUSHES, Effect, effect
+from gpudoctor.analysis.run.statement_effects import COLLECTS, FLUSHES, StatementEffect, effect
 from gpudoctor.analysis.run.steady_run import Run, script_at, source_of
 from gpudoctor.analysis.run.steady_state import OTHER, Steady
 from gpudoctor.analysis.run.trainer_engines import engine_of
@@ -96,9 +96,11 @@ _PARALLELISM = "parallelism."
 
 
 _BY_EFFECT = {
-    Effect.FLUSHES: LineOwner.FLUSHING, Effect.WRITES: LineOwner.LOGGING, Effect.SAVES: LineOwner.SAVING,
-    Effect.COLLECTS: LineOwner.COLLECTING,
-}  # fmt: skip
+    StatementEffect.FLUSHES: LineOwner.FLUSHING,
+    StatementEffect.WRITES: LineOwner.LOGGING,
+    StatementEffect.SAVES: LineOwner.SAVING,
+    StatementEffect.COLLECTS: LineOwner.COLLECTING,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

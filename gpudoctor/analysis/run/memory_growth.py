@@ -35,7 +35,7 @@ _STILL_GROWING = 0.35
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Growth:
+class MemoryGrowth:
     """A quantity of bytes that grows steadily with the steps."""
 
     bytes: float
@@ -76,7 +76,7 @@ def readings(process: Process, column: str) -> int:
     return sum(math.isfinite(value) for value in steady(process).values(column))
 
 
-def growth(process: Process, column: str) -> Growth | None:
+def growth(process: Process, column: str) -> MemoryGrowth | None:
     """Steady growth of a column of bytes (`allocated`, `rss`) in steady state.
 
     None where there are fewer than 50 steps, too few readings, or no growth that is sure, keeps on to the end
@@ -99,7 +99,7 @@ def may_grow(process: Process, column: str) -> bool:
     return found is not None and found.per_step > 0 and _goes_on(found.trend)
 
 
-def rise(process: Process, column: str) -> Growth | None:
+def rise(process: Process, column: str) -> MemoryGrowth | None:
     """How a column of bytes goes, sure or not, growing or not: for a suspicion that has its own reasons.
 
     None where there are too few steps or readings to tell.
@@ -110,7 +110,7 @@ def rise(process: Process, column: str) -> Growth | None:
     return _as_growth(found, indices, times) if found is not None else None
 
 
-def grown(xs: Sequence[float], values: Sequence[float], times: Sequence[float]) -> Growth | None:
+def grown(xs: Sequence[float], values: Sequence[float], times: Sequence[float]) -> MemoryGrowth | None:
     """Steady growth of values along steps xs at seconds `times`; None as for `growth`."""
     found = trend(xs, values)
     if found is None or found.slope <= 0 or not _goes_on(found):
@@ -126,11 +126,11 @@ def _goes_on(found: Trend) -> bool:
     return sure and found.late_slope >= _STILL_GROWING * found.slope
 
 
-def _as_growth(found: Trend, xs: Sequence[float], times: Sequence[float]) -> Growth | None:
+def _as_growth(found: Trend, xs: Sequence[float], times: Sequence[float]) -> MemoryGrowth | None:
     steps, seconds = xs[-1] - xs[0], times[-1] - times[0]
     if steps <= 0 or seconds <= 0:
         return None
-    return Growth(
+    return MemoryGrowth(
         bytes=found.growth,
         per_step=found.slope,
         per_second=found.growth / seconds,
@@ -206,7 +206,7 @@ def growing_things(process: Process, device: str) -> tuple[GrowingObject, ...]:
     return tuple(things)
 
 
-def tree_growth(recording: Recording) -> Growth | None:
+def tree_growth(recording: Recording) -> MemoryGrowth | None:
     """Steady growth of the resident memory of the command's whole tree, by seconds turned into steps.
 
     None where the machine was sampled too seldom, or nothing grows.

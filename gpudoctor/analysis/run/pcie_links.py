@@ -12,7 +12,7 @@ _LEAST_MINUTES = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class GpuLink:
     """The link of one GPU, with its samples in steady state."""
 
     card: SampledGpu
@@ -47,10 +47,10 @@ class Link:
         return (after - before) / minutes if minutes >= _LEAST_MINUTES and after >= before else None
 
 
-def links(recording: Recording) -> tuple[Link, ...]:
+def links(recording: Recording) -> tuple[GpuLink, ...]:
     """The links that were sampled; those of cards that reach their host over NVLink-C2C are none."""
     found = [
-        Link(
+        GpuLink(
             card=card,
             width=tuple(int(width) for _, width in readings(recording, card, "pcie_width")),
             loaded=tuple(

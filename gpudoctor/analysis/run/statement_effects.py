@@ -17,7 +17,7 @@ FLUSHES = re.compile(r"^(flush|fsync|fdatasync|sync)$")
 COLLECTS = re.compile(r"^(collect|empty_cache|malloc_trim)$")
 
 
-class Effect(Enum):
+class StatementEffect(Enum):
     """What is done."""
 
     FLUSHES = "flushes"
@@ -27,11 +27,14 @@ class Effect(Enum):
 
 
 _BY_NAME = (
-    (FLUSHES, Effect.FLUSHES), (_WRITES, Effect.WRITES), (_SAVES, Effect.SAVES), (COLLECTS, Effect.COLLECTS),
-)  # fmt: skip
+    (FLUSHES, StatementEffect.FLUSHES),
+    (_WRITES, StatementEffect.WRITES),
+    (_SAVES, StatementEffect.SAVES),
+    (COLLECTS, StatementEffect.COLLECTS),
+)
 
 
-def effect(calls: Iterable[Call]) -> Effect | None:
+def effect(calls: Iterable[Call]) -> StatementEffect | None:
     """The effect of a statement with these calls; None where none of them has one."""
     known = [call for call in calls if not _arithmetic(call)]
     for pattern, what in _BY_NAME:
@@ -40,7 +43,7 @@ def effect(calls: Iterable[Call]) -> Effect | None:
     return None
 
 
-def effect_at(script: Script, line: int) -> Effect | None:
+def effect_at(script: Script, line: int) -> StatementEffect | None:
     """The effect of the statements on a line."""
     found = (effect(calls_on(script, whole)) for whole in statements_on(script, line))
     return next((one for one in found if one is not None), None)

@@ -22,7 +22,7 @@ RELU = frozenset({"opt"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class BlockActivations:
     """Activations of one block, in bytes per token."""
 
     attention: float
@@ -49,7 +49,7 @@ class Block:
         return self.attention + self.before_mlp + self.mlp
 
 
-def block(layout: Layout) -> Block:
+def block(layout: Layout) -> BlockActivations:
     """Activations of one block of the job, per token of this GPU."""
     job, shape = layout.job, layout.shape
     # k-bit preparation without TRL's return to bf16 keeps what full training in fp32 would (measured so)
@@ -84,7 +84,7 @@ def block(layout: Layout) -> Block:
         f"+ {parts}"
         f" + MLP {saved_mlp / max(_width(shape), 1):.3g}i; h {h:,}, i {_width(shape):,}"
     )
-    return Block(
+    return BlockActivations(
         attention=first / t,
         before_mlp=(second + (0 if shared_input else mlp_in)) / t,
         mlp=saved_mlp / t,

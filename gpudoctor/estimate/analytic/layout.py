@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from gpudoctor.estimate.job import TrainingJob, bare, wanted
-from gpudoctor.estimate.shapes import Linear, ModelShape, Parameters, norm_size
+from gpudoctor.estimate.shapes import Linear, ModelShape, ParameterCounts, norm_size
 from gpudoctor.estimate.stack import Stack, stack
 
 SIZE = {"fp32": 4, "bf16": 2, "fp16": 2}
@@ -43,7 +43,7 @@ class Layout:
     """Bytes of a gradient."""
     master: bool
     """Whether the optimizer holds an fp32 master copy."""
-    own: Parameters
+    own: ParameterCounts
     """Parameters on this GPU before data-parallel sharding (after tensor, pipeline and expert parallelism)."""
     layers: int
     """Blocks on this GPU."""
@@ -100,7 +100,7 @@ def lay_out(shape: ModelShape, job: TrainingJob) -> Layout:
     )
 
 
-def _own(shape: ModelShape, job: TrainingJob) -> Parameters:
+def _own(shape: ModelShape, job: TrainingJob) -> ParameterCounts:
     """Parameters on the fullest GPU of a tensor, pipeline and expert parallel split."""
     whole = shape.parameters
     if job.tp == job.pp == job.ep == 1:
@@ -110,7 +110,7 @@ def _own(shape: ModelShape, job: TrainingJob) -> Parameters:
     # the first stage holds the embedding, the last the head; with one stage both, so the fuller counts
     vocabulary = (whole.embedding, whole.head) if job.pp == 1 else (max(whole.embedding, whole.head), 0)
     experts = round(whole.experts * stage / job.tp / job.ep)
-    return Parameters(
+    return ParameterCounts(
         embedding=-(-vocabulary[0] // job.tp),
         head=-(-vocabulary[1] // job.tp),
         linear=round(dense * stage / job.tp) + experts,

@@ -3,7 +3,7 @@ step."""
 
 from gpudoctor.estimate.analytic import litgpt, state
 from gpudoctor.estimate.analytic import optimizer as optim
-from gpudoctor.estimate.analytic.activations import Block, block
+from gpudoctor.estimate.analytic.activations import BlockActivations, block
 from gpudoctor.estimate.analytic.ending import embedding_gradient, end_lines, one_by_one
 from gpudoctor.estimate.analytic.layout import Layout, covered, kbit, lay_out
 from gpudoctor.estimate.analytic.loss import head_width, loss_lines
@@ -161,7 +161,7 @@ def _head_gradient(layout: Layout) -> list[Line]:
     ]
 
 
-def _checkpoint_lines(layout: Layout, one: Block, flight: int) -> list[Line]:
+def _checkpoint_lines(layout: Layout, one: BlockActivations, flight: int) -> list[Line]:
     """Activations kept from the forward: block inputs, or everything."""
     job, t, n = layout.job, layout.tokens, layout.layers
     times = f" x {flight} micro batches in flight" if flight > 1 else ""
@@ -190,7 +190,7 @@ def _checkpoint_lines(layout: Layout, one: Block, flight: int) -> list[Line]:
     return lines
 
 
-def _selective(layout: Layout, one: Block) -> float:
+def _selective(layout: Layout, one: BlockActivations) -> float:
     """Bytes per token and block under selective checkpointing: attention's output, every second product."""
     shape, e = layout.shape, layout.element
     products = [linear.rows for linear in shape.linears if linear.count >= shape.layers]
@@ -218,7 +218,7 @@ def _kept_twice(layout: Layout) -> list[Line]:
     ]
 
 
-def _live_lines(layout: Layout, one: Block, *, last: bool = False) -> list[Line]:
+def _live_lines(layout: Layout, one: BlockActivations, *, last: bool = False) -> list[Line]:
     """A block in its backward: what was recomputed (or saved) and the gradients on their way."""
     job, t, h = layout.job, layout.tokens, layout.shape.hidden
     r = layout.residual

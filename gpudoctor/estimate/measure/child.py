@@ -15,7 +15,7 @@ from typing import Any
 from gpudoctor.errors import DoctorError
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.measure import machine as machines
-from gpudoctor.estimate.measure.meters import CpuMeter, CudaMeter, Meter, Window
+from gpudoctor.estimate.measure.meters import CpuMeter, CudaMeter, MemoryMeter, MeterWindow
 from gpudoctor.estimate.measure.steps import BACKWARD, BETWEEN, FORWARD, STEP, Marker, read_step
 from gpudoctor.estimate.shapes import Latent, ModelShape
 
@@ -46,7 +46,7 @@ def own_stdout() -> Iterator[Any]:
 def _run(request: dict[str, Any], tell: Tell) -> None:
     """Everything, with what ends it told as an event."""
     tell("reached", what="start")
-    meter: Meter | None = None
+    meter: MemoryMeter | None = None
     try:
         before = machines.cards_used() if request["device"] == "cuda" else {}
         found = machines.here(request["device"])
@@ -63,13 +63,13 @@ def _run(request: dict[str, Any], tell: Tell) -> None:
         tell("ending", **ending_of(error, meter))
 
 
-def ending_of(error: BaseException, meter: Meter | None) -> dict[str, Any]:
+def ending_of(error: BaseException, meter: MemoryMeter | None) -> dict[str, Any]:
     """How a run ended that an error has ended, in the words of the `ending` event."""
     kind = "out of memory" if out_of_memory(error) else "failed"
     return {"ending": kind, "said": _first_line(error), "most": _most(meter)}
 
 
-def _measure(request: dict[str, Any], meter: Meter, tell: Tell) -> None:
+def _measure(request: dict[str, Any], meter: MemoryMeter, tell: Tell) -> None:
     from gpudoctor.estimate.real.build import build
 
     start = time.monotonic()
@@ -108,7 +108,7 @@ def _step(built: Any, job: TrainingJob, marker: Marker) -> None:
     marker.mark(BETWEEN)
 
 
-def _plain(windows: list[Window]) -> dict[str, Any]:
+def _plain(windows: list[MeterWindow]) -> dict[str, Any]:
     step = read_step(windows)
     return {"instants": step.instants, "peak": step.peak, "static": step.static, "scratch": step.scratch}
 
@@ -150,7 +150,7 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[0][:300]}" if text else type(error).__name__
 
 
-def _most(meter: Meter | None) -> int | None:
+def _most(meter: MemoryMeter | None) -> int | None:
     """The most that was allocated in what did not come to its end."""
     if meter is None:
         return None

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from gpudoctor.estimate.measure.cpu import DIFFERENCES, ONE_BY_ONE, UNPACKED, Difference, on_cpu
-from gpudoctor.estimate.measure.result import Measurement
+from gpudoctor.estimate.measure.cpu import DIFFERENCES, ONE_BY_ONE, UNPACKED, CpuDifference, on_cpu
+from gpudoctor.estimate.measure.result import JobMeasurement
 from gpudoctor.estimate.result import Estimate
 
 STATIC = "static"
@@ -11,7 +11,7 @@ PEAK = "peak"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class ComparedInstant:
     """One instant: what was predicted and what a real step had."""
 
     instant: str
@@ -35,55 +35,55 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class MeasuredEstimate:
     """A measurement beside the estimate of the same job on the same device."""
 
     estimate: Estimate
     """The estimate, with what the measuring device does otherwise."""
-    measurement: Measurement
+    measurement: JobMeasurement
     """The measurement."""
-    rows: tuple[Compared, ...]
+    rows: tuple[ComparedInstant, ...]
     """Instant by instant, then the static state and the peak; empty when no second step was made."""
-    differences: tuple[Difference, ...]
+    differences: tuple[CpuDifference, ...]
     """What was computed otherwise because it ran on the CPU; empty on CUDA."""
     standins: bool = True
     """Whether layers and optimizers of bitsandbytes and torchao were stand-ins of the same bytes."""
 
 
-def compare(estimate: Estimate, measurement: Measurement, *, program: bool = False) -> Comparison:
+def compare(estimate: Estimate, measurement: JobMeasurement, *, program: bool = False) -> MeasuredEstimate:
     """Put the two side by side; `estimate` is of the GPU that measured, or of any where the CPU did.
 
     `program` says that a program of its own ran (`measure.program`): the real libraries, AdamW as it is.
     """
     cpu = measurement.machine is not None and measurement.machine.kind == "cpu"
     expected = on_cpu(estimate, foreach=not program) if cpu else estimate
-    differences: tuple[Difference, ...] = DIFFERENCES if cpu else ()
+    differences: tuple[CpuDifference, ...] = DIFFERENCES if cpu else ()
     if program:
         differences = tuple(ONE_BY_ONE if each.kind == ONE_BY_ONE.kind else each for each in differences)
         if cpu and (estimate.job.method == "int8-lora" or "8bit" in estimate.job.optimizer):
             differences += (UNPACKED,)
-    return Comparison(
+    return MeasuredEstimate(
         estimate=expected, measurement=measurement, rows=tuple(_rows(expected, measurement)),
         differences=differences, standins=not program,
     )  # fmt: skip
 
 
-def _rows(expected: Estimate, measurement: Measurement) -> list[Compared]:
+def _rows(expected: Estimate, measurement: JobMeasurement) -> list[ComparedInstant]:
     rows, last = [], measurement.last
     for instant in expected.instants:
         measured = measurement.load if instant.name == "load" else None
         if last is not None:
             measured = last.instants.get(instant.name, measured)
         if measured is not None:
-            row = Compared(
+            row = ComparedInstant(
                 instant=instant.name, title=instant.title, predicted=instant.bytes, measured=measured
             )
             rows.append(row)
     if last is not None:
-        static = Compared(
+        static = ComparedInstant(
             instant=STATIC, title="static between steps", predicted=expected.static, measured=last.static
         )
-        peak = Compared(
+        peak = ComparedInstant(
             instant=PEAK, title="the peak of a step", predicted=expected.peak.bytes, measured=last.peak
         )
         rows += [static, peak]

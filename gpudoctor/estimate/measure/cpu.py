@@ -9,7 +9,7 @@ from gpudoctor.estimate.shapes import Linear, ModelShape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class CpuDifference:
     """One thing that the CPU does otherwise."""
 
     kind: str
@@ -21,23 +21,23 @@ class Difference:
 
 
 DIFFERENCES = (
-    Difference(
+    CpuDifference(
         kind="workspace",
         why="no cuBLAS, so no workspaces in the allocator",
         source="aten/src/ATen/cuda/CublasHandlePool.cpp is CUDA's",
     ),
-    Difference(
+    CpuDifference(
         kind="step-temporaries",
         why="AdamW is told foreach=True, its own choice on a GPU only, so that the list of square roots "
         "is there",
         source="torch/optim/optimizer.py _default_to_fused_or_foreach: foreach on accelerators only",
     ),
-    Difference(
+    CpuDifference(
         kind="step-counters",
         why="each parameter's step count, an fp32 number, is a CPU tensor and counts here",
         source="torch/optim/adam.py _init_group",
     ),
-    Difference(
+    CpuDifference(
         kind="kernel-scratch",
         why="fp32 sums of 16-bit products and attention's buffers a thread are no tensors: they are measured "
         "apart",
@@ -45,7 +45,7 @@ DIFFERENCES = (
     ),
 )
 """Everything that is computed otherwise for the CPU; nothing else is changed."""
-ONE_BY_ONE = Difference(
+ONE_BY_ONE = CpuDifference(
     kind="step-temporaries",
     why="AdamW's own choice is one parameter after the other: two temporaries of the largest, no list of "
     "square roots",
@@ -53,7 +53,7 @@ ONE_BY_ONE = Difference(
 )
 """What takes the place of the second where nobody tells AdamW foreach=True."""
 
-UNPACKED = Difference(
+UNPACKED = CpuDifference(
     kind="unpacked",
     why="bitsandbytes unpacks 8-bit weights and states that its CUDA kernels read as they are: more is "
     "measured than estimated",

@@ -15,7 +15,7 @@ from gpudoctor.estimate.analytic.layout import SIZE
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.measure.cpu import on_cpu
 from gpudoctor.estimate.measure.machine import free_host_bytes, has_cuda
-from gpudoctor.estimate.measure.result import Ending, Machine, Measurement, Step
+from gpudoctor.estimate.measure.result import JobMeasurement, Machine, MeasuredStep, MeasureEnd
 from gpudoctor.estimate.result import Estimate
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.model.child_process import child_code
@@ -41,7 +41,7 @@ def surroundings(kind: str) -> dict[str, str]:
 def measure(
     shape: ModelShape, job: TrainingJob, *, device: str = "auto", limit: float = LIMIT,
     source: str | None = None, predicted: int | None = None,
-) -> Measurement:  # fmt: skip
+) -> JobMeasurement:  # fmt: skip
     """Build the model with random weights and make three real steps in a child process.
 
     `device` is `auto` (CUDA when there), `cuda` or `cpu`; `limit` is in seconds; `source` is the
@@ -134,7 +134,7 @@ _LONGER = "--measure-seconds sets another"
 
 def read_events(
     told: str, code: int | None, errors: str, seconds: float, limit: float, longer: str = _LONGER
-) -> Measurement:
+) -> JobMeasurement:
     """A measurement from the child's lines; a line that was cut off is passed by. `longer` says what to do
     about the limit."""
     events = [event for event in map(_event, told.splitlines()) if event]
@@ -146,14 +146,15 @@ def read_events(
         return next(reversed(all_of(name)), {})
 
     steps = tuple(
-        Step(**{key: each[key] for key in ("instants", "peak", "static", "scratch")}) for each in all_of("step")
+        MeasuredStep(**{key: each[key] for key in ("instants", "peak", "static", "scratch")})
+        for each in all_of("step")
     )
     ending, said = _ending(last("ending"), code, errors, f"{duration(limit)}; {longer}")
     card, load = last("card"), last("load")
     seen = [step.peak for step in steps] + [
         each["most"] for each in (load, last("ending")) if each.get("most") is not None
     ]
-    return Measurement(
+    return JobMeasurement(
         machine=_machine(last("machine"), card), ending=ending, said=said,
         reached=last("reached").get("what", "start"), most=max(seen, default=None), load=load.get("bytes"),
         steps=steps, reserved=card.get("reserved"), used=card.get("used"), used_how=card.get("used_how", ""),
@@ -181,14 +182,14 @@ def _machine(said: dict[str, Any], card: dict[str, Any]) -> Machine | None:
     )  # fmt: skip
 
 
-def _ending(said: dict[str, Any], code: int | None, errors: str, limit: str) -> tuple[Ending, str]:
+def _ending(said: dict[str, Any], code: int | None, errors: str, limit: str) -> tuple[MeasureEnd, str]:
     """How it ended, in one sentence: as the child told, or by its exit code."""
     if said:
-        return Ending(said["ending"]), str(said["said"])
+        return MeasureEnd(said["ending"]), str(said["said"])
     if code is None:
-        return Ending.TIME_LIMIT, f"stopped at its limit of {limit}"
+        return MeasureEnd.TIME_LIMIT, f"stopped at its limit of {limit}"
     if code == -signal.SIGKILL:
-        return Ending.OUT_OF_MEMORY, "ended by signal 9, which the system sends when host memory runs out"
+        return MeasureEnd.OUT_OF_MEMORY, "ended by signal 9, which the system sends when host memory runs out"
     lines = [line for line in errors.splitlines() if line.strip()]
     what = f"signal {-code}" if code < 0 else f"exit code {code}"
-    return Ending.FAILED, f"ended with {what}: {lines[-1][:300] if lines else 'nothing on standard error'}"
+    return MeasureEnd.FAILED, f"ended with {what}: {lines[-1][:300] if lines else 'nothing on standard error'}"

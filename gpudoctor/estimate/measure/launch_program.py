@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpudoctor.estimate.measure import program
 from gpudoctor.estimate.measure.launch import STEPS, read_events, surroundings
-from gpudoctor.estimate.measure.result import Measurement
+from gpudoctor.estimate.measure.result import JobMeasurement
 
 _TICK = 0.05
 _LONGER = "a longer --budget gives it more"
@@ -23,7 +23,7 @@ def measure_program(
     command: Sequence[str], script: Path, kind: str, *, folder: Path, limit: float, prefix: Sequence[str] = (),
     environment: Mapping[str, str] | None = None, prepare: Callable[[], None] | None = None,
     watch: Callable[[float], None] = lambda _seconds: None,
-) -> Measurement:  # fmt: skip
+) -> JobMeasurement:  # fmt: skip
     """Run `command` for a few steps with `script` in it under the meter; the fullest rank's memory by instant.
 
     `folder` takes the events; `limit` is in seconds; `prefix` are words before the command and `environment`
@@ -73,5 +73,5 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
     child.wait()
 
 
-def _fullness(found: Measurement) -> tuple[int, int]:
+def _fullness(found: JobMeasurement) -> tuple[int, int]:
     return len(found.steps), found.most or 0

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class MeterWindow:
     """One stretch of the run."""
 
     name: str
@@ -26,14 +26,14 @@ class Window:
     """How much more the peak would be with the CPU kernels' own scratch; 0 on CUDA."""
 
 
-class Meter(Protocol):
+class MemoryMeter(Protocol):
     """Counts allocated bytes between marks."""
 
     def mark(self, name: str) -> None:
         """Close the open window under this name and begin the next one."""
         ...
 
-    def take(self) -> list[Window]:
+    def take(self) -> list[MeterWindow]:
         """The windows since the last call, in order; the open one is dropped."""
         ...
 
@@ -49,16 +49,16 @@ class CudaMeter:
         import torch
 
         self._cuda: Any = torch.cuda
-        self._windows: list[Window] = []
+        self._windows: list[MeterWindow] = []
         self._cuda.reset_peak_memory_stats()
 
     def mark(self, name: str) -> None:
         """Close the open window. Allocations are made by the host in order, so nothing has to be waited for."""
         peak, now = self._cuda.max_memory_allocated(), self._cuda.memory_allocated()
-        self._windows.append(Window(name=name, peak=peak, end=now))
+        self._windows.append(MeterWindow(name=name, peak=peak, end=now))
         self._cuda.reset_peak_memory_stats()
 
-    def take(self) -> list[Window]:
+    def take(self) -> list[MeterWindow]:
         """The windows since the last call."""
         taken, self._windows = self._windows, []
         return taken
@@ -101,7 +101,7 @@ class CpuMeter:
         with torch.profiler.record_function(_MARK + name):
             pass
 
-    def take(self) -> list[Window]:
+    def take(self) -> list[MeterWindow]:
         """Close the profile, add its events up, and begin the next one."""
         self._profile.__exit__(None, None, None)
         changes = _changes(self._profile.profiler.kineto_results.experimental_event_tree())
@@ -153,12 +153,12 @@ def _changes(tree: Iterable[Any]) -> list[_Change]:
     return [change for change, _, _ in found]
 
 
-def _windows(changes: Iterable[_Change], start: int) -> Iterator[Window]:
+def _windows(changes: Iterable[_Change], start: int) -> Iterator[MeterWindow]:
     """Peaks between marks, of tensors alone and with scratch."""
     tensors = peak = everything = most = start
     for change in changes:
         if change.name:
-            yield Window(name=change.name, peak=peak, end=tensors, scratch=most - peak)
+            yield MeterWindow(name=change.name, peak=peak, end=tensors, scratch=most - peak)
             peak, most = tensors, everything
             continue
         everything += change.size

@@ -4,14 +4,14 @@ import datetime
 
 from gpudoctor.estimate.calibration_records import CPU, Calibration, Observation
 from gpudoctor.estimate.card import expected_reserved
-from gpudoctor.estimate.measure.compare import PEAK, Comparison
-from gpudoctor.estimate.measure.result import Ending, Measurement
+from gpudoctor.estimate.measure.compare import PEAK, MeasuredEstimate
+from gpudoctor.estimate.measure.result import JobMeasurement, MeasureEnd
 
 
-def calibration_of(compared: Comparison, found: Measurement, release: str) -> Calibration | None:
+def calibration_of(compared: MeasuredEstimate, found: JobMeasurement, release: str) -> Calibration | None:
     """The calibration that a complete measurement gives; None of one that was not completed."""
     machine = found.machine
-    if machine is None or found.ending is not Ending.COMPLETE or found.last is None:
+    if machine is None or found.ending is not MeasureEnd.COMPLETE or found.last is None:
         return None
     estimate = compared.estimate
     reserved = None

@@ -24,7 +24,7 @@ if __name__ == "__main__":  # run as a file: its folder must not be where `impor
     sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from gpudoctor.estimate.measure import machine as machines
-from gpudoctor.estimate.measure.meters import CpuMeter, CudaMeter, Meter
+from gpudoctor.estimate.measure.meters import CpuMeter, CudaMeter, MemoryMeter
 from gpudoctor.estimate.measure.steps import BACKWARD, BETWEEN, FORWARD, STEP, Marker, read_step
 
 Tell = Callable[..., None]
@@ -50,12 +50,12 @@ def _run(script: str, tell: Tell) -> int:
     from gpudoctor.estimate.measure.child import ending_of
 
     tell("reached", what="start")
-    watch: Watch | None = None
+    watch: ProgramMarks | None = None
     try:
         kind = "cuda" if _cuda() else "cpu"
         before = machines.cards_used() if kind == "cuda" else {}
         tell("machine", **machines.here(kind))
-        watch = Watch(CudaMeter() if kind == "cuda" else CpuMeter(), tell)
+        watch = ProgramMarks(CudaMeter() if kind == "cuda" else CpuMeter(), tell)
         watch.install()
         runpy.run_path(script, run_name="__main__")
         watch.end()
@@ -78,10 +78,10 @@ def _cuda() -> bool:
     return True
 
 
-class Watch:
+class ProgramMarks:
     """Marks on the meter as the program trains."""
 
-    def __init__(self, meter: Meter, tell: Tell) -> None:
+    def __init__(self, meter: MemoryMeter, tell: Tell) -> None:
         self.meter = meter
         self._tell = tell
         self._marker: Marker | None = None

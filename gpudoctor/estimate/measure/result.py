@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 
-class Ending(Enum):
+class MeasureEnd(Enum):
     """How the run ended."""
 
     COMPLETE = "complete"
@@ -36,7 +36,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class MeasuredStep:
     """One training step by instant."""
 
     instants: dict[str, int]
@@ -50,12 +50,12 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
+class JobMeasurement:
     """A real run of a job, by instant."""
 
     machine: Machine | None
     """Where it ran; None when not even that was reported."""
-    ending: Ending
+    ending: MeasureEnd
     """How it ended."""
     said: str
     """What ended it, in one sentence; "" when it is complete."""
@@ -65,7 +65,7 @@ class Measurement:
     """The most bytes that were allocated by then; None when unknown."""
     load: int | None
     """Allocated when the model stood, before the first step."""
-    steps: tuple[Step, ...]
+    steps: tuple[MeasuredStep, ...]
     """Steps that were completed."""
     reserved: int | None = None
     """The most that torch's allocator had reserved; None on the CPU."""
@@ -83,7 +83,7 @@ class Measurement:
     """How long it took, model building included."""
 
     @property
-    def last(self) -> Step | None:
+    def last(self) -> MeasuredStep | None:
         """The last complete step: its optimizer state exists from the start, as in all later ones."""
         return self.steps[-1] if len(self.steps) > 1 else None
 

@@ -7,8 +7,8 @@ backward when its input gets one, and the end of the backward begins when the fi
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from gpudoctor.estimate.measure.meters import Meter, Window
-from gpudoctor.estimate.measure.result import Step
+from gpudoctor.estimate.measure.meters import MemoryMeter, MeterWindow
+from gpudoctor.estimate.measure.result import MeasuredStep
 
 FORWARD, LOSS, LAYER, MIDDLE, BACKWARD, STEP, BETWEEN = (
     "forward", "loss", "layer", "middle", "backward", "step", "between",
@@ -20,7 +20,7 @@ _INSTANT = {FORWARD: "loss", LOSS: "loss", LAYER: "layer", BACKWARD: "backward",
 class Marker:
     """Hooks on a model's blocks that leave a mark when a gradient arrives."""
 
-    def __init__(self, blocks: Sequence[Any], meter: Meter, tell: Callable[[str], None]) -> None:
+    def __init__(self, blocks: Sequence[Any], meter: MemoryMeter, tell: Callable[[str], None]) -> None:
         self._meter, self._tell = meter, tell
         self._forward = True
         self._first: Any = None
@@ -72,7 +72,7 @@ class Marker:
             self._on_gradient(inputs[0] if inputs else named.get("hidden_states"), LAYER)
 
 
-def read_step(windows: Iterable[Window]) -> Step:
+def read_step(windows: Iterable[MeterWindow]) -> MeasuredStep:
     """A step's windows by instant; of later micro batches everything is accumulation."""
     instants: dict[str, int] = {}
     scratch: dict[str, int] = {}
@@ -87,4 +87,6 @@ def read_step(windows: Iterable[Window]) -> Step:
             if window.peak >= instants.get(instant, 0):
                 instants[instant] = window.peak
                 scratch[instant] = window.scratch
-    return Step(instants=instants, peak=peak, static=static, scratch={k: v for k, v in scratch.items() if v})
+    return MeasuredStep(
+        instants=instants, peak=peak, static=static, scratch={k: v for k, v in scratch.items() if v}
+    )

@@ -17,7 +17,7 @@ from gpudoctor.estimate.stack import stack
 
 
 @dataclass(slots=True)
-class Built:
+class BuiltJob:
     """A job ready to run."""
 
     model: Any
@@ -81,7 +81,7 @@ def build(
     layers: int | None = None,
     device: Any = "cpu",
     frozen: int | None = None,
-) -> Built:
+) -> BuiltJob:
     """Build a job with random weights; `layers` blocks where given, `frozen` of them not trained (`freeze`).
 
     Raises `UsageError` for what transformers has no class for or what cannot be built, `IncompleteError` where
@@ -109,7 +109,7 @@ def build(
     model.train()
     batch, spare = _batch(config, job, device, model)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    return Built(
+    return BuiltJob(
         model=model, config=config, job=job, batch=batch, spare=spare, device=device,
         optimizer=optimizer_of(job, trained),
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """A synthetic job: a training program of its own, written from a model's configuration, on random weights."""
 
-from gpudoctor.estimate.synthetic.place import Place
+from gpudoctor.estimate.synthetic.place import RunPlace
 from gpudoctor.estimate.synthetic.plan import Synthetic, plan
 from gpudoctor.estimate.synthetic.write import write
 
-__all__ = ["Place", "Synthetic", "plan", "write"]
+__all__ = ["RunPlace", "Synthetic", "plan", "write"]

@@ -7,24 +7,24 @@ from typing import Any
 
 from gpudoctor.errors import IncompleteError
 from gpudoctor.estimate.measure.machine import cpu_name, free_host_bytes, has_cuda
-from gpudoctor.estimate.synthetic.place import Place
+from gpudoctor.estimate.synthetic.place import RunPlace
 from gpudoctor.model.child_process import child_code
 
 _SECONDS = 120.0
 """Torch's import and a first look at the driver; a card without persistence mode takes seconds to wake."""
 
 
-def here() -> Place:
+def here() -> RunPlace:
     """The card that torch would use, or the CPU. Raises `IncompleteError` where the driver does not answer."""
     if has_cuda():
         found = _ask()
         if found["cards"]:
             capability = tuple(found.pop("capability"))
-            return Place(kind="cuda", capability=(int(capability[0]), int(capability[1])), **found)
+            return RunPlace(kind="cuda", capability=(int(capability[0]), int(capability[1])), **found)
     import psutil
 
     memory = int(psutil.virtual_memory().total)
-    return Place(kind="cpu", name=cpu_name(), bytes=memory, free=min(free_host_bytes(), memory))
+    return RunPlace(kind="cpu", name=cpu_name(), bytes=memory, free=min(free_host_bytes(), memory))
 
 
 def _ask() -> dict[str, Any]:

@@ -6,7 +6,7 @@ from gpudoctor.estimate.result import Device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class RunPlace:
     """Where it would run."""
 
     kind: str

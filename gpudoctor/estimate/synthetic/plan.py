@@ -12,7 +12,7 @@ from gpudoctor.estimate.result import Estimate
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.synthetic.deepspeed import ZERO, Engine
 from gpudoctor.estimate.synthetic.optimizers import needs_of
-from gpudoctor.estimate.synthetic.place import Place
+from gpudoctor.estimate.synthetic.place import RunPlace
 from gpudoctor.estimate.synthetic.refusals import refuse
 from gpudoctor.estimate.synthetic.room import check_room
 
@@ -23,7 +23,7 @@ class Synthetic:
 
     shape: ModelShape
     job: TrainingJob
-    place: Place
+    place: RunPlace
     estimate: Estimate
     """Of one rank, on this machine's card; on the CPU as of a card (`measure.cpu.on_cpu` says what differs)."""
     source: str | None = None
@@ -36,7 +36,7 @@ class Synthetic:
 
 
 def plan(
-    shape: ModelShape, job: TrainingJob, place: Place, *, source: str | None = None,
+    shape: ModelShape, job: TrainingJob, place: RunPlace, *, source: str | None = None,
     engine: Engine | None = None, engine_path: str | None = None, assumptions: tuple[str, ...] = (),
 ) -> Synthetic:  # fmt: skip
     """The job, checked. Raises `UsageError` for what cannot be written or run here, `IncompleteError` where a

@@ -6,17 +6,17 @@ from gpudoctor.errors import UsageError
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.synthetic.deepspeed import ZERO
 from gpudoctor.estimate.synthetic.optimizers import WRITTEN
-from gpudoctor.estimate.synthetic.place import Place
+from gpudoctor.estimate.synthetic.place import RunPlace
 
 
-def refuse(job: TrainingJob, place: Place, *, engine: bool = False) -> None:
+def refuse(job: TrainingJob, place: RunPlace, *, engine: bool = False) -> None:
     """Raise `UsageError` for what a synthetic job cannot be, with what it may be; `engine` is DeepSpeed's."""
     for wrong, flag, instead in _refusals(job, place, engine):
         if wrong:
             raise UsageError(f"{flag}: {instead}")
 
 
-def _refusals(job: TrainingJob, place: Place, engine: bool) -> Iterator[tuple[bool, str, str]]:
+def _refusals(job: TrainingJob, place: RunPlace, engine: bool) -> Iterator[tuple[bool, str, str]]:
     sharded = job.parallel in {"fsdp", "fsdp2"}
     zero = job.parallel in ZERO
     serves = job.context is not None or job.concurrency > 1 or job.kv_dtype != "bf16"

@@ -12,7 +12,7 @@ from gpudoctor.estimate.measure.launch import HOST_BASE
 from gpudoctor.estimate.presets import SIZES, preset
 from gpudoctor.estimate.result import Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
-from gpudoctor.estimate.synthetic.place import Place
+from gpudoctor.estimate.synthetic.place import RunPlace
 from gpudoctor.estimate.synthetic.refusals import refuse
 from gpudoctor.text import size
 
@@ -33,7 +33,7 @@ class NoRoomError(DoctorError):
     exit_code = 1
 
 
-def check_room(found: Estimate, place: Place) -> None:
+def check_room(found: Estimate, place: RunPlace) -> None:
     """Raise `NoRoomError`, with the numbers and what would fit, where the estimate says that it does not."""
     if _fits(found, place):
         return
@@ -52,20 +52,20 @@ def check_room(found: Estimate, place: Place) -> None:
     )
 
 
-def _needed(found: Estimate, place: Place) -> int:
+def _needed(found: Estimate, place: RunPlace) -> int:
     """Bytes of a card, or of the host by all ranks."""
     if place.kind == "cuda":
         return found.total_bytes
     return (on_cpu(found, foreach=False).peak.bytes + HOST_BASE) * found.job.world
 
 
-def _fits(found: Estimate, place: Place) -> bool:
+def _fits(found: Estimate, place: RunPlace) -> bool:
     if place.kind == "cuda":
         return found.card.verdict is not Verdict.DOES_NOT_FIT and found.total_bytes <= place.free
     return _needed(found, place) <= place.free
 
 
-def _hints(found: Estimate, place: Place) -> Iterator[str]:
+def _hints(found: Estimate, place: RunPlace) -> Iterator[str]:
     """Single changes that make it fit, in the words of flags."""
     job = found.job
     for changes, words in _CHANGES:
@@ -86,7 +86,7 @@ def _hints(found: Estimate, place: Place) -> Iterator[str]:
                 return
 
 
-def _tried(shape: ModelShape, job: TrainingJob, place: Place) -> Estimate | None:
+def _tried(shape: ModelShape, job: TrainingJob, place: RunPlace) -> Estimate | None:
     """The changed job where it can be and fits."""
     try:
         refuse(job, place)

@@ -23,7 +23,7 @@ _SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenProgram:
     """A program that can be run."""
 
     path: Path
@@ -34,7 +34,7 @@ class Written:
 
 def write(
     job: Synthetic, facts: dict[str, Any], folder: Path, *, title: str, origin: str, name: str = ""
-) -> Written:
+) -> WrittenProgram:
     """Write the program of a job into a folder; `facts` are what `ask` said of it, `title` the job in a line,
     `origin` the command that wants it. Raises `UsageError` for an optimizer that cannot be had."""
     script = ProgramSpec(
@@ -44,7 +44,7 @@ def write(
     )  # fmt: skip
     path = folder.absolute() / f"{name or file_name(job)}.py"
     path.write_text(program(script), encoding="utf-8")
-    return Written(path=path, command=tuple(_command(job, path)))
+    return WrittenProgram(path=path, command=tuple(_command(job, path)))
 
 
 def file_name(job: Synthetic) -> str:

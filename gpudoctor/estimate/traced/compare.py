@@ -23,7 +23,7 @@ GROUPS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class InstantDifference:
     """One instant in both models."""
 
     name: str
@@ -66,7 +66,7 @@ class TraceComparison:
         return self.estimate.total_bytes / max(self.traced.peak.bytes, 1) - 1
 
     @property
-    def instants(self) -> tuple[Difference, ...]:
+    def instants(self) -> tuple[InstantDifference, ...]:
         """Every instant of either model, in the order of a run."""
         if self.traced is None:
             return ()
@@ -127,9 +127,9 @@ def _order(traced: dict[str, Instant], analytic: dict[str, Instant]) -> list[str
     return [*traced, *(name for name in analytic if name not in traced)]
 
 
-def _difference(name: str, analytic: Instant | None, traced: Instant | None) -> Difference:
+def _difference(name: str, analytic: Instant | None, traced: Instant | None) -> InstantDifference:
     known = traced or analytic
-    return Difference(
+    return InstantDifference(
         name=name, title=known.title if known is not None else name,
         analytic=None if analytic is None else analytic.bytes, traced=None if traced is None else traced.bytes,
     )  # fmt: skip

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpudoctor.estimate.real.pattern import Pattern
-from gpudoctor.estimate.traced.ledger import Ledger, Peak, Window
+from gpudoctor.estimate.traced.ledger import Ledger, TracedPeak, TracedWindow
 
 Role = tuple[str, str, int, int, int]
 """Phase, which end of the row of blocks (`first`, `last`, ""), which half, place from that end, micro batch."""
@@ -27,7 +27,7 @@ def depth_of(ledger: Ledger, pattern: Pattern, layers: int, scalars: Mapping[str
     """The windows of the last step under names that hold at any depth."""
     peaks = ledger.peaks()
     last = max(window.step for window, _ in peaks)
-    found: dict[Role, Peak] = {}
+    found: dict[Role, TracedPeak] = {}
     for window, peak in peaks:
         late = window.step == last or window.phase == "step"
         role = _role(window, pattern, layers)
@@ -38,7 +38,7 @@ def depth_of(ledger: Ledger, pattern: Pattern, layers: int, scalars: Mapping[str
     return Depth(layers=layers, roles={role: peak.kinds for role, peak in found.items()}, scalars=scalars)
 
 
-def _role(window: Window, pattern: Pattern, layers: int) -> Role | None:
+def _role(window: TracedWindow, pattern: Pattern, layers: int) -> Role | None:
     """None for an inner block: its windows lie on the line between those at the ends."""
     if window.block < 0:
         return (window.phase, "", 0, 0, window.micro)

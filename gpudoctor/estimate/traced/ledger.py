@@ -10,7 +10,7 @@ ROUND = 512
 """Bytes to which torch's CUDA allocator rounds a request (c10/cuda/CUDACachingAllocator.cpp, kMinBlockSize)."""
 
 
-class Window(NamedTuple):
+class TracedWindow(NamedTuple):
     """A stretch of the run: one block's forward or backward, the loss, the optimizer step."""
 
     phase: str
@@ -41,7 +41,7 @@ class Storage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Peak:
+class TracedPeak:
     """The worst moment of a window."""
 
     bytes: int
@@ -60,12 +60,12 @@ class Ledger:
     """By number."""
     events: list[int] = field(default_factory=list)
     """`number` where a storage is born, `~number` where it is freed."""
-    windows: list[Window] = field(default_factory=lambda: [Window("load")])
+    windows: list[TracedWindow] = field(default_factory=lambda: [TracedWindow("load")])
     """In order of time."""
     starts: list[int] = field(default_factory=lambda: [0])
     """For each window, the number of events before it."""
 
-    def enter(self, window: Window) -> None:
+    def enter(self, window: TracedWindow) -> None:
         """Whatever happens next belongs to this window."""
         if window != self.windows[-1]:
             self.windows.append(window)
@@ -93,7 +93,7 @@ class Ledger:
             return "block"
         return {"step": "step-temporaries"}.get(window.phase, "loss")
 
-    def peaks(self) -> list[tuple[Window, Peak]]:
+    def peaks(self) -> list[tuple[TracedWindow, TracedPeak]]:
         """The worst moment of every window, in order; a window starts with what is alive then."""
         kinds = [self.kind(storage) for storage in self.storages]
         sizes = [
@@ -114,7 +114,7 @@ class Ledger:
                 if total > best:
                     best, best_kinds, best_at = total, dict(alive), at
             shown = {kind: size for kind, size in best_kinds.items() if size}
-            found.append((window, Peak(bytes=best, kinds=shown, event=best_at)))
+            found.append((window, TracedPeak(bytes=best, kinds=shown, event=best_at)))
         return found
 
     def alive_at(self, event: int) -> list[Storage]:

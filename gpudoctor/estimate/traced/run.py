@@ -9,7 +9,7 @@ from typing import Any
 from gpudoctor.errors import IncompleteError
 from gpudoctor.estimate.analytic.state import WORKSPACE
 from gpudoctor.estimate.job import TrainingJob
-from gpudoctor.estimate.real.build import Built, build, refuse
+from gpudoctor.estimate.real.build import BuiltJob, build, refuse
 from gpudoctor.estimate.real.config import NEEDS, Source, hf_config, layer_pattern
 from gpudoctor.estimate.real.pattern import Pattern
 from gpudoctor.estimate.result import Instant, Line
@@ -31,7 +31,7 @@ TITLES = {
 WEIGHTS = ("weights", "adapters")
 
 
-def follow(built_by: Any) -> tuple[Ledger, Built]:
+def follow(built_by: Any) -> tuple[Ledger, BuiltJob]:
     """Build a job by a function without arguments and run two steps of it under a tracker."""
     tracker = Tracker()
     with tracker.following():

@@ -20,7 +20,7 @@ from gpudoctor.errors import DoctorError, IncompleteError, UsageError
 from gpudoctor.estimate.real.config import NEEDS
 from gpudoctor.estimate.real.pattern import Pattern
 from gpudoctor.estimate.traced.extrapolate import depth_of
-from gpudoctor.estimate.traced.ledger import Window
+from gpudoctor.estimate.traced.ledger import TracedWindow
 from gpudoctor.estimate.traced.result import Traced
 from gpudoctor.estimate.traced.run import numbers_of, traced_of
 from gpudoctor.estimate.traced.tracker import Tracker, entering, leaving, mark_states
@@ -39,7 +39,7 @@ class _EnoughError(BaseException):
     """Ends the script when its steps are made; no handler of the script's own catches it."""
 
 
-class Run:
+class TracedScript:
     """One script under the tracker: what phase it is in, by the calls that it makes."""
 
     def __init__(self) -> None:
@@ -99,8 +99,8 @@ class Run:
 
     def _enter(self, phase: str) -> None:
         if phase == "forward" and not self.backwards:  # what is there between two steps
-            self.tracker.ledger.enter(Window("idle", -1, self.step, 0))
-        self.tracker.window = Window(phase, -1, self.step, min(self.backwards, 1))
+            self.tracker.ledger.enter(TracedWindow("idle", -1, self.step, 0))
+        self.tracker.window = TracedWindow(phase, -1, self.step, min(self.backwards, 1))
         self.tracker.ledger.enter(self.tracker.window)
 
     def _meet(self, module: Any) -> None:
@@ -127,7 +127,7 @@ def trace_script(path: str, arguments: list[str], workspace: int) -> Traced:
     """
     _import_libraries(path)
     start = time.perf_counter()
-    run = Run()
+    run = TracedScript()
     with fake_world():
         failed = _execute(run, path, arguments)
         notes = _notes(run, path, failed)
@@ -165,7 +165,7 @@ def _files(path: str) -> list[Path]:
     return [Path(path), *(each for each in beside if each.is_file())]
 
 
-def _notes(run: Run, path: str, failed: BaseException | None) -> tuple[str, ...]:
+def _notes(run: TracedScript, path: str, failed: BaseException | None) -> tuple[str, ...]:
     """What is to be said of how the script ended; raises where there is nothing to tell."""
     words = "" if failed is None else " ".join(f"{type(failed).__name__}: {failed}".split())[:300]
     if not run.step:
@@ -185,12 +185,12 @@ def _notes(run: Run, path: str, failed: BaseException | None) -> tuple[str, ...]
     return tuple(notes)
 
 
-def _parameters(run: Run) -> list[Any]:
+def _parameters(run: TracedScript) -> list[Any]:
     found = {each: None for root in run.roots for each in root.parameters()}
     return list(found)
 
 
-def _execute(run: Run, path: str, arguments: list[str]) -> BaseException | None:
+def _execute(run: TracedScript, path: str, arguments: list[str]) -> BaseException | None:
     """Run the script; what ended it early, if anything did."""
     from gpudoctor.estimate.traced.fake_gpu import script_world
 
@@ -213,7 +213,7 @@ def _execute(run: Run, path: str, arguments: list[str]) -> BaseException | None:
 
 
 @contextmanager
-def _hooks(run: Run) -> Iterator[None]:
+def _hooks(run: TracedScript) -> Iterator[None]:
     """The run hears of every module, backward and optimizer step."""
     import torch
     from torch.optim import optimizer as optimizers

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from gpudoctor.estimate.real.build import Built
-from gpudoctor.estimate.traced.ledger import Ledger, Window
+from gpudoctor.estimate.real.build import BuiltJob
+from gpudoctor.estimate.traced.ledger import Ledger, TracedWindow
 
 HOST = "host"
 """The kind of a storage that is not on the device."""
@@ -21,7 +21,7 @@ class Tracker:
         self.placing = placing
         self.in_backward = False
         self.ledger = Ledger()
-        self.window = Window("load")
+        self.window = TracedWindow("load")
         self._known: dict[int, tuple[int, Any]] = {}
         self._path: list[str] = []
 
@@ -138,7 +138,7 @@ def _mode() -> Any:
     return Watching
 
 
-def mark_model(tracker: Tracker, built: Built) -> None:
+def mark_model(tracker: Tracker, built: BuiltJob) -> None:
     """Mark what is there before the first step: weights, adapters, the batch."""
     for name, parameter in built.model.named_parameters():
         adapter = built.job.adapted and parameter.requires_grad
@@ -150,7 +150,7 @@ def mark_model(tracker: Tracker, built: Built) -> None:
 
 
 @contextmanager
-def marking(tracker: Tracker, built: Built) -> Iterator[None]:
+def marking(tracker: Tracker, built: BuiltJob) -> Iterator[None]:
     """Windows of blocks, and gradients marked as they are accumulated."""
     found = built.blocks()
     handles = [
@@ -205,16 +205,16 @@ def _first(given: Any) -> Any:
     return None
 
 
-def run_steps(tracker: Tracker, built: Built) -> None:
+def run_steps(tracker: Tracker, built: BuiltJob) -> None:
     """Two optimizer steps. The first gets gradients of zeros and only makes the optimizer's states, which the
     second finds there as every later step does. More than two micro batches are like the second."""
     with tracker.following(built.model), marking(tracker, built):
-        tracker.window = Window("fill")
+        tracker.window = TracedWindow("fill")
         tracker.ledger.enter(tracker.window)
         _fill_gradients(tracker, built)
         _optimize(tracker, built)
         for at in range(min(built.job.accumulate, 2)):
-            tracker.window = Window("forward", -1, 1, at)
+            tracker.window = TracedWindow("forward", -1, 1, at)
             tracker.ledger.enter(tracker.window)
             loss = built.forward()
             tracker.enter("loss-backward")
@@ -225,7 +225,7 @@ def run_steps(tracker: Tracker, built: Built) -> None:
         tracker.enter("idle")
 
 
-def _fill_gradients(tracker: Tracker, built: Built) -> None:
+def _fill_gradients(tracker: Tracker, built: BuiltJob) -> None:
     import torch
 
     for parameter in built.model.parameters():
@@ -234,7 +234,7 @@ def _fill_gradients(tracker: Tracker, built: Built) -> None:
             tracker.mark(parameter.grad, "gradients")
 
 
-def _optimize(tracker: Tracker, built: Built) -> None:
+def _optimize(tracker: Tracker, built: BuiltJob) -> None:
     """The update, and gradients to None."""
     tracker.enter("step")
     built.optimizer.step()

@@ -16,7 +16,7 @@ _LINE = 13
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class DrawnSeries:
     """A series with its name in the drawing; `style` is a class of the style sheet."""
 
     label: str
@@ -41,7 +41,7 @@ class _Frame:
 
 
 def line_chart(
-    title: str, curves: Sequence[Curve], span: tuple[float, float], *, from_zero: bool = True
+    title: str, curves: Sequence[DrawnSeries], span: tuple[float, float], *, from_zero: bool = True
 ) -> str:
     """Curves of one unit over the run's time `span`; "" without any."""
     if not curves:
@@ -69,7 +69,7 @@ def line_chart(
     return _svg(title, parts)
 
 
-def band_chart(title: str, curves: Sequence[Curve], span: tuple[float, float]) -> str:
+def band_chart(title: str, curves: Sequence[DrawnSeries], span: tuple[float, float]) -> str:
     """Shares stacked from 0 to 1, the first lowest; "" without any."""
     if not curves:
         return ""
@@ -145,7 +145,9 @@ def _path(points: Sequence[tuple[float, float] | None]) -> str:
     return "".join(parts)
 
 
-def _hover(frame: _Frame, curve: Curve, points: Sequence[tuple[float, float] | None], write: object) -> str:
+def _hover(
+    frame: _Frame, curve: DrawnSeries, points: Sequence[tuple[float, float] | None], write: object
+) -> str:
     """Invisible columns whose tooltips tell time and value."""
     assert callable(write)
     shown = [place for place, point in enumerate(points) if point]

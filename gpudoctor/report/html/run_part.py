@@ -4,7 +4,7 @@ import html
 from collections.abc import Iterator
 
 from gpudoctor.model.run import RunSummary, Series
-from gpudoctor.report.html.charts import Curve, band_chart, line_chart
+from gpudoctor.report.html.charts import DrawnSeries, band_chart, line_chart
 from gpudoctor.report.run_words import phase_rows, rate_text
 from gpudoctor.text import duration, number, percent, size
 
@@ -64,10 +64,10 @@ def _charts(run: RunSummary) -> Iterator[str]:
         return
     span = (min(0.0, *(series.t[0] for series in run.series if series.t)), max(ends))
 
-    def curves(*wanted: tuple[str, str]) -> list[Curve]:
+    def curves(*wanted: tuple[str, str]) -> list[DrawnSeries]:
         found = [(label, by_name[name]) for name, label in wanted if name in by_name]
         return [
-            Curve(label=label, series=series, style=f"c{place % 11}")
+            DrawnSeries(label=label, series=series, style=f"c{place % 11}")
             for place, (label, series) in enumerate(found[:_CURVES])
         ]
 
@@ -98,7 +98,7 @@ def _charts(run: RunSummary) -> Iterator[str]:
     yield line_chart("Network", curves(("net_rx", "received"), ("net_tx", "sent")), span)
 
 
-def _bands(by_name: dict[str, Series], run: RunSummary) -> list[Curve]:
+def _bands(by_name: dict[str, Series], run: RunSummary) -> list[DrawnSeries]:
     """Phases that are worth a band, in a fixed order; the others go to `other`."""
     found = {name: by_name[f"phase.{name}"] for name in PHASES if f"phase.{name}" in by_name}
     small = [name for name in found if run.phases.get(name, 0.0) < _LEAST and name != "other"]
@@ -112,7 +112,7 @@ def _bands(by_name: dict[str, Series], run: RunSummary) -> list[Curve]:
                 name=series.name, unit="1", t=series.t,
                 values=tuple(sum(values) for values in zip(*parts, strict=True)),
             )  # fmt: skip
-        bands.append(Curve(label=name.replace("_", " "), series=series, style=f"c{PHASES.index(name)}"))
+        bands.append(DrawnSeries(label=name.replace("_", " "), series=series, style=f"c{PHASES.index(name)}"))
     return bands
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from gpudoctor.engine.manual import Page
+from gpudoctor.engine.manual import ManualPage
 from gpudoctor.model import Maturity, Reads
 from gpudoctor.report.pages import Override
 from gpudoctor.text import count
@@ -18,7 +18,7 @@ _LETTERS = {
 }
 
 
-def render_listing(pages: Sequence[Page], *, width: int) -> str:
+def render_listing(pages: Sequence[ManualPage], *, width: int) -> str:
     """The checks in the order given, a heading for each topic."""
     canvas = Canvas(width, colour=False)
     longest = max((len(page.name) for page in pages), default=0)
@@ -53,7 +53,7 @@ def render_overrides(overrides: Sequence[Override], *, width: int) -> str:
     return canvas.text()
 
 
-def _row(page: Page, codes: int, longest: int) -> str:
+def _row(page: ManualPage, codes: int, longest: int) -> str:
     letters = " ".join(_LETTERS[kind] if kind in page.reads else " " for kind in Reads)
     maturity = "" if page.maturity is Maturity.STABLE else f"  {page.maturity.value}"
     return (

@@ -1,6 +1,6 @@
 """The manual page of a check, as `gpudoctor explain` shows it."""
 
-from gpudoctor.engine.manual import Page
+from gpudoctor.engine.manual import ManualPage
 from gpudoctor.model import Threshold
 from gpudoctor.report.units import threshold_text
 from gpudoctor.ui.console.canvas import Canvas
@@ -8,7 +8,7 @@ from gpudoctor.ui.console.canvas import Canvas
 _INDENT = 2
 
 
-def render_manual_page(page: Page, *, width: int) -> str:
+def render_manual_page(page: ManualPage, *, width: int) -> str:
     """The page: code and name, the ailment in a sentence, the sections, the thresholds, the facts."""
     canvas = Canvas(width, colour=False)
     canvas.split(f"{page.code} {page.name}", f"{page.topic}, {page.severity.value}")
@@ -29,7 +29,7 @@ def render_manual_page(page: Page, *, width: int) -> str:
     return canvas.text()
 
 
-def _facts(page: Page) -> list[tuple[str, str]]:
+def _facts(page: ManualPage) -> list[tuple[str, str]]:
     facts = [("reads", ", ".join(kind.value for kind in page.reads)), ("maturity", page.maturity.value)]
     if page.track_record:
         facts.append(("track record", page.track_record))
@@ -39,7 +39,7 @@ def _facts(page: Page) -> list[tuple[str, str]]:
     return facts
 
 
-def _threshold(canvas: Canvas, page: Page, threshold: Threshold) -> None:
+def _threshold(canvas: Canvas, page: ManualPage, threshold: Threshold) -> None:
     value = threshold_text(threshold.default, threshold.unit)
     canvas.paragraph(f"{page.code}.{threshold.name} = {value}", indent=_INDENT)
     canvas.paragraph(threshold.meaning, indent=_INDENT + 2)

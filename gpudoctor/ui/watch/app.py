@@ -21,14 +21,14 @@ from gpudoctor.report.strings import presentable
 from gpudoctor.ui.watch.findings import Findings
 from gpudoctor.ui.watch.gpus import Gpus
 from gpudoctor.ui.watch.header import Header
-from gpudoctor.ui.watch.host import Host
+from gpudoctor.ui.watch.host import HostPanel
 from gpudoctor.ui.watch.marks import LETTERS, phase_name
-from gpudoctor.ui.watch.pages import Page, keys_text
+from gpudoctor.ui.watch.pages import TextScreen, keys_text
 from gpudoctor.ui.watch.panel import Panel
 from gpudoctor.ui.watch.phases import Phases
-from gpudoctor.ui.watch.places import Places
+from gpudoctor.ui.watch.places import PlacesTable
 from gpudoctor.ui.watch.ranks import Ranks
-from gpudoctor.ui.watch.verdict import Verdict
+from gpudoctor.ui.watch.verdict import VerdictLine
 from gpudoctor.ui.watch.view import SORTS, View, next_choice, shown_gpus
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 18
@@ -143,15 +143,15 @@ class WatchApp(App[None]):
     def compose(self) -> ComposeResult:
         """The panels, top to bottom."""
         yield Header(id="header")
-        yield Verdict(id="verdict")
+        yield VerdictLine(id="verdict")
         with Horizontal(classes="row", id="top"):
             yield Gpus(id="gpus")
             yield Phases(id="phases")
         with Horizontal(classes="row", id="middle"):
-            yield Places(id="places")
+            yield PlacesTable(id="places")
             with Vertical(id="side"):
                 yield Ranks(id="ranks")
-                yield Host(id="host")
+                yield HostPanel(id="host")
         yield Findings(id="findings")
         yield Static(_key_line(self._actions), id="keys", markup=False)
         yield Static(f"This view needs {LEAST_WIDTH} x {LEAST_HEIGHT} characters.", id="small", markup=False)
@@ -226,7 +226,9 @@ class WatchApp(App[None]):
         chosen = self._chosen
         if chosen is not None:
             width = max(40, min(100, self.size.width - 10))
-            self.push_screen(Page(str(chosen.finding.code), self._actions.manual(chosen.finding.code, width)))
+            self.push_screen(
+                TextScreen(str(chosen.finding.code), self._actions.manual(chosen.finding.code, width))
+            )
 
     def action_pause(self) -> None:
         """Stop looking, or go on."""
@@ -291,7 +293,7 @@ class WatchApp(App[None]):
         """The page of keys."""
         rows = (*_KEYS, ("K", "end the chosen process")) if self._actions.kill else _KEYS
         letters = [(letter, phase_name(phase)) for phase, letter in LETTERS.items()]
-        self.push_screen(Page("keys", keys_text(rows, letters)))
+        self.push_screen(TextScreen("keys", keys_text(rows, letters)))
 
     @property
     def _chosen(self) -> Ranked | None:

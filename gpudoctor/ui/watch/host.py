@@ -14,7 +14,7 @@ _GAUGE = 10
 _TREND_SECONDS = 45.0
 
 
-class Host(Panel):
+class HostPanel(Panel):
     """CPUs, memory, disk, network; and the job's own share of them."""
 
     NAME = "host"

@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 
-class Page(ModalScreen[None]):
+class TextScreen(ModalScreen[None]):
     """A text to read and leave."""
 
     BINDINGS = [

@@ -20,7 +20,7 @@ _KEYS = {
 }
 
 
-class Places(Panel):
+class PlacesTable(Panel):
     """Share, phase, place, and the line itself where there is room."""
 
     def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:

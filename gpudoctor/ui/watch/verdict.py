@@ -10,7 +10,7 @@ from gpudoctor.ui.watch.panel import Panel
 from gpudoctor.ui.watch.view import View
 
 
-class Verdict(Panel):
+class VerdictLine(Panel):
     """One or two sentences, in the colour of the worst finding."""
 
     def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:

@@ -8,12 +8,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.vitals.configs.reading import parse, read_configs
-from gpudoctor.vitals.configs.text import Unread
+from gpudoctor.vitals.configs.text import UnreadConfig
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.configs.walking import find_configs, looks_like_config, looks_like_kubernetes_job
 
-__all__ = ["Unread", "find_configs", "looks_like_config", "looks_like_kubernetes_job", "parse", "read_configs"]
+__all__ = [
+    "UnreadConfig",
+    "find_configs",
+    "looks_like_config",
+    "looks_like_kubernetes_job",
+    "parse",
+    "read_configs",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from gpudoctor.model.signs.configs import ConfigKind
 
 
-class Row(NamedTuple):
+class KeyMeaning(NamedTuple):
     """What one key means."""
 
     name: str
@@ -402,11 +402,11 @@ SUFFIXES: Final = frozenset({ConfigKind.LIGHTNING, ConfigKind.SECTIONS})
 
 
 @cache
-def table(kind: ConfigKind) -> dict[str, Row]:
+def table(kind: ConfigKind) -> dict[str, KeyMeaning]:
     """Key (dotted) to meaning, for one kind; later tables win."""
-    rows: dict[str, Row] = {}
+    rows: dict[str, KeyMeaning] = {}
     for text in _TABLES.get(kind, ()):
         for line in text.strip().splitlines():
             key, name, unit, reading = line.split()
-            rows[key] = Row(name, "" if unit == "-" else unit, reading)
+            rows[key] = KeyMeaning(name, "" if unit == "-" else unit, reading)
     return rows

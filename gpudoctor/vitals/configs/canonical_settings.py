@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpudoctor.model.signs.configs import ConfigKind, ConfigValue, Entry, Said
-from gpudoctor.vitals.configs.canonical_keys import SUFFIXES, Row, table
+from gpudoctor.vitals.configs.canonical_keys import SUFFIXES, KeyMeaning, table
 from gpudoctor.vitals.configs.tree import Flat
 from gpudoctor.vitals.configs.words import words
 
@@ -70,7 +70,7 @@ class _Context:
                 off.setdefault(entry.parts[:-1], []).append(entry.last.lower())
         return cls(text.split("\n"), frozenset(entry.last.lower() for entry in flat.entries.values()), off)
 
-    def off(self, entry: Entry, row: Row) -> bool:
+    def off(self, entry: Entry, row: KeyMeaning) -> bool:
         """Whether a switch beside the key, or above it, says that it is not used."""
         if entry.last in _SWITCHES or not self.off_beside:
             return False
@@ -98,7 +98,7 @@ class _Context:
         )
 
 
-def _row(entry: Entry, rows: dict[str, Row], kind: ConfigKind) -> Row | None:
+def _row(entry: Entry, rows: dict[str, KeyMeaning], kind: ConfigKind) -> KeyMeaning | None:
     if kind not in SUFFIXES:
         return rows.get(entry.key)
     parts = [part.lower().replace("-", "_") for part in entry.parts]
@@ -109,7 +109,7 @@ def _row(entry: Entry, rows: dict[str, Row], kind: ConfigKind) -> Row | None:
     return None
 
 
-def _read(row: Row, entry: Entry, context: _Context) -> Iterator[tuple[str, ConfigValue]]:
+def _read(row: KeyMeaning, entry: Entry, context: _Context) -> Iterator[tuple[str, ConfigValue]]:
     """The canonical names and values of one entry: usually one, none when the value is not of its kind."""
     if row.reading == "precision":
         yield from _precision(entry.value)

@@ -9,8 +9,8 @@ from bisect import bisect_right
 from typing import Final
 
 from gpudoctor.model.signs.configs import Scalar
-from gpudoctor.vitals.configs.text import Unread
-from gpudoctor.vitals.configs.tree import Node, Pair
+from gpudoctor.vitals.configs.text import UnreadConfig
+from gpudoctor.vitals.configs.tree import ConfigNode, ConfigPair
 
 _TOKEN: Final = re.compile(
     r"""(?P<space>[ \t\n\f\v\ufeff]+)
@@ -36,7 +36,7 @@ COMMENTS = "JSON with comments: the standard json module of the tools that read 
 TRAILING = "JSON with a trailing comma: the standard json module of the tools that read it refuses it"
 
 
-def read_json(text: str) -> tuple[Node, tuple[str, ...]]:
+def read_json(text: str) -> tuple[ConfigNode, tuple[str, ...]]:
     """The tree and notes. Raises `Unread` with the line."""
     return _Scanner(text).read()
 
@@ -46,13 +46,13 @@ class _Scanner:
         self.text = text
         self.starts = [0] + [match.end() for match in re.finditer("\n", text)]
         self.notes: dict[str, None] = {}
-        self.stack: list[Node] = []
-        self.root: Node | None = None
+        self.stack: list[ConfigNode] = []
+        self.root: ConfigNode | None = None
         self.expect = "value"
         """`value`, `value or ]`, `key`, `key or }`, `:`, `, or ]`, `, or }`, `end`."""
-        self.key: Pair | None = None
+        self.key: ConfigPair | None = None
 
-    def read(self) -> tuple[Node, tuple[str, ...]]:
+    def read(self) -> tuple[ConfigNode, tuple[str, ...]]:
         position = 0
         while position < len(self.text):
             match = _TOKEN.match(self.text, position)
@@ -75,7 +75,7 @@ class _Scanner:
             self.mark(token, start, end)
         elif self.expect in {"key", "key or }"} and kind == "string":
             line, column = self.place(start)
-            self.key = Pair(self.string(token, start), line, column, Node(line, column))
+            self.key = ConfigPair(self.string(token, start), line, column, ConfigNode(line, column))
             self.expect = ":"
         elif self.expect in {"value", "value or ]"}:
             self.add(self.scalar(kind, token, start, end))
@@ -85,7 +85,7 @@ class _Scanner:
     def mark(self, token: str, start: int, end: int) -> None:
         if token in "{[" and self.expect in {"value", "value or ]"}:
             line, column = self.place(start)
-            node = Node(line, column)
+            node = ConfigNode(line, column)
             if token == "{":
                 node.pairs = []
             else:
@@ -116,11 +116,11 @@ class _Scanner:
             self.notes[TRAILING] = None
         return trailing or self.expect.endswith(token)
 
-    def add(self, node: Node) -> None:
+    def add(self, node: ConfigNode) -> None:
         self.attach(node)
         self.after()
 
-    def attach(self, node: Node) -> None:
+    def attach(self, node: ConfigNode) -> None:
         if not self.stack:
             self.root = node
             return
@@ -138,7 +138,7 @@ class _Scanner:
         else:
             self.expect = ", or }" if self.stack[-1].pairs is not None else ", or ]"
 
-    def scalar(self, kind: str, token: str, start: int, end: int) -> Node:
+    def scalar(self, kind: str, token: str, start: int, end: int) -> ConfigNode:
         if kind == "string":
             value: Scalar = self.string(token, start)
         elif kind == "word" and token in _WORDS:
@@ -149,7 +149,7 @@ class _Scanner:
             value = float(token)
         else:
             raise self.error(start)
-        return Node(*self.place(start), *self.place(end), value)
+        return ConfigNode(*self.place(start), *self.place(end), value)
 
     def string(self, token: str, start: int) -> str:
         if "\\" not in token:
@@ -163,7 +163,7 @@ class _Scanner:
         line = bisect_right(self.starts, position)
         return line, position - self.starts[line - 1] + 1
 
-    def error(self, position: int, what: str | None = None) -> Unread:
+    def error(self, position: int, what: str | None = None) -> UnreadConfig:
         line, column = self.place(min(position, len(self.text)))
         if what is None:
             wanted = {
@@ -173,4 +173,4 @@ class _Scanner:
             }[self.expect]  # fmt: skip
             found = self.text[position : position + 1]
             what = f"expected {wanted}, found {found!r}" if found else f"expected {wanted}"
-        return Unread(f"line {line}, column {column}: {what}")
+        return UnreadConfig(f"line {line}, column {column}: {what}")

@@ -8,8 +8,8 @@ from typing import Final
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
 from gpudoctor.vitals.configs.canonical_settings import canonical
 from gpudoctor.vitals.configs.config_kinds import recognise
-from gpudoctor.vitals.configs.text import Unread, read_text
-from gpudoctor.vitals.configs.tree import MAX_ENTRIES, Flat, Node, flatten
+from gpudoctor.vitals.configs.text import UnreadConfig, read_text
+from gpudoctor.vitals.configs.tree import MAX_ENTRIES, ConfigNode, Flat, flatten
 
 _IGNORE: Final = re.compile(
     r"(?:#|//)\s*gpudoctor:\s*ignore(?:\[([^\]]*)\])?[ \t]*:?[ \t]*(.*?)\s*$", re.MULTILINE
@@ -27,7 +27,7 @@ def read_configs(paths: Iterable[str | os.PathLike[str]]) -> Configs:
         try:
             text, notes = read_text(path)
             files.append(parse(path, text, notes))
-        except Unread as error:
+        except UnreadConfig as error:
             unread.append((path, f"{path}: {error}"))
     return Configs(files=tuple(files), unread=tuple(unread))
 
@@ -62,7 +62,7 @@ def parse(path: str, text: str, notes: tuple[str, ...] = ()) -> ConfigFile:
     )
 
 
-def _documents(path: str, text: str) -> tuple[str, list[Node], tuple[str, ...]]:
+def _documents(path: str, text: str) -> tuple[str, list[ConfigNode], tuple[str, ...]]:
     """Format, documents and notes. A suffix decides; without a telling one the first character does.
 
     Each reader is imported when its format is met.

@@ -11,39 +11,39 @@ LIMIT = CONFIG.most
 TOO_DEEP = "is nested too deeply to be a config"
 
 
-class Unread(Exception):
+class UnreadConfig(Exception):
     """A file cannot be read as a config. The text is a sentence with the line where there is one."""
 
 
 def read_text(path: str) -> tuple[str, tuple[str, ...]]:
-    """The text and notes about its encoding. Raises `Unread`."""
+    """The text and notes about its encoding. Raises `UnreadConfig`."""
     try:
         size = os.stat(path).st_size
         if size > LIMIT:
-            raise Unread(
+            raise UnreadConfig(
                 f"is {_megabytes(size)} MB; a training config is under {LIMIT >> 20} MB, so this is data"
             )
         return decode(read_file(path, CONFIG))
     except OSError as error:
-        raise Unread(f"cannot be read: {error.strerror or error}") from error
+        raise UnreadConfig(f"cannot be read: {error.strerror or error}") from error
     except ValueError as error:  # a NUL byte in the path
-        raise Unread(f"cannot be read: {error}") from error
+        raise UnreadConfig(f"cannot be read: {error}") from error
 
 
 def decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
-    """The text and notes about its encoding. Raises `Unread` for binary data and for another encoding."""
+    """The text and notes about its encoding. Raises `UnreadConfig` for binary data and for another encoding."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         try:
             return _lines(raw.decode("utf-16")), ("the file is UTF-16; most training tools expect UTF-8",)
         except UnicodeDecodeError as error:
-            raise Unread("starts like UTF-16 text and is not; it cannot be read as a config") from error
+            raise UnreadConfig("starts like UTF-16 text and is not; it cannot be read as a config") from error
     if b"\0" in raw:
-        raise Unread("is a binary file, not a config")
+        raise UnreadConfig("is a binary file, not a config")
     try:
         return _lines(raw.decode("utf-8-sig")), ()
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise Unread(f"line {line}: not UTF-8 text{_other_encoding(raw)}; save it as UTF-8") from error
+        raise UnreadConfig(f"line {line}: not UTF-8 text{_other_encoding(raw)}; save it as UTF-8") from error
 
 
 def _lines(text: str) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gpudoctor.model.signs.configs import Scalar
-from gpudoctor.vitals.configs.text import TOO_DEEP, Unread
-from gpudoctor.vitals.configs.tree import Node, Pair
+from gpudoctor.vitals.configs.text import TOO_DEEP, UnreadConfig
+from gpudoctor.vitals.configs.tree import ConfigNode, ConfigPair
 
 _KEY: Final = re.compile(r"""[ \t]*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([A-Za-z0-9_-]+))[ \t]*(\.)?""")
 _STRING: Final = re.compile(
@@ -16,7 +16,7 @@ _STRING: Final = re.compile(
 _MAX_DEPTH: Final = 64
 
 
-def read_toml(text: str) -> tuple[Node, tuple[str, ...]]:
+def read_toml(text: str) -> tuple[ConfigNode, tuple[str, ...]]:
     """The tree and notes. Raises `Unread` with the line."""
     if sys.version_info >= (3, 11):
         import tomllib
@@ -25,14 +25,14 @@ def read_toml(text: str) -> tuple[Node, tuple[str, ...]]:
     try:
         data = tomllib.loads(text)
     except RecursionError as error:
-        raise Unread(TOO_DEEP) from error
+        raise UnreadConfig(TOO_DEEP) from error
     except ValueError as error:
         where = re.search(r"at line (\d+), column (\d+)", str(error))
         said = re.sub(r" ?\(at [^()]*\)", "", str(error))
         prefix = f"line {where[1]}, column {where[2]}: " if where else ""
-        raise Unread(f"{prefix}not valid TOML: {said}") from error
+        raise UnreadConfig(f"{prefix}not valid TOML: {said}") from error
     places = _Finder(text).places
-    return _build(data, (), places, Node(1, 1), 0), ()
+    return _build(data, (), places, ConfigNode(1, 1), 0), ()
 
 
 _Place = tuple[int, int, int, int, int, int]
@@ -40,11 +40,11 @@ _Place = tuple[int, int, int, int, int, int]
 
 
 def _build(
-    data: Any, path: tuple[str, ...], places: Mapping[tuple[str, ...], _Place], near: Node, depth: int
-) -> Node:
+    data: Any, path: tuple[str, ...], places: Mapping[tuple[str, ...], _Place], near: ConfigNode, depth: int
+) -> ConfigNode:
     place = places.get(path)
     # A value inside an inline table has no place of its own: it stands empty where the table starts.
-    node = Node(*place[2:]) if place else Node(near.line, near.column, near.line, near.column)
+    node = ConfigNode(*place[2:]) if place else ConfigNode(near.line, near.column, near.line, near.column)
     if depth > _MAX_DEPTH:
         return node
     if isinstance(data, dict):
@@ -54,7 +54,7 @@ def _build(
             found = places.get(child)
             built = _build(value, child, places, node, depth + 1)
             line, column = found[:2] if found else (built.line, built.column)
-            node.pairs.append(Pair(name, line, column, built))
+            node.pairs.append(ConfigPair(name, line, column, built))
     elif isinstance(data, list):
         node.items = [
             _build(value, (*path, str(index)), places, node, depth + 1) for index, value in enumerate(data)

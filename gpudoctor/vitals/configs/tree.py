@@ -12,7 +12,7 @@ MAX_DEPTH = 64
 
 
 @dataclass(slots=True)
-class Node:
+class ConfigNode:
     """One value: plain when `pairs` and `items` are None. Lines and columns are 1-based, the end exclusive."""
 
     line: int
@@ -20,18 +20,18 @@ class Node:
     end_line: int = 0
     end_column: int = 0
     value: Scalar = None
-    pairs: "list[Pair] | None" = None
-    items: "list[Node] | None" = None
+    pairs: "list[ConfigPair] | None" = None
+    items: "list[ConfigNode] | None" = None
 
 
 @dataclass(slots=True)
-class Pair:
+class ConfigPair:
     """A key of a mapping and its value."""
 
     name: str
     line: int
     column: int
-    node: Node
+    node: ConfigNode
     merged: bool = False
     """True for a key that YAML's `<<` brings in: the mapping's own keys win over it."""
 
@@ -47,11 +47,11 @@ class Flat:
     """Whether something was left out, for being too much or too deep."""
 
 
-def flatten(root: Node, text: str) -> Flat:
+def flatten(root: ConfigNode, text: str) -> Flat:
     """Every plain value under its dotted key. Bounded in number and depth, so an alias bomb ends here."""
     flat = Flat()
     lines = text.split("\n")
-    work: list[tuple[str, tuple[str, ...], int, int, Node]] = [("", (), root.line, root.column, root)]
+    work: list[tuple[str, tuple[str, ...], int, int, ConfigNode]] = [("", (), root.line, root.column, root)]
     visited = 0
     while work:
         key, parts, line, column, node = work.pop()
@@ -73,8 +73,8 @@ def flatten(root: Node, text: str) -> Flat:
 
 
 def _children(
-    node: Node, key: str, parts: tuple[str, ...], flat: Flat
-) -> Iterator[tuple[str, tuple[str, ...], int, int, Node]]:
+    node: ConfigNode, key: str, parts: tuple[str, ...], flat: Flat
+) -> Iterator[tuple[str, tuple[str, ...], int, int, ConfigNode]]:
     if node.pairs is not None:
         for pair in _winners(node.pairs, key, flat):
             name = f"{key}.{pair.name}" if key else pair.name
@@ -83,9 +83,9 @@ def _children(
         yield f"{key}[{index}]", (*parts, str(index)), item.line, item.column, item
 
 
-def _winners(pairs: list[Pair], key: str, flat: Flat) -> list[Pair]:
+def _winners(pairs: list[ConfigPair], key: str, flat: Flat) -> list[ConfigPair]:
     """One pair a name: the last written, and a merged one only where none is written."""
-    chosen: dict[str, Pair] = {}
+    chosen: dict[str, ConfigPair] = {}
     for pair in pairs:
         before = chosen.get(pair.name)
         if before is not None and not before.merged and pair.merged:
@@ -97,7 +97,7 @@ def _winners(pairs: list[Pair], key: str, flat: Flat) -> list[Pair]:
     return list(chosen.values())
 
 
-def _plain(node: Node) -> tuple[Scalar, ...] | None:
+def _plain(node: ConfigNode) -> tuple[Scalar, ...] | None:
     """A list of plain values as a tuple; None for anything else."""
     if node.items is None or any(item.pairs is not None or item.items is not None for item in node.items):
         return None
@@ -109,7 +109,7 @@ def _entry(
     parts: tuple[str, ...],
     line: int,
     column: int,
-    node: Node,
+    node: ConfigNode,
     plain: tuple[Scalar, ...] | None,
     lines: list[str],
 ) -> Entry:
@@ -128,7 +128,7 @@ def _entry(
     )
 
 
-def _slice(lines: list[str], node: Node) -> str:
+def _slice(lines: list[str], node: ConfigNode) -> str:
     """The text between a node's start and end."""
     if node.line == node.end_line:
         return lines[node.line - 1][node.column - 1 : node.end_column - 1] if node.line <= len(lines) else ""

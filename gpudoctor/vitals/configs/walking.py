@@ -10,7 +10,7 @@ from gpudoctor.model.external_files import read_head
 from gpudoctor.model.read_limits import CONFIG_IN_FOLDER
 from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.vitals.configs.reading import parse
-from gpudoctor.vitals.configs.text import Unread, decode
+from gpudoctor.vitals.configs.text import UnreadConfig, decode
 from gpudoctor.vitals.configs.words import words
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json", ".jsonc", ".toml")
@@ -76,7 +76,7 @@ def looks_like_config(path: str | os.PathLike[str]) -> ConfigKind | None:
         return None
     try:
         kind = parse(name, decode(raw)[0]).kind
-    except Unread:
+    except UnreadConfig:
         return None
     return kind if kind.trains else None
 
@@ -90,7 +90,7 @@ def looks_like_kubernetes_job(path: str | os.PathLike[str]) -> bool:
     if text.lstrip()[:1] == "{":
         try:
             file = parse(os.fspath(path) + ".json", text)
-        except Unread:
+        except UnreadConfig:
             return False
         return file.kind is ConfigKind.KUBERNETES and file.value("kind") in _JOB_KINDS
     for document in re.split(r"^---", text, flags=re.MULTILINE):

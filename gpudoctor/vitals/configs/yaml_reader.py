@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Any, Final
 
 from gpudoctor.model.signs.configs import Scalar
-from gpudoctor.vitals.configs.text import TOO_DEEP, Unread
-from gpudoctor.vitals.configs.tree import Node, Pair
+from gpudoctor.vitals.configs.text import TOO_DEEP, UnreadConfig
+from gpudoctor.vitals.configs.tree import ConfigNode, ConfigPair
 
 MAX_EVENTS = 1_000_000
 DEEPEST = 500
@@ -35,11 +35,11 @@ _BACK: Final = {_OPEN: "{", _CLOSE: "}", _COLON: ":", _HASH: "#", "\ue004": '"',
 JINJA = "a Jinja template: its {{ ... }} values are left alone"
 
 
-def read_yaml(text: str) -> tuple[list[Node], tuple[str, ...]]:
+def read_yaml(text: str) -> tuple[list[ConfigNode], tuple[str, ...]]:
     """The trees of the documents (empty ones left out) and notes. Raises `Unread` with the line."""
     try:
         documents, odd = _read(text, templated=False)
-    except Unread:
+    except UnreadConfig:
         softened = _without_jinja(text)
         if softened == text:
             raise
@@ -48,12 +48,12 @@ def read_yaml(text: str) -> tuple[list[Node], tuple[str, ...]]:
     if odd and (softened := _without_jinja(text)) != text:
         try:
             return _read(softened, templated=True)[0], (JINJA,)
-        except Unread:
+        except UnreadConfig:
             pass
     return documents, ()
 
 
-def _read(text: str, *, templated: bool) -> tuple[list[Node], bool]:
+def _read(text: str, *, templated: bool) -> tuple[list[ConfigNode], bool]:
     """The documents, and whether a key of a mapping is itself a mapping."""
     parse, error_class = _backend()
     builder = _Builder(templated)
@@ -61,9 +61,9 @@ def _read(text: str, *, templated: bool) -> tuple[list[Node], bool]:
         for event in islice(parse(text), MAX_EVENTS):
             builder.take(event)
     except error_class as error:
-        raise Unread(_sentence(error, text)) from error
+        raise UnreadConfig(_sentence(error, text)) from error
     except RecursionError as error:
-        raise Unread(TOO_DEEP) from error
+        raise UnreadConfig(TOO_DEEP) from error
     return builder.documents, builder.odd
 
 
@@ -84,10 +84,10 @@ class _Builder:
     """Events to trees, without recursion."""
 
     def __init__(self, templated: bool) -> None:
-        self.documents: list[Node] = []
+        self.documents: list[ConfigNode] = []
         self.templated = templated
-        self.anchors: dict[str, Node] = {}
-        self.stack: list[tuple[Node, list[Node]]] = []
+        self.anchors: dict[str, ConfigNode] = {}
+        self.stack: list[tuple[ConfigNode, list[ConfigNode]]] = []
         """Open collections, each with the key that waits for its value (a list of none or one)."""
         self.merged = 0
         self.odd = False
@@ -97,7 +97,7 @@ class _Builder:
         if name == "ScalarEvent":
             self.add(self.scalar(event), event.anchor)
         elif name in {"MappingStartEvent", "SequenceStartEvent"}:
-            node = Node(event.start_mark.line + 1, event.start_mark.column + 1)
+            node = ConfigNode(event.start_mark.line + 1, event.start_mark.column + 1)
             if name.startswith("Mapping"):
                 node.pairs = []
             else:
@@ -105,7 +105,7 @@ class _Builder:
             self.add(node, event.anchor)
             self.stack.append((node, []))
             if len(self.stack) > DEEPEST:  # the parser's own work grows with the square of the depth
-                raise Unread(TOO_DEEP)
+                raise UnreadConfig(TOO_DEEP)
         elif name in {"MappingEndEvent", "SequenceEndEvent"}:
             node, _ = self.stack.pop()
             self.finish(node, event)
@@ -113,12 +113,12 @@ class _Builder:
             target = self.anchors.get(event.anchor)
             if target is None:
                 line = event.start_mark.line + 1
-                raise Unread(f"line {line}: the alias *{event.anchor} has no anchor before it")
+                raise UnreadConfig(f"line {line}: the alias *{event.anchor} has no anchor before it")
             self.add(target, None)
         elif name == "DocumentStartEvent":
             self.anchors = {}
 
-    def finish(self, node: Node, event: Any) -> None:
+    def finish(self, node: ConfigNode, event: Any) -> None:
         """Set the end of a collection: its last child's, where the parser only knows the next token."""
         children = [pair.node for pair in node.pairs or ()] or node.items or []
         mark = event.end_mark
@@ -130,10 +130,10 @@ class _Builder:
         if node.pairs is not None and any(pair.name == "<<" for pair in node.pairs):
             self.merge(node)
 
-    def merge(self, node: Node) -> None:
+    def merge(self, node: ConfigNode) -> None:
         """Bring in what `<<` names, bounded and with each name once."""
         own = [pair for pair in node.pairs or () if pair.name != "<<"]
-        found: dict[str, Pair] = {}
+        found: dict[str, ConfigPair] = {}
         for pair in node.pairs or ():
             if pair.name == "<<":
                 for source in pair.node.items if pair.node.items is not None else [pair.node]:
@@ -141,11 +141,11 @@ class _Builder:
                         self.merged += 1
                         if self.merged <= MAX_MERGED:
                             found.setdefault(
-                                item.name, Pair(item.name, item.line, item.column, item.node, merged=True)
+                                item.name, ConfigPair(item.name, item.line, item.column, item.node, merged=True)
                             )
         node.pairs = [*found.values(), *own]
 
-    def add(self, node: Node, anchor: str | None) -> None:
+    def add(self, node: ConfigNode, anchor: str | None) -> None:
         if anchor:
             self.anchors[anchor] = node
         if not self.stack:
@@ -159,11 +159,11 @@ class _Builder:
             key = waiting.pop()
             self.odd = self.odd or key.pairs is not None
             if parent.pairs is not None:
-                parent.pairs.append(Pair(_name(key), key.line, key.column, node))
+                parent.pairs.append(ConfigPair(_name(key), key.line, key.column, node))
         else:
             waiting.append(node)
 
-    def scalar(self, event: Any) -> Node:
+    def scalar(self, event: Any) -> ConfigNode:
         start, end = event.start_mark, event.end_mark
         text = str(event.value)
         if self.templated:
@@ -172,10 +172,10 @@ class _Builder:
         value: Scalar = text
         if tag.endswith((":int", ":float", ":bool", ":null")) or (event.style in {None, ""} and not tag):
             value = resolve(text)
-        return Node(start.line + 1, start.column + 1, end.line + 1, end.column + 1, value)
+        return ConfigNode(start.line + 1, start.column + 1, end.line + 1, end.column + 1, value)
 
 
-def _name(node: Node) -> str:
+def _name(node: ConfigNode) -> str:
     if node.pairs is not None or node.items is not None:
         return "?"
     if isinstance(node.value, bool):

@@ -12,7 +12,7 @@ _LOOK = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class HostMemory:
     """Bytes of the machine."""
 
     total: int
@@ -21,13 +21,13 @@ class Memory:
     swap_used: int
 
 
-def read_memory(tree: Tree) -> Memory:
+def read_memory(tree: Tree) -> HostMemory:
     """From /proc/meminfo, through psutil where there is none; raises `Unavailable` when neither tells."""
     lines = table(tree.text("/proc/meminfo"))
     if {"MemTotal", "MemAvailable"} <= lines.keys() and lines["MemTotal"] > 0:
         kib = 1024
         swap = max(0, lines.get("SwapTotal", 0))
-        return Memory(
+        return HostMemory(
             total=lines["MemTotal"] * kib,
             available=max(0, min(lines["MemAvailable"], lines["MemTotal"])) * kib,
             swap_total=swap * kib,
@@ -61,11 +61,13 @@ def _swapped(tree: Tree) -> int | None:
     return (counters["pswpin"] + counters["pswpout"]) * page
 
 
-def _portable() -> Memory:
+def _portable() -> HostMemory:
     import psutil
 
     try:
         memory, swap = psutil.virtual_memory(), psutil.swap_memory()
     except (OSError, RuntimeError, psutil.Error) as error:
         raise Unavailable(f"the memory of this machine cannot be read ({error})") from error
-    return Memory(total=memory.total, available=memory.available, swap_total=swap.total, swap_used=swap.used)
+    return HostMemory(
+        total=memory.total, available=memory.available, swap_total=swap.total, swap_used=swap.used
+    )

@@ -19,7 +19,7 @@ from gpudoctor.model.signs.environment import Environment
 from gpudoctor.model.signs.job import Job, Launch, Profile
 from gpudoctor.vitals.job.grants import Grants, byte_count
 from gpudoctor.vitals.job.kubernetes import looks_like_manifest, read_manifest
-from gpudoctor.vitals.job.launch import Found, find_launch
+from gpudoctor.vitals.job.launch import FoundLaunch, find_launch
 from gpudoctor.vitals.job.scheduler import (
     detect_profile,
     granted_here,
@@ -27,7 +27,7 @@ from gpudoctor.vitals.job.scheduler import (
     slurm_grants,
     slurm_options,
 )
-from gpudoctor.vitals.job.shell import Line, read_lines
+from gpudoctor.vitals.job.shell import ShellCommand, read_lines
 
 __all__ = ["detect_profile", "is_job_manifest", "job_environment", "read_job"]
 
@@ -183,7 +183,7 @@ def _read(path: Path, environment: Mapping[str, str]) -> _Read:
 
 
 def _read_script(
-    path: Path, text: str, options: Mapping[str, str], grants: Grants, lines: Sequence[Line]
+    path: Path, text: str, options: Mapping[str, str], grants: Grants, lines: Sequence[ShellCommand]
 ) -> _Read:
     calls = _Calls()
     shm = next((size for line in lines if (size := _container_shm(line.words)) is not None), None)
@@ -212,7 +212,7 @@ def _read_manifest(path: Path, text: str) -> _Read:
     for container in read_manifest(text, str(path)):
         grants = grants.over(container.grants)
         exports += container.variables
-        line = Line(
+        line = ShellCommand(
             words=container.words,
             line=container.line,
             text=" ".join(container.words),
@@ -234,7 +234,7 @@ def _read_manifest(path: Path, text: str) -> _Read:
     )
 
 
-def _exports(lines: Iterable[Line]) -> list[tuple[str, str | None, int]]:
+def _exports(lines: Iterable[ShellCommand]) -> list[tuple[str, str | None, int]]:
     """Variables that the training will have: exports, and assignments before a launch."""
     found: list[tuple[str, str | None, int]] = []
     for line in lines:
@@ -260,7 +260,7 @@ def _exports(lines: Iterable[Line]) -> list[tuple[str, str | None, int]]:
 def _launches(
     words: list[str],
     path: str | None,
-    line: Line | None,
+    line: ShellCommand | None,
     folder: Path,
     grants: Grants,
     depth: int,
@@ -299,10 +299,10 @@ def _launches(
 
 
 def _followed(
-    found: Found,
+    found: FoundLaunch,
     words: list[str],
     path: str | None,
-    line: Line | None,
+    line: ShellCommand | None,
     folder: Path,
     grants: Grants,
     depth: int,

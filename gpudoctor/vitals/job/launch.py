@@ -9,7 +9,7 @@ from gpudoctor.vitals.job.options import Anywhere, Options, is_python, whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundLaunch:
     """A launch as far as its words tell; the fields are those of the sign `Launch`."""
 
     launcher: str
@@ -37,12 +37,12 @@ _NOT_TRAINING = frozenset(_NOT_TRAINING_NAMES.split())
 """Modules of `python -m` that set something up and train nothing."""
 
 
-def find_launch(words: Sequence[str]) -> Found | None:
+def find_launch(words: Sequence[str]) -> FoundLaunch | None:
     """The launch that these words start, or None when they start none."""
     return _find(list(words), 0)
 
 
-def _find(words: list[str], depth: int) -> Found | None:
+def _find(words: list[str], depth: int) -> FoundLaunch | None:
     if not words or depth > 12:
         return None
     name = PurePosixPath(words[0]).name
@@ -57,13 +57,13 @@ def _find(words: list[str], depth: int) -> Found | None:
     if name in _WRAPPERS:
         return _find(_WRAPPERS[name](words[1:]), depth + 1)
     if name.endswith(".py") and (depth or "/" in words[0]):
-        return Found(launcher="python", script=words[0], arguments=tuple(words[1:]))
+        return FoundLaunch(launcher="python", script=words[0], arguments=tuple(words[1:]))
     if name.endswith((".sh", ".bash", ".sbatch")) and "/" in words[0]:
-        return Found(launcher="bash", shell_script=words[0], arguments=tuple(words[1:]))
+        return FoundLaunch(launcher="bash", shell_script=words[0], arguments=tuple(words[1:]))
     return None
 
 
-def _python(words: list[str], depth: int) -> Found | None:
+def _python(words: list[str], depth: int) -> FoundLaunch | None:
     options = Options(words, "X W m c check-hash-based-pycs", "u O OO B E I S s v b d i q x P")
     if options.given("m"):
         module = options.get("m") or ""
@@ -74,33 +74,33 @@ def _python(words: list[str], depth: int) -> Found | None:
             return _target("python", inner, inner.rest)
         if not module or module.split(".")[0] in _NOT_TRAINING or module in _NOT_TRAINING:
             return None
-        return Found(launcher="python", module=module, arguments=tuple(options.rest))
+        return FoundLaunch(launcher="python", module=module, arguments=tuple(options.rest))
     if options.given("c") or not options.rest:
         return None
     script = options.rest[0]
     if PurePosixPath(script).name in {"setup.py", "manage.py"} or script == "-":
         return None
-    return Found(launcher="python", script=script, arguments=tuple(options.rest[1:]))
+    return FoundLaunch(launcher="python", script=script, arguments=tuple(options.rest[1:]))
 
 
-def _target(launcher: str, options: Options, rest: Sequence[str], **facts: object) -> Found | None:
+def _target(launcher: str, options: Options, rest: Sequence[str], **facts: object) -> FoundLaunch | None:
     """What a launcher starts: `-m module`, a script, or a command of its own."""
-    found: Found | None
+    found: FoundLaunch | None
     module = options.get("m", "module")
     if module is not None and (module or rest):
         name, words = (module, rest) if module else (rest[0], rest[1:])
-        found = Found(launcher=launcher, module=name, arguments=tuple(words))
+        found = FoundLaunch(launcher=launcher, module=name, arguments=tuple(words))
     elif not rest:
         return None
     elif is_python(PurePosixPath(rest[0]).name):
         found = _python(list(rest[1:]), 9)
         found = replace(found, launcher=launcher) if found else None
     else:
-        found = Found(launcher=launcher, script=rest[0], arguments=tuple(rest[1:]))
+        found = FoundLaunch(launcher=launcher, script=rest[0], arguments=tuple(rest[1:]))
     return replace(found, **facts) if found else None  # type: ignore[arg-type]  # fields of Found by name
 
 
-def _torchrun(words: list[str], _depth: int) -> Found | None:
+def _torchrun(words: list[str], _depth: int) -> FoundLaunch | None:
     options = Options(words, "m r t")
     asked = options.get("nproc-per-node")
     every = asked in {"gpu", "auto", "cuda"}
@@ -111,13 +111,13 @@ def _torchrun(words: list[str], _depth: int) -> Found | None:
     )
 
 
-def _accelerate(words: list[str], _depth: int) -> Found | None:
+def _accelerate(words: list[str], _depth: int) -> FoundLaunch | None:
     if not words or words[0] != "launch":
         return None
     return _accelerate_launch(words[1:], _depth)
 
 
-def _accelerate_launch(words: list[str], _depth: int) -> Found | None:
+def _accelerate_launch(words: list[str], _depth: int) -> FoundLaunch | None:
     options = Options(words, "config_file num_processes num_machines mixed_precision", "m")
     module = options.given("m", "module")
     total, nodes = options.number("num-processes"), options.number("num-machines")
@@ -125,12 +125,12 @@ def _accelerate_launch(words: list[str], _depth: int) -> Found | None:
     facts |= {"ranks": total} if total is not None and (nodes or 1) == 1 else {"total_ranks": total}
     if module:
         rest = options.rest
-        found = Found(launcher="accelerate", module=rest[0], arguments=tuple(rest[1:])) if rest else None
+        found = FoundLaunch(launcher="accelerate", module=rest[0], arguments=tuple(rest[1:])) if rest else None
         return replace(found, **facts) if found else None  # type: ignore[arg-type]
     return _target("accelerate", options, options.rest, **facts)
 
 
-def _deepspeed(words: list[str], _depth: int) -> Found | None:
+def _deepspeed(words: list[str], _depth: int) -> FoundLaunch | None:
     options = Options(words, "H hostfile i include e exclude num_nodes num_gpus module_off", "module")
     ranks, nodes = options.number("num-gpus"), options.number("num-nodes")
     include = options.get("i", "include")
@@ -141,12 +141,12 @@ def _deepspeed(words: list[str], _depth: int) -> Found | None:
     every = ranks is None and not options.given("H", "hostfile")
     if options.given("module"):
         rest = options.rest
-        found = Found(launcher="deepspeed", module=rest[0], arguments=tuple(rest[1:])) if rest else None
+        found = FoundLaunch(launcher="deepspeed", module=rest[0], arguments=tuple(rest[1:])) if rest else None
         return replace(found, ranks=ranks, nodes=nodes, every_gpu=every) if found else None
     return _target("deepspeed", options, options.rest, ranks=ranks, nodes=nodes, every_gpu=every)
 
 
-def _srun(words: list[str], depth: int) -> Found | None:
+def _srun(words: list[str], depth: int) -> FoundLaunch | None:
     options = Options(words, "A c C d D e E G i J K L m M n N o p q r t T u w W x", "l u v Q k O s X")
     found = _find(options.rest, depth + 1)
     if found is None:
@@ -160,7 +160,7 @@ def _srun(words: list[str], depth: int) -> Found | None:
     return replace(found, launcher="srun", ranks=per_node, nodes=nodes, total_ranks=total)
 
 
-def _mpirun(words: list[str], depth: int) -> Found | None:
+def _mpirun(words: list[str], depth: int) -> FoundLaunch | None:
     options = Options(
         words,
         "np n c N npernode ppn H host hosts hostfile machinefile f x wdir map-by bind-to rank-by genv env p "
@@ -193,15 +193,15 @@ def _mpirun(words: list[str], depth: int) -> Found | None:
     return replace(found, launcher="mpirun", ranks=per_node, nodes=nodes, total_ranks=total)
 
 
-def _shell(words: list[str]) -> Found | None:
+def _shell(words: list[str]) -> FoundLaunch | None:
     """`bash -lc "..."` or `bash run.sh`."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         if re.fullmatch(r"-[a-zA-Z]*c", words[at]):
-            return Found(launcher="bash", shell=words[at + 1]) if at + 1 < len(words) else None
+            return FoundLaunch(launcher="bash", shell=words[at + 1]) if at + 1 < len(words) else None
         at += 2 if words[at] in {"-o", "-O"} else 1
     if at < len(words):
-        return Found(launcher="bash", shell_script=words[at], arguments=tuple(words[at + 1 :]))
+        return FoundLaunch(launcher="bash", shell_script=words[at], arguments=tuple(words[at + 1 :]))
     return None
 
 
@@ -239,7 +239,7 @@ _SINGULARITY = (
     "B bind H home W workdir w pwd env env-file overlay S app network security hostname scratch mount"
 )
 
-_LAUNCHERS: Mapping[str, Callable[[list[str], int], Found | None]] = {
+_LAUNCHERS: Mapping[str, Callable[[list[str], int], FoundLaunch | None]] = {
     "torchrun": _torchrun,
     "accelerate": _accelerate,
     "accelerate-launch": _accelerate_launch,
@@ -251,7 +251,7 @@ _LAUNCHERS: Mapping[str, Callable[[list[str], int], Found | None]] = {
     "horovodrun": _mpirun,
     "orterun": _mpirun,
 }
-_MODULE_LAUNCHERS: Mapping[str, Callable[[list[str], int], Found | None]] = {
+_MODULE_LAUNCHERS: Mapping[str, Callable[[list[str], int], FoundLaunch | None]] = {
     "torch.distributed.run": _torchrun,
     "torch.distributed.launch": _torchrun,
     "torch.distributed.launcher": _torchrun,

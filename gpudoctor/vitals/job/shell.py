@@ -31,7 +31,7 @@ _DEEPEST = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ShellCommand:
     """One simple command, expanded."""
 
     words: tuple[str, ...]
@@ -68,7 +68,7 @@ class Variables(dict[str, Value]):
             raise Unavailable(f"its variables come to {JOB_EXPANDED.words}")
 
 
-def read_lines(text: str, known: Mapping[str, str] | None = None) -> Iterator[Line]:
+def read_lines(text: str, known: Mapping[str, str] | None = None) -> Iterator[ShellCommand]:
     """The simple commands of a script in order, expanded by the assignments before them.
 
     `known` are variables from outside. What cannot be understood is passed over; raises `Unavailable` only for
@@ -95,7 +95,7 @@ def read_lines(text: str, known: Mapping[str, str] | None = None) -> Iterator[Li
 
 def _expanded(
     command: Command, text: str, variables: Variables, exported: set[str], conditional: bool
-) -> Iterator[Line]:
+) -> Iterator[ShellCommand]:
     """Run one command's assignments in `variables` and give its expanded form."""
     index = 0
     while index < len(command.words) and _plain(command.words[index]) in _LEADING:
@@ -129,7 +129,7 @@ def _expanded(
         for name in words[1:]:
             variables.pop(name, None)
     source = " ".join(part.strip() for part in text[command.start : command.end].split("\\\n")).strip()
-    yield Line(
+    yield ShellCommand(
         words=tuple(words),
         line=command.line,
         text=source,

@@ -30,7 +30,7 @@ _LARGEST = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class TargetGpu:
     """The GPU that the job is meant for."""
 
     device: Device
@@ -41,7 +41,7 @@ class Card:
     """Whether somebody says so: the user, the scheduler, or the machine that a launcher takes whole."""
 
 
-def forecast(job: ToldJob, shape: ModelShape, card: Card) -> JobMemory:
+def forecast(job: ToldJob, shape: ModelShape, card: TargetGpu) -> JobMemory:
     """The memory of one job. Raises `UsageError` for a combination that cannot be."""
     taken = _take(job, shape, card)
     estimate = estimate_job(shape, taken, card.device)
@@ -62,7 +62,7 @@ def forecast(job: ToldJob, shape: ModelShape, card: Card) -> JobMemory:
     )  # fmt: skip
 
 
-def _take(job: ToldJob, shape: ModelShape, card: Card) -> TrainingJob:
+def _take(job: ToldJob, shape: ModelShape, card: TargetGpu) -> TrainingJob:
     """The job with what nobody wrote taken at what needs least."""
     told = job.told
     fields = dict(told.fields)
@@ -93,7 +93,7 @@ def _lengths(fields: dict[str, Any], shape: ModelShape, guessed: set[str]) -> No
         fields["batch"] = 1
 
 
-def _sharding(fields: dict[str, Any], guessed: set[str], card: Card, *, engine: bool) -> None:
+def _sharding(fields: dict[str, Any], guessed: set[str], card: TargetGpu, *, engine: bool) -> None:
     """Sharded over as many GPUs as the node has, where nobody says over how many."""
     parallel = fields.get("parallel", "none")
     if parallel == "none" and "gpus" not in fields and not (card.counted and card.count == 1):

@@ -11,7 +11,7 @@ from gpudoctor.estimate.find import find_cached, find_path, is_path
 from gpudoctor.model import Absent, Patient, Unavailable
 from gpudoctor.model.budget import ranks_here
 from gpudoctor.model.signs.memory import JobMemory, MemoryForecast
-from gpudoctor.vitals.memory.forecast import Card, forecast
+from gpudoctor.vitals.memory.forecast import TargetGpu, forecast
 from gpudoctor.vitals.memory.jobs import ToldJob, jobs_of
 
 _TYPED = re.compile(r"(?:gpu[:=])?(?P<name>[a-z][a-z0-9_.-]{0,60})[:=]\d+", re.IGNORECASE)
@@ -58,18 +58,18 @@ def _shape(model: str) -> ModelShape:
     return found.preset.shape
 
 
-def _card(patient: Patient, gpu: str | None, gpus: int | None) -> Card:
+def _card(patient: Patient, gpu: str | None, gpus: int | None) -> TargetGpu:
     job = optional(lambda: patient.job)
     granted = gpus or (job.gpus_granted if job is not None else None)
     if gpu is not None:
-        return Card(
+        return TargetGpu(
             device=find_device(gpu), origin="--gpu", count=granted or ranks_here(patient), counted=bool(granted)
         )
     typed = _TYPED.search(job.gpus_origin) if job is not None else None
     if typed is not None:
         named = _device(typed["name"])
         if named is not None:
-            return Card(
+            return TargetGpu(
                 device=named, origin=job.gpus_origin if job else "", count=granted or 1, counted=bool(granted)
             )
     survey = optional(lambda: patient.gpu_survey)
@@ -82,7 +82,7 @@ def _card(patient: Patient, gpu: str | None, gpus: int | None) -> Card:
             own = Device(name=str(least.name), bytes=size, capability=capability)
             if size >= _FEWEST:
                 origin = f"this machine's GPU {least.index}"
-                return Card(device=own, origin=origin, count=granted or len(sizes), counted=True)
+                return TargetGpu(device=own, origin=origin, count=granted or len(sizes), counted=True)
     raise Unavailable("no GPU here to hold the estimate against (name the job's: --gpu H100)")
 
 

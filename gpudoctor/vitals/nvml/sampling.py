@@ -44,7 +44,7 @@ def main(visible: str, order: str, interval: float, search_path: list[str]) -> i
     except pynvml.NVMLError as error:
         emit("failed", state="FAILED", error=str(error))
         return 0
-    meters = [Meter(pynvml, gpu) for _, gpu in gpus]
+    meters = [GpuSampler(pynvml, gpu) for _, gpu in gpus]
     facts = [{**meter.facts(), "index": index} for meter, (index, _) in zip(meters, gpus, strict=True)]
     emit("gpus", gpus=facts)
     turn = 0
@@ -56,7 +56,7 @@ def main(visible: str, order: str, interval: float, search_path: list[str]) -> i
             return 0
 
 
-class Meter:
+class GpuSampler:
     """Readings of one GPU; what the card or the driver does not tell is left out."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
@@ -186,7 +186,7 @@ def _visible(nvml: Any, value: str | None, order: str) -> list[tuple[int, Any]]:
 
     All GPUs where it is not known which ones those are.
     """
-    from gpudoctor.model.visible_devices import Card, UnknownCards, visible
+    from gpudoctor.model.visible_devices import ListedGpu, UnknownCards, visible
     from gpudoctor.vitals.nvml.client import GpuLost, NvmlClient
     from gpudoctor.vitals.nvml.reading import mig_devices, name, uuid
 
@@ -201,10 +201,10 @@ def _visible(nvml: Any, value: str | None, order: str) -> list[tuple[int, Any]]:
             slices |= mig
             told = uuid(funnel, gpu)
             known = told if isinstance(told, str) else None
-            cards.append(Card(index=index, name=name(funnel, gpu), uuid=known, mig=tuple(mig)))
+            cards.append(ListedGpu(index=index, name=name(funnel, gpu), uuid=known, mig=tuple(mig)))
         except (nvml.NVMLError, GpuLost):
             handles.pop(index, None)
-            cards.append(Card(index=index))  # a lost card keeps its place
+            cards.append(ListedGpu(index=index))  # a lost card keeps its place
     try:
         seen = visible(value, order, cards)
     except UnknownCards:

@@ -69,7 +69,7 @@ class Watched:
 
     def __init__(self, nvml: Any, index: int) -> None:
         from gpudoctor.vitals.nvml.client import NvmlClient
-        from gpudoctor.vitals.nvml.sampling import Meter
+        from gpudoctor.vitals.nvml.sampling import GpuSampler
 
         self.index = index
         self.handle: Any = None
@@ -77,7 +77,7 @@ class Watched:
         self._funnel = NvmlClient(nvml)
         try:
             self.handle = nvml.nvmlDeviceGetHandleByIndex(index)
-            self._meter = Meter(nvml, self.handle)
+            self._meter = GpuSampler(nvml, self.handle)
         except nvml.NVMLError as error:
             self.lost = str(error)
 

@@ -18,7 +18,7 @@ _LONGEST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ProcessUsage:
     """What a process uses."""
 
     pid: int
@@ -36,7 +36,7 @@ class Usage:
     """When it started, in clock ticks since boot (elsewhere: since the epoch): a pid used anew has another."""
 
 
-def usage(pid: int) -> Usage | None:
+def usage(pid: int) -> ProcessUsage | None:
     """What a process uses now."""
     if not LINUX:
         return _usage_elsewhere(pid)
@@ -46,7 +46,7 @@ def usage(pid: int) -> Usage | None:
     fields = data[end + 2 :].split()
     if len(fields) < 22:
         return None
-    return Usage(
+    return ProcessUsage(
         pid,
         int(fields[1]),
         data[data.find(b"(") + 1 : end].decode(errors="replace"),
@@ -58,7 +58,7 @@ def usage(pid: int) -> Usage | None:
     )
 
 
-def _usage_elsewhere(pid: int) -> Usage | None:
+def _usage_elsewhere(pid: int) -> ProcessUsage | None:
     import psutil
 
     letters = {psutil.STATUS_RUNNING: "R", psutil.STATUS_DISK_SLEEP: "D", psutil.STATUS_ZOMBIE: "Z",
@@ -67,7 +67,7 @@ def _usage_elsewhere(pid: int) -> Usage | None:
         process = psutil.Process(pid)
         with process.oneshot():
             times = process.cpu_times()
-            return Usage(
+            return ProcessUsage(
                 pid, process.ppid(), process.name()[:15], letters.get(process.status(), "S"),
                 times.user + times.system, process.memory_info().rss, process.num_threads(),
                 int(process.create_time() * _TICK),
@@ -76,7 +76,7 @@ def _usage_elsewhere(pid: int) -> Usage | None:
         return None
 
 
-def started(item: Usage) -> float:
+def started(item: ProcessUsage) -> float:
     """Epoch seconds at which it started."""
     if not LINUX:
         return item.ticks / _TICK
@@ -150,7 +150,7 @@ def disk_bytes(pid: int) -> tuple[int, int] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class ThreadWork:
     """What the main thread of a process has done so far."""
 
     cpu: float
@@ -159,13 +159,13 @@ class Work:
     """That it has read and written; 0 where that may not be read."""
 
 
-def main_thread(pid: int) -> Work | None:
+def main_thread(pid: int) -> ThreadWork | None:
     """The work of the main thread; None where the kernel does not tell it so finely."""
     fields = _read(f"/proc/{pid}/task/{pid}/schedstat").split() if LINUX else []
     if not fields:
         return None
     moved = re.findall(rb"^[rw]char: (\d+)$", _read(f"/proc/{pid}/task/{pid}/io"), re.MULTILINE)
-    return Work(int(fields[0]) / 1e9, sum(map(int, moved)))
+    return ThreadWork(int(fields[0]) / 1e9, sum(map(int, moved)))
 
 
 def open_files(pid: int) -> int | None:

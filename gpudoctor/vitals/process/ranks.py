@@ -12,8 +12,8 @@ from gpudoctor.vitals.process import procfs
 from gpudoctor.vitals.process.host import SHORTEST
 from gpudoctor.vitals.process.live_files import live_steps, recording_folder
 from gpudoctor.vitals.process.process_tree import Member, variables, workers_of
-from gpudoctor.vitals.process.procfs import Usage
-from gpudoctor.vitals.process.sampler import Target
+from gpudoctor.vitals.process.procfs import ProcessUsage
+from gpudoctor.vitals.process.sampler import SampledProcess
 from gpudoctor.vitals.process.source_lines import SourceLines
 from gpudoctor.vitals.process.time_series import DownsampledSeries
 
@@ -31,11 +31,11 @@ _DEVICE_EVERY = 20.0
 class _Worker:
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self.before: Usage | None = None
+        self.before: ProcessUsage | None = None
         self.cpu = NAN
         self.looks: deque[bool] = deque(maxlen=_LOOKS)
 
-    def take(self, item: Usage, seconds: float) -> Worker:
+    def take(self, item: ProcessUsage, seconds: float) -> Worker:
         if self.before is None:
             self.before = item
         elif seconds >= SHORTEST:
@@ -61,9 +61,9 @@ class WatchedRank:
         self._user = procfs.user(member.pid)
         self._python = procfs.executable(member.pid)
         lines = SourceLines(self._started, _root_of(member.pid), self._cwd)
-        self.target = Target(member.pid, lines, uses_gpu(member.pid), length)
+        self.target = SampledProcess(member.pid, lines, uses_gpu(member.pid), length)
         self.alive = True
-        self._before: Usage | None = None
+        self._before: ProcessUsage | None = None
         self._at = -1.0
         self._cpu = NAN
         self._io: tuple[float, int, int] | None = None
@@ -76,7 +76,7 @@ class WatchedRank:
         self._device_at = 0.0
         self._memory, self._device, self._steps = DownsampledSeries(), DownsampledSeries(), DownsampledSeries()
         self._step, self._stepped = -1, 0.0
-        self._work: tuple[float, procfs.Work] | None = None
+        self._work: tuple[float, procfs.ThreadWork] | None = None
         self._worked = 0.0
         self._folder: Path | None = recording_folder(self.environment)
 
@@ -103,7 +103,7 @@ class WatchedRank:
                 self._at = t
         return self._snapshot(t, item, workers, gpus)
 
-    def _usage(self, t: float, item: Usage) -> None:
+    def _usage(self, t: float, item: ProcessUsage) -> None:
         if self._before is None:
             self._before = item
         elif t - self._at >= SHORTEST:
@@ -163,7 +163,7 @@ class WatchedRank:
                 yield worker.take(item, t - self._at)
 
     def _snapshot(
-        self, t: float, item: Usage | None, workers: tuple[Worker, ...], gpus: tuple[int, ...]
+        self, t: float, item: ProcessUsage | None, workers: tuple[Worker, ...], gpus: tuple[int, ...]
     ) -> Rank:
         member, ring, others = self.member, self.target.ring, self.target.worker_ring
         ring.forget(t)

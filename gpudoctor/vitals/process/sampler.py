@@ -22,7 +22,7 @@ _PATIENCE_WITH_RACES = 8
 Clock = Callable[[], float]
 
 
-class Target:
+class SampledProcess:
     """One process whose stacks are looked at."""
 
     def __init__(self, pid: int, lines: SourceLines, device: bool, length: float) -> None:
@@ -45,21 +45,21 @@ class Target:
         )
 
 
-class Sampler:
+class StackSampler:
     """Looks at the targets until `close`. `lock` guards their rings."""
 
     def __init__(self, pyspy: str | None, clock: Clock, look: Callable[[int, str | None], Dump] = dump) -> None:
         self.lock = Lock()
         self.taken = 0
         self._pyspy, self._clock, self._look = pyspy, clock, look
-        self._targets: list[Target] = []
+        self._targets: list[SampledProcess] = []
         self._place = 0
         self._burst_until = clock() + BURST_SECONDS
         self._cost = 0.01
         self._stop, self._paused = Event(), Event()
         self._thread: Thread | None = None
 
-    def start(self, targets: list[Target]) -> None:
+    def start(self, targets: list[SampledProcess]) -> None:
         """Begin, or go on with other targets."""
         with self.lock:
             self._targets = list(targets)
@@ -100,7 +100,7 @@ class Sampler:
         least, share = (BURST_INTERVAL, _BURST_SHARE) if burst else (INTERVAL, _SHARE)
         return max(least, self._cost / share)
 
-    def _next(self) -> Target | None:
+    def _next(self) -> SampledProcess | None:
         with self.lock:
             seeing = [target for target in self._targets if target.blind is None]
         if not seeing:
@@ -108,7 +108,7 @@ class Sampler:
         self._place = (self._place + 1) % len(seeing)
         return seeing[self._place]
 
-    def _take(self, target: Target) -> None:
+    def _take(self, target: SampledProcess) -> None:
         target.turn += 1
         if target.hungry and target.turn % _WORKER_TURN == 0:
             self._take_worker(target)
@@ -116,7 +116,7 @@ class Sampler:
             self._take_rank(target)
         self.taken += 1
 
-    def _take_rank(self, target: Target) -> None:
+    def _take_rank(self, target: SampledProcess) -> None:
         seen = self._look(target.pid, self._pyspy)
         now = self._clock()
         self._price(seen)
@@ -130,7 +130,7 @@ class Sampler:
                 target.races = 0
                 target.ring.add(now, classify(main.frames, target.lines.text, target.device), main.frames)
 
-    def _failed(self, target: Target, seen: Dump, now: float) -> None:
+    def _failed(self, target: SampledProcess, seen: Dump, now: float) -> None:
         target.ring.fail(now)
         target.races += 1
         lasting = seen.error in (DumpError.NO_PYSPY, DumpError.FORBIDDEN, DumpError.NOT_PYTHON)
@@ -138,7 +138,7 @@ class Sampler:
         if (lasting and not target.ring.looks) or hopeless:
             target.blind = seen
 
-    def _take_worker(self, target: Target) -> None:
+    def _take_worker(self, target: SampledProcess) -> None:
         pid = target.workers[target.turn // _WORKER_TURN % len(target.workers)]
         seen = self._look(pid, self._pyspy)
         now = self._clock()

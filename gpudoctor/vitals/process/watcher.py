@@ -14,7 +14,7 @@ from gpudoctor.vitals.process.host import HostMeter
 from gpudoctor.vitals.process.permission import blind_gap
 from gpudoctor.vitals.process.process_tree import ranks_under
 from gpudoctor.vitals.process.ranks import WatchedRank
-from gpudoctor.vitals.process.sampler import Sampler
+from gpudoctor.vitals.process.sampler import StackSampler
 
 WINDOW = 120.0
 """Seconds that a window covers, unless told otherwise."""
@@ -38,7 +38,7 @@ class Watcher:
             raise
         self._roots, self._notes = attached.roots, list(attached.notes)
         self._ranks = [WatchedRank(member, length) for member in attached.ranks]
-        self._sampler = Sampler(self._pyspy, self.clock)
+        self._sampler = StackSampler(self._pyspy, self.clock)
         self._sampler.start([rank.target for rank in self._ranks])
         self._host: HostMeter | None = None
         self._host_error = ""

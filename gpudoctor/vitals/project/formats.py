@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class RequiredPackage:
     """One package that a file asks for."""
 
     name: str
@@ -22,7 +22,7 @@ class Found:
     """Whether a sentence of a README says so."""
 
 
-Reader = Callable[[str], Iterator[Found]]
+Reader = Callable[[str], Iterator[RequiredPackage]]
 
 _WHEEL = re.compile(r"(?:^|/)([A-Za-z0-9_.]+)-(\d[^-/]*)-[^/]*\.whl")
 _CONDA = re.compile(r"(?:[\w./-]+::)?([A-Za-z][\w.-]*)\s*(.*)")
@@ -72,7 +72,7 @@ def is_manual(path: str) -> bool:
     return re.fullmatch(r"readme(\.(md|rst|txt))?", os.path.basename(path).lower()) is not None
 
 
-def requirements(text: str) -> Iterator[Found]:
+def requirements(text: str) -> Iterator[RequiredPackage]:
     """A file of pip: `torch==1.7.1+cu110  # comment`, a wheel's address, or what `conda list -e` writes.
 
     The list of a conda environment under this name, `- pytorch=1.4.0=py3.7_cuda10`, is read as conda reads it.
@@ -85,7 +85,7 @@ def requirements(text: str) -> Iterator[Found]:
             yield from _conda(words[2:].strip(" '\""), number)
 
 
-def environment(text: str) -> Iterator[Found]:
+def environment(text: str) -> Iterator[RequiredPackage]:
     """A file of conda: `- pytorch=1.7.1`, and pip's own list in it."""
     for number, line in enumerate(text.splitlines(), 1):
         item = re.match(r"\s*-\s+(['\"]?)([^'\"#]+)\1", line)
@@ -93,7 +93,7 @@ def environment(text: str) -> Iterator[Found]:
             yield from _conda(item[2].strip(), number)
 
 
-def pyproject(text: str) -> Iterator[Found]:
+def pyproject(text: str) -> Iterator[RequiredPackage]:
     """`[project]`'s dependencies, else its extras; Poetry's tables."""
     data = _toml(text)
     project, poetry = _table(data, "project"), _table(data, "tool", "poetry")
@@ -108,12 +108,12 @@ def pyproject(text: str) -> Iterator[Found]:
     yield from _named(text, _table(poetry, "dependencies"))
 
 
-def pipfile(text: str) -> Iterator[Found]:
+def pipfile(text: str) -> Iterator[RequiredPackage]:
     """Pipenv's own file."""
     yield from _named(text, _table(_toml(text), "packages"))
 
 
-def setup_cfg(text: str) -> Iterator[Found]:
+def setup_cfg(text: str) -> Iterator[RequiredPackage]:
     """`install_requires` of setuptools' declarative file."""
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     try:
@@ -124,7 +124,7 @@ def setup_cfg(text: str) -> Iterator[Found]:
         yield from _pip(line.strip(), _line(text, line.strip()))
 
 
-def setup_py(text: str) -> Iterator[Found]:
+def setup_py(text: str) -> Iterator[RequiredPackage]:
     """`install_requires=` of a setup script where it is written out; the script is not run."""
     tree = ast.parse(text)
     lists = {
@@ -142,7 +142,7 @@ def setup_py(text: str) -> Iterator[Found]:
                     yield from _pip(item.value, item.lineno)
 
 
-def dockerfile(text: str) -> Iterator[Found]:
+def dockerfile(text: str) -> Iterator[RequiredPackage]:
     """The base image of PyTorch, and the packages that its lines install."""
     values: dict[str, str] = {}
     for number, line in _joined(text):
@@ -152,7 +152,7 @@ def dockerfile(text: str) -> Iterator[Found]:
         filled = _filled(line, values)
         image = _IMAGE.search(filled) if command.upper() == "FROM" else None
         if image:
-            yield Found(name="torch", wanted=f"=={image[1]}", line=number)
+            yield RequiredPackage(name="torch", wanted=f"=={image[1]}", line=number)
         for tool, words in _INSTALL.findall(filled) if command.upper() == "RUN" else ():
             read = _pip if tool.startswith("pip") else _conda
             for word in words.split():
@@ -160,9 +160,9 @@ def dockerfile(text: str) -> Iterator[Found]:
                     yield from read(word.strip("\"'"), number)
 
 
-def manual(text: str) -> Iterator[Found]:
+def manual(text: str) -> Iterator[RequiredPackage]:
     """The one release of a package that a README's install commands name; two of them are a choice."""
-    found: dict[str, list[Found]] = {}
+    found: dict[str, list[RequiredPackage]] = {}
     for number, line in _joined(text, comments=True):
         typed = _TYPED.match(line.lstrip())
         read = _pip if typed is not None and typed[1].startswith("pip") else _conda
@@ -177,9 +177,9 @@ def manual(text: str) -> Iterator[Found]:
     yield from _sentences(text)
 
 
-def _sentences(text: str) -> Iterator[Found]:
+def _sentences(text: str) -> Iterator[RequiredPackage]:
     """The newest torch that a README's sentences name; where one is a lower bound, only that bound."""
-    told: list[tuple[tuple[int, ...], Found]] = []
+    told: list[tuple[tuple[int, ...], RequiredPackage]] = []
     lines = text.splitlines()
     least = any("minim" in line.lower() for line in lines if line.lstrip().startswith("|"))
     for number, line in enumerate(lines, 1):
@@ -206,7 +206,7 @@ def _sentences(text: str) -> Iterator[Found]:
             release = ".".join(str(part) for part in parts[newest])
             # `0.3` and `1.x` are all releases that begin so, `0.4.0` is one.
             wanted = f">={release}" if upwards else f"=={release}" + (".*" if len(parts[newest]) < 3 else "")
-            told.append((parts[newest], Found(name="torch", wanted=wanted, line=number, prose=True)))
+            told.append((parts[newest], RequiredPackage(name="torch", wanted=wanted, line=number, prose=True)))
     bounds = [item for _, item in told if item.wanted.startswith(">")]
     if bounds:
         yield bounds[0]
@@ -234,13 +234,13 @@ def _joined(text: str, *, comments: bool = False) -> Iterator[tuple[int, str]]:
         yield first, parts
 
 
-def _pip(words: str, line: int) -> Iterator[Found]:
+def _pip(words: str, line: int) -> Iterator[RequiredPackage]:
     """One requirement as pip reads it."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     wheel = _WHEEL.search(words)
     if wheel:
-        yield Found(name=_normal(wheel[1]), wanted=f"=={wheel[2].replace('%2B', '+')}", line=line)
+        yield RequiredPackage(name=_normal(wheel[1]), wanted=f"=={wheel[2].replace('%2B', '+')}", line=line)
         return
     try:
         requirement = Requirement(words)
@@ -250,10 +250,10 @@ def _pip(words: str, line: int) -> Iterator[Found]:
             yield from _conda(words, line)
         return
     if counts and requirement.url is None:
-        yield Found(name=_normal(requirement.name), wanted=str(requirement.specifier), line=line)
+        yield RequiredPackage(name=_normal(requirement.name), wanted=str(requirement.specifier), line=line)
 
 
-def _conda(words: str, line: int) -> Iterator[Found]:
+def _conda(words: str, line: int) -> Iterator[RequiredPackage]:
     """One requirement as conda reads it: a single `=` admits every release that begins so."""
     match = _CONDA.fullmatch(words)
     if match is None:
@@ -264,17 +264,17 @@ def _conda(words: str, line: int) -> Iterator[Found]:
     else:
         version = re.match(r"=?\s*(\d[\w.]*)", rest)
         wanted = f"=={version[1].rstrip('.')}.*" if version else ""
-    yield Found(name=_CONDA_NAMES.get(name, _normal(name)), wanted=wanted, line=line)
+    yield RequiredPackage(name=_CONDA_NAMES.get(name, _normal(name)), wanted=wanted, line=line)
 
 
-def _named(text: str, table: Mapping[str, object]) -> Iterator[Found]:
+def _named(text: str, table: Mapping[str, object]) -> Iterator[RequiredPackage]:
     """A table of names to versions, in Poetry's words: `^1.13`, `~1.13`, `1.13.1`, `{version = "^1.13"}`."""
     for name, value in table.items():
         version = value.get("version", "") if isinstance(value, dict) else value
         if isinstance(version, str):
             place = re.search(rf"^\s*[\"']?{re.escape(name)}\b", text, re.MULTILINE)
             line = text.count("\n", 0, place.end()) + 1 if place else 1
-            yield Found(name=_normal(name), wanted=_poetry(version.strip()), line=line)
+            yield RequiredPackage(name=_normal(name), wanted=_poetry(version.strip()), line=line)
 
 
 def _poetry(version: str) -> str:

@@ -8,7 +8,7 @@ from gpudoctor.model import Unavailable
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import REQUIREMENTS
 from gpudoctor.model.signs.project import Asked, ProjectVersions
-from gpudoctor.vitals.project.formats import Found, formats, is_manual
+from gpudoctor.vitals.project.formats import RequiredPackage, formats, is_manual
 
 _TOPS = (".git", ".hg")
 """What the top folder of a repository has."""
@@ -117,7 +117,7 @@ def _listed(folder: str, name: str) -> list[str]:
         return []
 
 
-def _read(path: str) -> list[Found]:
+def _read(path: str) -> list[RequiredPackage]:
     reader = formats(path)
     if reader is None:
         return []

@@ -11,8 +11,8 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from gpudoctor.errors import UsageError
-from gpudoctor.model.external_files import Refused, open_file, read_file, unpacked_most
-from gpudoctor.model.read_limits import ARCHIVE_CONTENTS, RECORDING, RECORDING_FILES, UNPACKED_RATIO, Limit
+from gpudoctor.model.external_files import RefusedFile, open_file, read_file, unpacked_most
+from gpudoctor.model.read_limits import ARCHIVE_CONTENTS, RECORDING, RECORDING_FILES, UNPACKED_RATIO, ReadLimit
 from gpudoctor.model.unavailable import Unavailable
 
 MANIFEST, END, MACHINE, SUFFIX = "recording.json", "end.json", "machine.gdr", ".gdr"
@@ -42,16 +42,16 @@ class Archive(ABC):
     def __init__(self) -> None:
         self._left = RECORDING.most
 
-    def read(self, name: str, limit: Limit) -> bytes:
+    def read(self, name: str, limit: ReadLimit) -> bytes:
         """A file's bytes. Raises `OSError`, for a file beyond its budget or the recording's too."""
         if self._left <= 0:
-            raise Refused(f"the recording is {RECORDING.words}")
+            raise RefusedFile(f"the recording is {RECORDING.words}")
         data = self._read(name, limit)
         self._left -= len(data)
         return data
 
     @abstractmethod
-    def _read(self, name: str, limit: Limit) -> bytes:
+    def _read(self, name: str, limit: ReadLimit) -> bytes:
         """A file's bytes. Raises `OSError`."""
 
 
@@ -66,7 +66,7 @@ class _Folder(Archive):
             found = [entry.name for entry in islice(entries, RECORDING_FILES.most + 1) if _is_file(entry)]
         return sorted(_few(self.name, found))
 
-    def _read(self, name: str, limit: Limit) -> bytes:
+    def _read(self, name: str, limit: ReadLimit) -> bytes:
         return read_file(self._path / name, limit)
 
 
@@ -89,20 +89,20 @@ class _Zip(Archive):
     def names(self) -> list[str]:
         return _few(self.name, sorted(self._members))
 
-    def _read(self, name: str, limit: Limit) -> bytes:
+    def _read(self, name: str, limit: ReadLimit) -> bytes:
         try:
             if name not in self._members:
                 raise FileNotFoundError(errno.ENOENT, "it is not there")
             member = self._archive.getinfo(self._members[name])
             if member.file_size > limit.most:
-                raise Refused(f"it is {limit.words}")
+                raise RefusedFile(f"it is {limit.words}")
             if member.file_size > self._left:
-                raise Refused(
+                raise RefusedFile(
                     f"the zip file unpacks to more than {UNPACKED_RATIO} times its size, as no recording does"
                 )
             return self._archive.read(member)
         except _DAMAGE as error:
-            raise Refused(f"damaged, or packed in a way that is not read ({_reason(error)})") from error
+            raise RefusedFile(f"damaged, or packed in a way that is not read ({_reason(error)})") from error
 
 
 def _reason(error: BaseException) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from gpudoctor.errors import UsageError
-from gpudoctor.model.external_files import Refused, is_packed, open_unpacked, unpacked_most
+from gpudoctor.model.external_files import RefusedFile, is_packed, open_unpacked, unpacked_most
 from gpudoctor.model.read_limits import (
     TRACE,
     TRACE_EVENT,
@@ -128,7 +128,7 @@ class _Text:
         while (mark := self._next(_BETWEEN)) != "]":
             count += 1
             if count > TRACE_EVENTS and count * TRACE_EVENT > self._most - self._left:
-                raise Refused("it is no profiler trace: there is hardly anything in its events")
+                raise RefusedFile("it is no profiler trace: there is hardly anything in its events")
             if not mark:
                 raise ValueError("it ends before its events do")
             event = self._value()
@@ -170,10 +170,10 @@ class _Text:
         self._left -= len(data)
         if self._left < 0:
             if self._most < TRACE.most:
-                raise Refused(
+                raise RefusedFile(
                     f"it unpacks to more than {UNPACKED_RATIO} times its size, as no file of this kind does"
                 )
-            raise Refused(f"it is {TRACE.words}")
+            raise RefusedFile(f"it is {TRACE.words}")
         self._ended = not data
         self._text = self._text[self._at :] + self._decode(data, self._ended)
         self._at = 0

@@ -22,7 +22,7 @@ from gpudoctor.vitals.recording.fields import judged, left_out
 from gpudoctor.vitals.recording.intervals import Intervals, covered, inside, union, without
 from gpudoctor.vitals.recording.plausibility import sound
 from gpudoctor.vitals.recording.trace_events import as_object, facts
-from gpudoctor.vitals.recording.trace_intervals import SETUP, Key, Thread, Trace, Wait
+from gpudoctor.vitals.recording.trace_intervals import SETUP, DeviceWait, HostThread, Key, Trace
 
 _SAMPLE = 100.0
 """Microseconds of a function's own time that count as one sample of its line."""
@@ -65,7 +65,7 @@ def _process(name: str, place: int, problems: list[str]) -> Process:
         "start", {"rank": info.get("rank"), "world": info.get("world_size"), "launcher": None}, wrong
     )
     rank = place if start.get("rank") is None else int(start["rank"])
-    reader = _Reader(trace, trace.threads.get(home or "", Thread()), steps)
+    reader = _Reader(trace, trace.threads.get(home or "", HostThread()), steps)
     table = sound("steps", reader.table(), wrong)
     records = (
         Record(type="start", t=0.0, fields={**start, "rank": rank}),
@@ -132,7 +132,7 @@ def _steps(trace: Trace, home: str | None) -> tuple[str, Intervals]:
 class _Reader:
     """The columns and records of one trace."""
 
-    def __init__(self, trace: Trace, home: Thread, windows: Intervals) -> None:
+    def __init__(self, trace: Trace, home: HostThread, windows: Intervals) -> None:
         self._trace = trace
         self._home = home
         self._zero = windows[0][0]
@@ -241,12 +241,12 @@ class _Reader:
         home, trace = self._home, self._trace
         every = (*trace.waits(home), *trace.setups(home, self._device))
         waits = [wait for wait in every if self._step_at(wait.begin) is not None]
-        found: dict[tuple[object, ...], list[Wait]] = {}
+        found: dict[tuple[object, ...], list[DeviceWait]] = {}
         for wait, key in zip(waits, self._functions_at([wait.begin for wait in waits]), strict=True):
             found.setdefault((wait.phase, wait.what, key), []).append(wait)
         return [self._site(phase, what, key, group) for (phase, what, key), group in found.items()]
 
-    def _site(self, phase: object, what: object, key: Any, waits: Sequence[Wait]) -> Record:
+    def _site(self, phase: object, what: object, key: Any, waits: Sequence[DeviceWait]) -> Record:
         path, line, function = key or ("", 0, "")
         lengths = [(wait.end - wait.begin) / 1e6 for wait in waits]
         fields: Mapping[str, Any] = {
@@ -295,7 +295,7 @@ def _rest(whole: float, part: float) -> float:
     return max(0.0, whole - part)
 
 
-def _ordered(thread: Thread) -> list[tuple[float, float, int]]:
+def _ordered(thread: HostThread) -> list[tuple[float, float, int]]:
     """Functions of the user's by their begin, the outer one first."""
     return sorted(zip(*thread.frames, strict=True), key=lambda frame: (frame[0], -frame[1]))
 

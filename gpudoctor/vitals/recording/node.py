@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpudoctor.model.external_files import Refused, load_json
+from gpudoctor.model.external_files import RefusedFile, load_json
 from gpudoctor.model.read_limits import FAULT, GDR, GPUS
 from gpudoctor.model.read_limits import MANIFEST as MANIFEST_LIMIT
 from gpudoctor.model.signs.recording import Process, Record, RunEnd, Table
@@ -28,7 +28,7 @@ _GPU = re.compile(r"gpu([0-9]+)_")
 
 
 @dataclass(slots=True, kw_only=True)
-class Node:
+class RecordedNode:
     """What one folder holds, before ranks are put in order."""
 
     place: Archive
@@ -48,14 +48,14 @@ class Node:
         return value if isinstance(value, str) else ""
 
 
-def read_node(place: Archive) -> Node:
+def read_node(place: Archive) -> RecordedNode:
     """Read all files of a folder. Raises `Unavailable` when it was written in a format of the future."""
     problems: list[str] = []
     manifest = _object(place, MANIFEST, problems)
     schema = _SCHEMA.fullmatch(manifest.get("schema") or "")
     if schema and int(schema[1]) > FORMAT:
         raise Unavailable(f"{place.name}: written by a newer gpudoctor (format {schema[1]}); upgrade this one")
-    node = Node(place=place, manifest=manifest, problems=problems)
+    node = RecordedNode(place=place, manifest=manifest, problems=problems)
     names = place.names()
     if END in names:
         end = _object(place, END, problems)
@@ -73,7 +73,7 @@ def read_node(place: Archive) -> Node:
     return node
 
 
-def _missing(node: Node, item: Reported) -> Iterator[str]:
+def _missing(node: RecordedNode, item: Reported) -> Iterator[str]:
     """What the recording of a process lacks by its own words, or by their absence."""
     process = item.process
     who = f"{node.place.name}: rank {process.rank}" if item.ranked else f"{node.place.name}: pid {process.pid}"
@@ -88,7 +88,7 @@ def _missing(node: Node, item: Reported) -> Iterator[str]:
         )
 
 
-def _missing_of_workers(node: Node) -> Iterator[str]:
+def _missing_of_workers(node: RecordedNode) -> Iterator[str]:
     """The same of loader workers, of which there may be thousands: a sentence a hook."""
     found: dict[str, list[str]] = {}
     for _, process in node.workers:
@@ -102,7 +102,7 @@ def _missing_of_workers(node: Node) -> Iterator[str]:
         )
 
 
-def _read_fault(node: Node, name: str, pid: int) -> None:
+def _read_fault(node: RecordedNode, name: str, pid: int) -> None:
     """The stack of a fatal signal, as a record of the process that died of it."""
     try:
         fault = read_fault(node.place.read(name, FAULT).decode("utf-8", "replace"))
@@ -118,7 +118,7 @@ def _read_fault(node: Node, name: str, pid: int) -> None:
             node.reported[index] = replace(item, process=told)
 
 
-def _read_file(node: Node, name: str) -> None:
+def _read_file(node: RecordedNode, name: str) -> None:
     try:
         contents = read_frames(node.place.read(name, GDR))
     except OSError as error:
@@ -180,7 +180,7 @@ def _object(place: Archive, name: str, problems: list[str]) -> dict[str, Any]:
         problems.append(f"{place.name}: {name} is missing or cannot be read")
         return {}
     except OSError as error:
-        reason = f": {error.strerror}" if isinstance(error, Refused) else ""
+        reason = f": {error.strerror}" if isinstance(error, RefusedFile) else ""
         problems.append(f"{place.name}: {name} is missing or cannot be read{reason}")
         return {}
     except ValueError:

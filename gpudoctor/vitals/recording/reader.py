@@ -8,7 +8,7 @@ from gpudoctor.errors import UsageError
 from gpudoctor.model.signs.recording import Beside, Process, Recording, RunEnd
 from gpudoctor.vitals.recording.archive import find_place
 from gpudoctor.vitals.recording.machines import joined
-from gpudoctor.vitals.recording.node import Node, read_node
+from gpudoctor.vitals.recording.node import RecordedNode, read_node
 from gpudoctor.vitals.recording.process import Reported
 from gpudoctor.vitals.recording.shards import whole_norms
 
@@ -55,9 +55,9 @@ def read_recording(path: str, *more: str) -> Recording:
     )
 
 
-def _ranks(nodes: Sequence[Node]) -> list[Process]:
+def _ranks(nodes: Sequence[RecordedNode]) -> list[Process]:
     """One process a rank, by rank: where it was started again, its last life that made steps."""
-    lives: dict[int, list[tuple[Node, Process]]] = {}
+    lives: dict[int, list[tuple[RecordedNode, Process]]] = {}
     for node in nodes:
         for process in _placed(node):
             lives.setdefault(process.rank, []).append((node, process))
@@ -79,7 +79,7 @@ def _ranks(nodes: Sequence[Node]) -> list[Process]:
     return chosen
 
 
-def _placed(node: Node) -> list[Process]:
+def _placed(node: RecordedNode) -> list[Process]:
     """Processes of ranks. One without a rank is rank 0 where no other has one.
 
     A launcher imports torch too, and so may a script that prepares the data: without rank and without steps
@@ -99,7 +99,7 @@ def _placed(node: Node) -> list[Process]:
     return [item.process for item in alone[:1]]
 
 
-def _launchers(nodes: Sequence[Node]) -> list[Process]:
+def _launchers(nodes: Sequence[RecordedNode]) -> list[Process]:
     """Processes without a rank on nodes where others have one."""
     return [
         item.process
@@ -116,7 +116,7 @@ def _weight(item: Reported, end: RunEnd | None) -> tuple[bool, int, float]:
     return (died and end is not None and end.failed, len(process.steps), process.wall)
 
 
-def _leader(nodes: Sequence[Node], ranks: Sequence[Process]) -> Node:
+def _leader(nodes: Sequence[RecordedNode], ranks: Sequence[Process]) -> RecordedNode:
     """The node of the lowest rank: its manifest and machine stand for the run."""
     if ranks:
         for node in nodes:
@@ -128,7 +128,7 @@ def _leader(nodes: Sequence[Node], ranks: Sequence[Process]) -> Node:
     return nodes[0]
 
 
-def _workers(nodes: Sequence[Node], ranks: Sequence[Process]) -> list[Process]:
+def _workers(nodes: Sequence[RecordedNode], ranks: Sequence[Process]) -> list[Process]:
     """Workers of the processes that are shown, with their parents' ranks."""
     parents = {(process.node, process.pid): process.rank for process in ranks}
     return [
@@ -139,7 +139,7 @@ def _workers(nodes: Sequence[Node], ranks: Sequence[Process]) -> list[Process]:
     ]
 
 
-def _started(node: Node) -> float | None:
+def _started(node: RecordedNode) -> float | None:
     """Epoch seconds of a node's start; None where its manifest does not say."""
     try:
         return datetime.fromisoformat(node.text("started")).timestamp()

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gpudoctor.errors import UsageError
-from gpudoctor.model.external_files import Refused, open_file, read_head
+from gpudoctor.model.external_files import RefusedFile, open_file, read_head
 from gpudoctor.model.read_limits import GPUS, SMI_CELLS, SMI_LINE, SMI_LOG
 from gpudoctor.model.signs.recording import Recording, Table
 from gpudoctor.vitals.log_lines import lines_of, text_of
@@ -94,7 +94,7 @@ def read_smi_log(name: str) -> Recording:
     try:
         with open_file(name) as stream:
             if os.fstat(stream.fileno()).st_size > SMI_LOG.most:
-                raise Refused(f"it is {SMI_LOG.words}")
+                raise RefusedFile(f"it is {SMI_LOG.words}")
             for at, gpu, row in clock.samples(_rows(form, lines_of(stream, SMI_LINE), turns)):
                 log.add(at, gpu, row)
     except OSError as error:
@@ -133,7 +133,7 @@ def _rows(form: str, lines: Iterator[str], turns: Turns) -> Iterator[Row]:
     for block in blocks_of(lines, xml=form == "xml"):
         turns.add(block)
         if len(turns) > GPUS.most:
-            raise Refused(f"it names {GPUS.beyond}")
+            raise RefusedFile(f"it names {GPUS.beyond}")
         if row := row_of(block):
             yield row
 
@@ -200,7 +200,7 @@ class _Log:
             self.turns.append(at)
         place = self._places.setdefault(gpu, len(self._places))
         if place >= GPUS.most:
-            raise Refused(f"it names {GPUS.beyond}")
+            raise RefusedFile(f"it names {GPUS.beyond}")
         if gpu not in self.facts:
             self.facts[gpu] = _facts(row)
         for theirs, (ours, read) in _COLUMNS.items():
@@ -213,7 +213,7 @@ class _Log:
         if missing:
             values.extend([math.nan] * missing)
             if len(self._values) * len(self.turns) > SMI_CELLS.most:
-                raise Refused(f"it has {SMI_CELLS.words}")
+                raise RefusedFile(f"it has {SMI_CELLS.words}")
         values[-1] = value
 
     def columns(self) -> dict[str, "array[float] | array[int]"]:

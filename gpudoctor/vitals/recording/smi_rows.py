@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
-from gpudoctor.vitals.smi_query.blocks import LISTING, Block, is_xml
+from gpudoctor.vitals.smi_query.blocks import LISTING, GpuBlock, is_xml
 from gpudoctor.vitals.smi_query.fields import PATHS
 from gpudoctor.vitals.smi_query.survey import reasons
 
@@ -122,7 +122,7 @@ _COLUMNS = {
 """Columns, and the reading of `-q` that says the same."""
 
 
-def row_of(block: Block) -> Row:
+def row_of(block: GpuBlock) -> Row:
     """What one turn of `-q` says of a GPU; empty where it says nothing of what changes."""
     said = {column: block.gpu.text(*PATHS[name]) for column, name in _COLUMNS.items()}
     row = {column: text for column, text in said.items() if text is not None}

@@ -48,7 +48,7 @@ Key = tuple[str, int, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
+class DeviceWait:
     """A call in which the host waited for the device."""
 
     begin: float
@@ -58,7 +58,7 @@ class Wait:
 
 
 @dataclass(slots=True)
-class Thread:
+class HostThread:
     """What one thread of the host did."""
 
     phases: dict[str, Spans] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Thread:
 
 
 @dataclass(slots=True)
-class Card:
+class DeviceTimeline:
     """What one device did."""
 
     compute: Spans = field(default_factory=Spans)
@@ -93,7 +93,7 @@ class Trace:
     """A trace as it is read; `take` is given each of its events once, in any order."""
 
     def __init__(self) -> None:
-        self.threads: dict[str, Thread] = {}
+        self.threads: dict[str, HostThread] = {}
         self.functions: dict[Key, int] = {}
         self.marks: dict[int, tuple[float, float, str]] = {}
         """Begin, end and thread of the steps that the profiler marked."""
@@ -101,7 +101,7 @@ class Trace:
         self.python = 0
         """Calls of Python that the profiler recorded."""
         self.begin, self.end = FAR, -FAR
-        self._cards: dict[str, Card] = {}
+        self._cards: dict[str, DeviceTimeline] = {}
         self._directions: dict[int, str | None] = {}
 
     def take(self, event: Event) -> None:
@@ -140,7 +140,7 @@ class Trace:
             keys.append(self.functions.setdefault(key, len(self.functions)))
 
     def _work(self, event: Event, kind: str, name: str, begin: float, end: float) -> None:
-        card = self._cards.setdefault(str(event.get("pid")), Card())
+        card = self._cards.setdefault(str(event.get("pid")), DeviceTimeline())
         card.every.add(begin, end)
         if kind == KERNEL:
             (card.collective if is_collective(name) else card.compute).add(begin, end)
@@ -182,10 +182,10 @@ class Trace:
         elif name == READ:
             thread.reads.add(begin, end)
 
-    def _thread(self, event: Event) -> Thread:
-        return self.threads.setdefault(_thread(event), Thread())
+    def _thread(self, event: Event) -> HostThread:
+        return self.threads.setdefault(_thread(event), HostThread())
 
-    def card(self) -> Card | None:
+    def card(self) -> DeviceTimeline | None:
         """The device that worked longest; None where the trace shows none."""
         return max(self._cards.values(), key=lambda card: _length(card.every.union()), default=None)
 
@@ -199,27 +199,27 @@ class Trace:
                 return best
         return None
 
-    def waits(self, thread: Thread) -> Iterator[Wait]:
+    def waits(self, thread: HostThread) -> Iterator[DeviceWait]:
         """Calls of a thread that waited for the device, with what they waited for."""
         for begin, end, what in thread.waits:
-            yield Wait(begin=begin, end=end, what=what, phase="sync")
+            yield DeviceWait(begin=begin, end=end, what=what, phase="sync")
         for begin, end, what, number in thread.copies:
             if end - begin < BLOCKED:
                 continue
             where = self._directions.get(number, "host") if number is not None else "host"
             if where is not None:  # a copy inside of the device waits for room in the queue: the device is busy
                 phase = "transfer" if where == "device" else "sync"
-                yield Wait(begin=begin, end=end, what=f"{what} to the {where}", phase=phase)
+                yield DeviceWait(begin=begin, end=end, what=f"{what} to the {where}", phase=phase)
 
-    def setups(self, thread: Thread, device: Intervals) -> Iterator[Wait]:
+    def setups(self, thread: HostThread, device: Intervals) -> Iterator[DeviceWait]:
         """Long calls of a thread while the device has nothing to do; else they wait for room in its queue."""
         if not device:
             return
         for begin, end, what in thread.long:
             if covered(device, begin, end) < (end - begin) / 2:
-                yield Wait(begin=begin, end=end, what=what, phase=SETUP)
+                yield DeviceWait(begin=begin, end=end, what=what, phase=SETUP)
 
-    def reads(self, thread: Thread) -> list[float]:
+    def reads(self, thread: HostThread) -> list[float]:
         """When a thread read values of the device; without a device, when it read values of tensors."""
         found = thread.reads.union()
         if not self._cards:
@@ -235,11 +235,11 @@ class Trace:
         named = [span for span in found if inside(waits, *span) or inside(copies, *span)]
         return sorted([begin for begin, _ in named] + [at for at in copies if not _within(named, at)])
 
-    def backward_threads(self) -> list[Thread]:
+    def backward_threads(self) -> list[HostThread]:
         """With a device, autograd runs in a thread of its own, while the training's waits inside backward()."""
         return [thread for thread in self.threads.values() if len(thread.backward)]
 
-    def phases(self, home: Thread, device: Intervals) -> dict[str, Intervals]:
+    def phases(self, home: HostThread, device: Intervals) -> dict[str, Intervals]:
         """Spans of the training thread by phase, none counted twice; what comes first owns its inside."""
         found = {name: spans.union() for name, spans in home.phases.items()}
         passes = self.backward_threads()
@@ -279,7 +279,7 @@ def _within(spans: Intervals, moment: float) -> bool:
     return covered(spans, moment, moment + 1e-3) > 0
 
 
-def _once(*threads: Thread) -> list[Thread]:
+def _once(*threads: HostThread) -> list[HostThread]:
     return list({id(thread): thread for thread in threads}.values())
 
 
@@ -291,9 +291,9 @@ def _length(spans: Intervals) -> float:
     return covered(spans, -FAR, FAR)
 
 
-def _optimized(thread: Thread) -> float:
+def _optimized(thread: HostThread) -> float:
     return len(thread.optimizers)
 
 
-def _operated(thread: Thread) -> float:
+def _operated(thread: HostThread) -> float:
     return _length(union(span for spans in thread.phases.values() for span in spans.union()))

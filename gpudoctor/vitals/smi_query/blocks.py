@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
-from gpudoctor.model.external_files import Refused
+from gpudoctor.model.external_files import RefusedFile
 from gpudoctor.model.read_limits import SMI_DEPTH, SMI_VALUES
 
 LISTING = "NVSMI LOG"
@@ -19,15 +19,15 @@ _INFOROM = re.compile(rf"WARNING: infoROM is corrupted at gpu {_ADDRESS}", re.IG
 
 
 @dataclass(slots=True)
-class Node:
+class QueryNode:
     """A section or a value."""
 
     name: str
     """Small letters and underscores, as the XML has it: `fb_memory_usage`."""
     value: str = ""
-    children: list["Node"] = field(default_factory=list)
+    children: list["QueryNode"] = field(default_factory=list)
 
-    def at(self, path: str) -> Iterator["Node"]:
+    def at(self, path: str) -> Iterator["QueryNode"]:
         """Every node at a path of names, such as `ecc_mode/current_ecc`."""
         level = [self]
         for name in path.split("/"):
@@ -40,14 +40,14 @@ class Node:
 
 
 @dataclass(slots=True)
-class Block:
+class GpuBlock:
     """What one turn says of one GPU."""
 
     address: str
     """`00000000:3B:00.0`, as it stands."""
-    head: Node
+    head: QueryNode
     """What stands above the GPUs: `timestamp`, `driver_version`, `cuda_version`, `attached_gpus`."""
-    gpu: Node
+    gpu: QueryNode
     error: str = ""
     """Why the driver gave no handle for this GPU; its tree is empty then."""
     inforom_corrupt: bool = False
@@ -59,7 +59,7 @@ def is_xml(head: str) -> bool:
     return _XML_HEAD.match(head.removeprefix("\ufeff")) is not None
 
 
-def blocks_of(lines: Iterator[str], *, xml: bool) -> Iterator[Block]:
+def blocks_of(lines: Iterator[str], *, xml: bool) -> Iterator[GpuBlock]:
     """The GPUs of a file in its order. Raises `Refused` for XML that is broken or that declares entities."""
     return _of_xml(lines) if xml else _of_text(lines)
 
@@ -69,21 +69,21 @@ def named(words: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
 
 
-def _of_text(lines: Iterator[str]) -> Iterator[Block]:
-    head, block = Node("head"), None
-    stack: list[tuple[int, Node]] = []
+def _of_text(lines: Iterator[str]) -> Iterator[GpuBlock]:
+    head, block = QueryNode("head"), None
+    stack: list[tuple[int, QueryNode]] = []
     values = 0
     for line in lines:
         if found := _GPU.match(line):
             if block is not None:
                 yield block
-            block = Block(address=found[1], head=head, gpu=Node("gpu"))
+            block = GpuBlock(address=found[1], head=head, gpu=QueryNode("gpu"))
             stack, values = [(line.index("GPU"), block.gpu)], 0
             continue
         if LISTING in line:
             if block is not None:
                 yield block
-            head, block, stack = Node("head"), None, []
+            head, block, stack = QueryNode("head"), None, []
             continue
         if (aside := _aside(line, head)) is not None:
             yield aside
@@ -91,7 +91,7 @@ def _of_text(lines: Iterator[str]) -> Iterator[Block]:
         words, colon, value = line.partition(" :")
         if not words.strip() or (value and not value[0].isspace()):
             continue
-        node = Node(named(words), value.strip() if colon else "")
+        node = QueryNode(named(words), value.strip() if colon else "")
         depth = len(line) - len(line.lstrip())
         while stack and stack[-1][0] >= depth and len(stack) > (block is not None):
             stack.pop()
@@ -99,21 +99,21 @@ def _of_text(lines: Iterator[str]) -> Iterator[Block]:
         if block is not None:
             stack.append((depth, node))
         if (values := values + 1) > SMI_VALUES.most:
-            raise Refused(f"it has {SMI_VALUES.words}")
+            raise RefusedFile(f"it has {SMI_VALUES.words}")
     if block is not None:
         yield block
 
 
-def _aside(line: str, head: Node) -> Block | None:
+def _aside(line: str, head: QueryNode) -> GpuBlock | None:
     """A line of nvidia-smi about one GPU that is no part of its listing."""
     if found := _NO_HANDLE.search(line):
-        return Block(address=found[1], head=head, gpu=Node("gpu"), error=found[2].strip())
+        return GpuBlock(address=found[1], head=head, gpu=QueryNode("gpu"), error=found[2].strip())
     if found := _INFOROM.search(line):
-        return Block(address=found[1], head=head, gpu=Node("gpu"), inforom_corrupt=True)
+        return GpuBlock(address=found[1], head=head, gpu=QueryNode("gpu"), inforom_corrupt=True)
     return None
 
 
-def _of_xml(lines: Iterator[str]) -> Iterator[Block]:
+def _of_xml(lines: Iterator[str]) -> Iterator[GpuBlock]:
     document = _Document()
     for line in lines:
         if (aside := _aside(line, document.head)) is not None:
@@ -123,18 +123,18 @@ def _of_xml(lines: Iterator[str]) -> Iterator[Block]:
             document = _Document()
         yield from document.feed(line)
     if not document.ended and document.begun:
-        raise Refused("its XML ends before its end; save the output of nvidia-smi once more")
+        raise RefusedFile("its XML ends before its end; save the output of nvidia-smi once more")
 
 
 class _Document:
     """One document, read element by element; entities are refused, and no file that it names is opened."""
 
     def __init__(self) -> None:
-        self.head = Node("head")
+        self.head = QueryNode("head")
         self.ended = self.begun = False
-        self._stack: list[Node] = []
-        self._done: list[Block] = []
-        self._block: Block | None = None
+        self._stack: list[QueryNode] = []
+        self._done: list[GpuBlock] = []
+        self._block: GpuBlock | None = None
         self._values = 0
         self._parser = expat.ParserCreate("UTF-8")
         self._parser.buffer_text = True
@@ -144,7 +144,7 @@ class _Document:
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._text
 
-    def feed(self, line: str) -> list[Block]:
+    def feed(self, line: str) -> list[GpuBlock]:
         """The GPUs that end with this line."""
         if not self.begun and not line.strip(" \t\r\n\ufeff"):
             return []
@@ -153,26 +153,26 @@ class _Document:
         try:
             self._parser.Parse(text.encode("utf-8", "replace"), False)
         except expat.ExpatError as error:
-            raise Refused(f"its XML is broken: {error}") from None
+            raise RefusedFile(f"its XML is broken: {error}") from None
         done, self._done = self._done, []
         return done
 
     def _doctype(self, *declared: object) -> None:
         if declared[-1]:  # it has declarations of its own, in brackets
-            raise Refused("its DOCTYPE declares things of its own, which nvidia-smi never writes")
+            raise RefusedFile("its DOCTYPE declares things of its own, which nvidia-smi never writes")
 
     def _entity(self, *_: object) -> None:
-        raise Refused("its XML declares an entity, which nvidia-smi never writes")
+        raise RefusedFile("its XML declares an entity, which nvidia-smi never writes")
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        node = Node(name)
+        node = QueryNode(name)
         if len(self._stack) >= SMI_DEPTH.most:
-            raise Refused(f"it has {SMI_DEPTH.words}")
+            raise RefusedFile(f"it has {SMI_DEPTH.words}")
         if (values := self._values + 1) > SMI_VALUES.most:
-            raise Refused(f"it has {SMI_VALUES.words}")
+            raise RefusedFile(f"it has {SMI_VALUES.words}")
         self._values = values
         if name == "gpu" and len(self._stack) == 1:
-            self._block = Block(address=attributes.get("id", ""), head=self.head, gpu=node)
+            self._block = GpuBlock(address=attributes.get("id", ""), head=self.head, gpu=node)
             self._values = 0
         elif len(self._stack) == 1:
             self.head.children.append(node)

@@ -10,7 +10,7 @@ from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuProcess, GpuSurvey, L
 from gpudoctor.model.unavailable import Absent, Reading
 from gpudoctor.text import joined
 from gpudoctor.vitals.nvml.reading import short_address
-from gpudoctor.vitals.smi_query.blocks import Block, Node
+from gpudoctor.vitals.smi_query.blocks import GpuBlock, QueryNode
 from gpudoctor.vitals.smi_query.fields import (
     COUNTER_SECTION,
     COUNTERS,
@@ -39,11 +39,11 @@ class Turns:
     """What a file says of each GPU, the last turn of each; other turns are not kept."""
 
     def __init__(self) -> None:
-        self._blocks: dict[str, Block] = {}
-        self._lost: dict[str, Block] = {}
+        self._blocks: dict[str, GpuBlock] = {}
+        self._lost: dict[str, GpuBlock] = {}
         self._corrupt: set[str] = set()
 
-    def add(self, block: Block) -> None:
+    def add(self, block: GpuBlock) -> None:
         """One GPU of one turn, in the file's order."""
         address = short_address(block.address)
         if block.inforom_corrupt:
@@ -69,7 +69,7 @@ class Turns:
             for index, address in enumerate(addresses)
             if address in self._blocks
         )  # fmt: skip
-        head = next((block.head for block in [*self._blocks.values(), *self._lost.values()]), Node("head"))
+        head = next((block.head for block in [*self._blocks.values(), *self._lost.values()]), QueryNode("head"))
         cuda = _text(head.text("cuda_version"))
         return GpuSurvey(
             driver=DriverState.READY,
@@ -104,26 +104,26 @@ class Turns:
         return max((number for number in counts if isinstance(number, int)), default=0)
 
 
-def _gone(block: Block) -> bool:
+def _gone(block: GpuBlock) -> bool:
     """Whether the driver answered for its name that the GPU is not there."""
     return _cause(block) != "unknown"
 
 
-def _words(block: Block) -> str:
+def _words(block: GpuBlock) -> str:
     return block.error or block.gpu.text(*PATHS["name"]) or "it does not answer"
 
 
-def _cause(block: Block) -> str:
+def _cause(block: GpuBlock) -> str:
     said = _words(block).lower()
     return next((cause for words, cause in _LOST.items() if words in said), "unknown")
 
 
-def _minor(block: Block, index: int) -> int:
+def _minor(block: GpuBlock, index: int) -> int:
     number = _whole(block.gpu.text(*PATHS["minor"]))
     return number if isinstance(number, int) else index
 
 
-def _gpu(block: Block, index: int, address: str, *, corrupt: bool) -> Gpu:
+def _gpu(block: GpuBlock, index: int, address: str, *, corrupt: bool) -> Gpu:
     """One GPU; what the file does not hold is absent."""
     tree = block.gpu
     values: dict[str, Any] = {item.name: NOT_HELD for item in fields(Gpu)}
@@ -228,11 +228,11 @@ _UNCORRECTED = (*_SRAM, "dram_uncorrectable", "double_bit/total")
 _CORRECTED = ("sram_correctable", "dram_correctable", "single_bit/total")
 
 
-def _errors(tree: Node, since: str, *, corrected: bool) -> Reading[int]:
+def _errors(tree: QueryNode, since: str, *, corrected: bool) -> Reading[int]:
     return _sum(tree, f"ecc_errors/{since}", _CORRECTED if corrected else _UNCORRECTED)
 
 
-def _sum(tree: Node, section: str, names: tuple[str, ...]) -> Reading[int]:
+def _sum(tree: QueryNode, section: str, names: tuple[str, ...]) -> Reading[int]:
     """The sum of what is counted under some names; drivers count by kind, older ones in one total."""
     said = [_whole(node.value) for name in names for node in tree.at(f"{section}/{name}")]
     counts = [number for number in said if not isinstance(number, Absent)]
@@ -241,7 +241,7 @@ def _sum(tree: Node, section: str, names: tuple[str, ...]) -> Reading[int]:
     return said[0] if said else _section(tree, section)
 
 
-def _section(tree: Node, path: str) -> Absent:
+def _section(tree: QueryNode, path: str) -> Absent:
     """Why nothing stands in a section: the card lacks it (`N/A` in its place), or the file does."""
     parts = path.split("/")
     for end in range(len(parts), 0, -1):
@@ -253,7 +253,7 @@ def _section(tree: Node, path: str) -> Absent:
     return NOT_HELD
 
 
-def _row_remap(tree: Node) -> Reading[RowRemap]:
+def _row_remap(tree: QueryNode) -> Reading[RowRemap]:
     corrected = _whole(tree.text(*PATHS["remapped_corrected"]))
     uncorrected = _whole(tree.text(*PATHS["remapped_uncorrected"]))
     pending, failure = _yes(tree.text(*PATHS["remap_pending"])), _yes(tree.text(*PATHS["remap_failure"]))
@@ -265,7 +265,7 @@ def _row_remap(tree: Node) -> Reading[RowRemap]:
     return RowRemap(correctable=corrected, uncorrectable=uncorrected, pending=pending, failure=failure)  # type: ignore[arg-type]  # none is absent
 
 
-def _retired(tree: Node) -> Reading[int]:
+def _retired(tree: QueryNode) -> Reading[int]:
     pages = [_whole(tree.text(*PATHS[name])) for name in ("retired_single", "retired_double")]
     known = [number for number in pages if not isinstance(number, Absent)]
     if len(known) == len(pages):
@@ -274,7 +274,7 @@ def _retired(tree: Node) -> Reading[int]:
     return _section(tree, "retired_pages") if first is NOT_HELD else first
 
 
-def _recovery(tree: Node) -> Reading[int]:
+def _recovery(tree: QueryNode) -> Reading[int]:
     """NVML's number of what the driver asks for; drivers before 565 say only whether a reset is needed."""
     action = _word(_ACTIONS)(tree.text(*PATHS["recovery_action"]))
     if not isinstance(action, Absent):
@@ -287,7 +287,7 @@ def _recovery(tree: Node) -> Reading[int]:
     return 0 if reset is False else action
 
 
-def reasons(tree: Node) -> Reading[int]:
+def reasons(tree: QueryNode) -> Reading[int]:
     """NVML's bits of the reasons for lower clocks."""
     found, bits = False, 0
     for section in REASON_SECTIONS:
@@ -302,14 +302,14 @@ def reasons(tree: Node) -> Reading[int]:
     )  # fmt: skip
 
 
-def _descendants(node: Node) -> Iterator[Node]:
+def _descendants(node: QueryNode) -> Iterator[QueryNode]:
     """Everything below: the text writes the kinds of a hardware slowdown under it."""
     for child in node.children:
         yield child
         yield from child.children
 
 
-def _throttle_time(tree: Node) -> Reading[dict[str, float]]:
+def _throttle_time(tree: QueryNode) -> Reading[dict[str, float]]:
     times: dict[str, float] = {}
     for top in tree.at(COUNTER_SECTION):
         for node in top.children:
@@ -320,7 +320,7 @@ def _throttle_time(tree: Node) -> Reading[dict[str, float]]:
     return times or _section(tree, COUNTER_SECTION)
 
 
-def _fabric_unhealthy(tree: Node) -> Reading[bool]:
+def _fabric_unhealthy(tree: QueryNode) -> Reading[bool]:
     state, status = tree.text(*PATHS["fabric_state"]), _text(tree.text(*PATHS["fabric_status"]))
     summary = (tree.text(*PATHS["fabric_summary"]) or "").lower()
     if isinstance(status, Absent):
@@ -329,7 +329,7 @@ def _fabric_unhealthy(tree: Node) -> Reading[bool]:
     return failed or summary == "unhealthy"
 
 
-def _mig_instances(tree: Node) -> Reading[tuple[str, ...]]:
+def _mig_instances(tree: QueryNode) -> Reading[tuple[str, ...]]:
     """The MIG devices by UUID; drivers that leave it out name instance numbers, unique on a GPU."""
     mode = _switch(tree.text(*PATHS["mig_enabled"]))
     if mode is not True:
@@ -344,7 +344,7 @@ def _mig_instances(tree: Node) -> Reading[tuple[str, ...]]:
     )
 
 
-def _processes(tree: Node) -> Reading[tuple[GpuProcess, ...]]:
+def _processes(tree: QueryNode) -> Reading[tuple[GpuProcess, ...]]:
     said = tree.text("processes")
     if said is None:
         return NOT_HELD
@@ -355,7 +355,7 @@ def _processes(tree: Node) -> Reading[tuple[GpuProcess, ...]]:
     return tuple(process for pid, node in listed for process in _process(pid, node))
 
 
-def _process(pid: str | None, node: Node) -> Iterator[GpuProcess]:
+def _process(pid: str | None, node: QueryNode) -> Iterator[GpuProcess]:
     number = _whole(pid)
     if isinstance(number, Absent) or number <= 0:
         return

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpudoctor.analysis.source.syntax import by_kind, children
 from gpudoctor.model.external_files import read_file
-from gpudoctor.model.read_limits import SCRIPT_CODE, SCRIPT_DEPTH, SCRIPT_NODES, Limit
+from gpudoctor.model.read_limits import SCRIPT_CODE, SCRIPT_DEPTH, SCRIPT_NODES, ReadLimit
 from gpudoctor.vitals.source.notebook import NotANotebook, read_notebook
 from gpudoctor.vitals.source.symbols import Module
 
@@ -55,7 +55,7 @@ class Unread(Exception):
 
 
 def load(
-    path: Path, shown: str, limit: Limit, entry: bool, texts: Mapping[str, str]
+    path: Path, shown: str, limit: ReadLimit, entry: bool, texts: Mapping[str, str]
 ) -> tuple[Module, list[str]]:
     """Read and parse a file, or the text that stands for it; also sentences about parts that were left out.
 
@@ -93,7 +93,7 @@ def load(
     return module, notes
 
 
-def _bytes(path: Path, shown: str, limit: Limit) -> bytes:
+def _bytes(path: Path, shown: str, limit: ReadLimit) -> bytes:
     try:
         data = read_file(path, limit)
     except FileNotFoundError:

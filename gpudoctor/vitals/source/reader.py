@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gpudoctor.model.read_limits import SCRIPT, SOURCE_NODES, Limit
+from gpudoctor.model.read_limits import SCRIPT, SOURCE_NODES, ReadLimit
 from gpudoctor.model.signs.source import ClassInfo, Event, Known, Loop, LoopRole, Script, Source, Unknown, Value
 from gpudoctor.vitals.source.engines import EngineLoop, engine_loops
 from gpudoctor.vitals.source.events import Events, Step, Walker, Words
@@ -32,7 +32,7 @@ from gpudoctor.vitals.source.values import DEVICE, MODULE, AbstractValue
 def read_source(
     paths: Sequence[Path],
     arguments: Mapping[Path, Sequence[str]] | Mapping[str, Sequence[str]] | None = None,
-    limit: Limit = SCRIPT,
+    limit: ReadLimit = SCRIPT,
     texts: Mapping[str, str] | None = None,
 ) -> Source:
     """The program that some scripts, notebooks and folders make up, with the local modules they import.
@@ -49,7 +49,9 @@ def read_source(
 
 
 class _Reader:
-    def __init__(self, limit: Limit, words: Mapping[str, tuple[str, ...]], texts: Mapping[str, str]) -> None:
+    def __init__(
+        self, limit: ReadLimit, words: Mapping[str, tuple[str, ...]], texts: Mapping[str, str]
+    ) -> None:
         self.limit = limit
         self.texts = texts
         self.words = {os.path.abspath(path): given for path, given in words.items()}

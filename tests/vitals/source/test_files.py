@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from programs import call_names, read_main, training
 
-from gpudoctor.model.read_limits import Limit
+from gpudoctor.model.read_limits import ReadLimit
 from gpudoctor.vitals.source import read_source
 
 
-def unread(path: Path, **options: Limit) -> str:
+def unread(path: Path, **options: ReadLimit) -> str:
     source = read_source([path], **options)
     assert source.scripts == ()
     [(name, sentence)] = source.unread
@@ -46,7 +46,7 @@ def test_what_cannot_be_read_gets_a_sentence(tmp_path: Path, content: bytes, sen
 def test_sizes_and_absent_files(tmp_path: Path) -> None:
     path = tmp_path / "big.py"
     path.write_bytes(b"x = 1\n" * 1000)
-    assert "larger than" in unread(path, limit=Limit(100, "a script"))
+    assert "larger than" in unread(path, limit=ReadLimit(100, "a script"))
     assert "not there" in unread(tmp_path / "absent.py")
     loop = tmp_path / "loop.py"
     loop.symlink_to(loop)
