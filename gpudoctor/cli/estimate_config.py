@@ -30,14 +30,14 @@ def read_job(targets: Sequence[str]) -> DeclaredJob:
 
 
 def _add(path: str, told: DeclaredJob) -> "ConfigFile":
-    from gpudoctor.vitals.configs import Unread, parse
+    from gpudoctor.vitals.configs import UnreadConfig, parse
     from gpudoctor.vitals.configs.text import read_text
     from gpudoctor.vitals.memory.from_config import read_config
 
     try:
         text, notes = read_text(path)
         file = parse(path, text, notes)
-    except Unread as error:
+    except UnreadConfig as error:
         raise UsageError(f"{path}: {error}") from None
     read_config(file, told, placed=False)
     return file

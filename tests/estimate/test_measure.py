@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpudoctor.estimate import estimate
-from gpudoctor.estimate.measure import JobMeasurement, Machine, MeasureEnd, Step, compare
+from gpudoctor.estimate.measure import JobMeasurement, Machine, MeasuredStep, MeasureEnd, compare
 from gpudoctor.estimate.measure.cpu import on_cpu
 from gpudoctor.estimate.measure.meters import MeterWindow, _changes, _windows
 from gpudoctor.estimate.measure.observe import calibration_of
@@ -85,7 +85,7 @@ def test_the_cpus_differences_are_lines_and_nothing_else():
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 def test_predicted_beside_measured(kind):
     found = estimate("tinyllama-1.1b", method="lora")
-    step = Step(
+    step = MeasuredStep(
         instants={"loss": 10**9, "layer": 2 * 10**9, "step": 3 * 10**9}, peak=3 * 10**9, static=7, scratch={}
     )
     done = JobMeasurement(
@@ -101,7 +101,7 @@ def test_predicted_beside_measured(kind):
 
 
 def test_one_step_is_no_measurement_of_the_steady_state():
-    step = Step(instants={"loss": 1}, peak=1, static=1, scratch={})
+    step = MeasuredStep(instants={"loss": 1}, peak=1, static=1, scratch={})
     cut = JobMeasurement(
         machine=machine("cpu"),
         ending=MeasureEnd.OUT_OF_MEMORY,

@@ -6,7 +6,7 @@ import pytest
 from configs import config
 
 from gpudoctor.model.signs.configs import ConfigKind, Entry
-from gpudoctor.vitals.configs import Unread, find_configs, parse, read_configs
+from gpudoctor.vitals.configs import UnreadConfig, find_configs, parse, read_configs
 
 
 def _places(text: str, entry: Entry) -> tuple[str, str]:
@@ -184,7 +184,7 @@ def test_an_alias_to_what_holds_it_ends() -> None:
     ],
 )
 def test_a_broken_file_is_a_sentence_with_its_line(text: str, path: str, words: tuple[str, ...]) -> None:
-    with pytest.raises(Unread) as caught:
+    with pytest.raises(UnreadConfig) as caught:
         parse(path, text)
     for word in words:
         assert word in str(caught.value)
@@ -290,7 +290,7 @@ def test_deep_nesting_ends() -> None:
     ):
         assert parse(path, text).notes
     for path, text in (("a.yaml", "a: " + "[" * 100_000), ("a.toml", "a = " + "[" * 50_000 + "]" * 50_000)):
-        with pytest.raises(Unread, match="nested too deeply"):
+        with pytest.raises(UnreadConfig, match="nested too deeply"):
             parse(path, text)
 
 
@@ -336,7 +336,7 @@ def test_the_other_yaml_parser_gives_the_same(monkeypatch: pytest.MonkeyPatch) -
     second = parse("a.yaml", YAML)
     assert second.entries == first.entries
     assert second.sections == first.sections
-    with pytest.raises(Unread, match="line 2: a tab"):
+    with pytest.raises(UnreadConfig, match="line 2: a tab"):
         parse("a.yaml", "a:\n\tb: 1\n")
 
 

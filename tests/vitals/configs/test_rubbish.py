@@ -7,7 +7,13 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpudoctor.vitals.configs import Unread, looks_like_config, looks_like_kubernetes_job, parse, read_configs
+from gpudoctor.vitals.configs import (
+    UnreadConfig,
+    looks_like_config,
+    looks_like_kubernetes_job,
+    parse,
+    read_configs,
+)
 
 NAMES = st.sampled_from(
     ["logging_steps", "training", "lr", "fp16", "enabled", "trainer", "_component_", "base_model", "stage", "<<", "${x}",
@@ -40,7 +46,7 @@ MANY = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCh
 def _read(path: str, text: str) -> None:
     try:
         file = parse(path, text)
-    except Unread as error:
+    except UnreadConfig as error:
         assert str(error)
         return
     lines = text.split("\n")
