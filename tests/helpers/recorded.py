@@ -14,9 +14,9 @@ TIMEOUT = 60
 _DRIVER = """
 import json, sys
 from pathlib import Path
-from gpudoctor.recorder.run import Plan, record
+from gpudoctor.recorder.run import RunPlan, record
 folder, facts, *command = sys.argv[1:]
-plan = Plan(command=tuple(command), folder=Path(folder), **json.loads(facts))
+plan = RunPlan(command=tuple(command), folder=Path(folder), **json.loads(facts))
 ending = record(plan, lambda now, passed: None)
 sys.exit(ending.exit_code)
 """

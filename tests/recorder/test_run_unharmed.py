@@ -97,9 +97,9 @@ def test_a_run_without_any_place_for_its_recording_goes_on(tmp_path):
 
 def test_a_failing_observer_is_a_problem_and_nothing_else(tmp_path):
     driver = (
-        "import sys\nfrom pathlib import Path\nfrom gpudoctor.recorder.run import Plan, record\n"
+        "import sys\nfrom pathlib import Path\nfrom gpudoctor.recorder.run import RunPlan, record\n"
         "def boom(now, passed):\n    raise RuntimeError('no terminal')\n"
-        "plan = Plan(command=(sys.executable, '-c', 'import time; time.sleep(1.6); print(1)'), folder=Path(sys.argv[1]))\n"
+        "plan = RunPlan(command=(sys.executable, '-c', 'import time; time.sleep(1.6); print(1)'), folder=Path(sys.argv[1]))\n"
         "ending = record(plan, boom)\nprint(ending.exit_code, *ending.problems, sep='|')\n"
     )
     done = subprocess.run(
