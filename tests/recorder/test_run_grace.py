@@ -20,9 +20,9 @@ import json, sys
 from pathlib import Path
 import gpudoctor.recorder.stop as stop
 stop.LAST = 0.6
-from gpudoctor.recorder.run import Plan, record
+from gpudoctor.recorder.run import RunPlan, record
 folder, facts, *command = sys.argv[1:]
-plan = Plan(command=tuple(command), folder=Path(folder), **json.loads(facts))
+plan = RunPlan(command=tuple(command), folder=Path(folder), **json.loads(facts))
 ending = record(plan, lambda now, passed: None, tell=lambda text: print(text, file=sys.stderr, flush=True))
 sys.exit(ending.exit_code)
 """

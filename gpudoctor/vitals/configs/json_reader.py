@@ -37,7 +37,7 @@ TRAILING = "JSON with a trailing comma: the standard json module of the tools th
 
 
 def read_json(text: str) -> tuple[ConfigNode, tuple[str, ...]]:
-    """The tree and notes. Raises `Unread` with the line."""
+    """The tree and notes. Raises `UnreadConfig` with the line."""
     return _Scanner(text).read()
 
 

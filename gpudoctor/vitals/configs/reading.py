@@ -33,7 +33,7 @@ def read_configs(paths: Iterable[str | os.PathLike[str]]) -> Configs:
 
 
 def parse(path: str, text: str, notes: tuple[str, ...] = ()) -> ConfigFile:
-    """The config that a text holds; the path tells the format where its suffix does. Raises `Unread`."""
+    """The config that a text holds; the path tells the format where its suffix does. Raises `UnreadConfig`."""
     form, documents, more = _documents(path, text)
     flats = [flatten(document, text) for document in documents] or [Flat()]
     kinds = [recognise(flat) for flat in flats]

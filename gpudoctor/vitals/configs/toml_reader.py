@@ -17,7 +17,7 @@ _MAX_DEPTH: Final = 64
 
 
 def read_toml(text: str) -> tuple[ConfigNode, tuple[str, ...]]:
-    """The tree and notes. Raises `Unread` with the line."""
+    """The tree and notes. Raises `UnreadConfig` with the line."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:

@@ -36,7 +36,7 @@ JINJA = "a Jinja template: its {{ ... }} values are left alone"
 
 
 def read_yaml(text: str) -> tuple[list[ConfigNode], tuple[str, ...]]:
-    """The trees of the documents (empty ones left out) and notes. Raises `Unread` with the line."""
+    """The trees of the documents (empty ones left out) and notes. Raises `UnreadConfig` with the line."""
     try:
         documents, odd = _read(text, templated=False)
     except UnreadConfig:
