@@ -13,6 +13,7 @@ from recordings import make_machine, make_process, make_recording, make_steps, r
 from sample_reports import SHM
 
 from gpudoctor.cli import main
+from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.run_summary import summarise
 from gpudoctor.engine.run_verdict import death, nobody_reported, pronounce_run
 from gpudoctor.model import Code, Cost, Ranked, Severity
@@ -175,7 +176,8 @@ def test_a_report_says_what_the_missing_script_left_out(tmp_path, capsys, starte
 
 
 def costly(code: str, share: float) -> Ranked:
-    finding = replace(SHM.finding, code=Code(code), cost=Cost(step_share=share))
+    traits = load_registry().checks[Code(code)].traits
+    finding = replace(SHM.finding, code=Code(code), cost=Cost(step_share=share), traits=traits)
     return replace(SHM, finding=finding, remedies=())
 
 

@@ -1,6 +1,5 @@
 """The generated pages are those that the code gives."""
 
-import ast
 import re
 import subprocess
 import sys
@@ -14,20 +13,6 @@ def test_no_page_is_stale():
         [sys.executable, ROOT / "docs" / "generate.py", "--check"], capture_output=True, text=True, timeout=120
     )
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
-
-
-def test_the_page_of_the_design_names_every_module_that_names_a_check():
-    codes = re.compile(r"(?:DATA|SYNC|OBS|MEM|NUM|LOOP|PERF|DIST|CFG|FAIL|ENV|GPU)[0-9]{3}")
-    own = ROOT / "gpudoctor"
-    naming = {
-        path.relative_to(own).as_posix()
-        for path in own.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and codes.fullmatch(node.value)
-    }
-    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
-    assert naming
-    assert naming == set(re.findall(r"`((?:engine|cli|trial|model|report|vitals|recorder)/\w+\.py)`", page))
 
 
 def test_the_device_clock_alone_fills_the_columns_of_the_device_as_the_page_says():
