@@ -76,7 +76,20 @@ def train(x, y):
 for step in range(200):
     train(*batch(step))
 """
-PROGRAMS = {"model": MODEL, "broken": BROKEN, "optimizer": OPTIMIZER, "whole": WHOLE}
+REPLICAS = """
+import torch.distributed as dist
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+replica = nn.parallel.DistributedDataParallel(model)
+call = torch.compile(replica, backend=backend)
+for step in range(200):
+    x, y = batch(step)
+    optimizer.zero_grad()
+    loss = F.cross_entropy(call(x), y)
+    loss.backward()
+    optimizer.step()
+dist.destroy_process_group()
+"""
+PROGRAMS = {"model": MODEL, "broken": BROKEN, "optimizer": OPTIMIZER, "whole": WHOLE, "replicas": REPLICAS}
 
 
 CASES = [
@@ -85,6 +98,8 @@ CASES = [
     ("broken", "eager"),
     ("optimizer", "eager"),
     ("whole", "aot_eager"),
+    ("replicas", "eager"),
+    ("replicas", "aot_eager"),
 ]
 
 
