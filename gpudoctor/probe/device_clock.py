@@ -120,10 +120,7 @@ class DeviceClock:
         if self._reduces:
             self._reduces, phase = False, COLLECTIVE
         event = self._event()
-        if COLLECTIVE in (phase, self._clock.phase):  # it may be given to a stream of its own: that is no wait
-            event.record(self._stream)
-        else:
-            event.record()
+        event.record(self._stream)  # the current one may be a stream beside it, for copies or collectives
         edges.append((phase, now, event))
         self._clock.charge(PROBE, perf_counter() - now)  # a full queue blocks here, too
 

@@ -133,6 +133,9 @@ class Truth:
             "hidden": hidden(spans, COLLECTIVE) / wall,
             "exposed": exposed(spans, COLLECTIVE) / wall,
             "awaited": exposed(spans, LATE_RANK) / wall,
+            # Of copies: while nothing else is done, and while other work is.
+            "copying": exposed(spans, COPY) / wall,
+            "hidden_copies": hidden(spans, COPY) / wall,
             "waits": moved["waits"] / wall,
             "loader": self.loader / wall,
             "launches": moved["launches"] / steps,

@@ -67,7 +67,8 @@ class TransferBound(Check):
             (),
             f"Copies to the device take {percent(share)} of the step by its own clock, "
             f"{duration(run.per_step('device_transfer'))} a step{at(spans)}.",
-            share=min(share, max(1.0 - share, share / 2)),
+            share=share,
+            worth=min(share, max(1.0 - share, share / 2)),
             whose=Whose.DEVICE,
             spans=spans,
             severity=severity,

@@ -15,6 +15,10 @@ from gpudoctor.model.signs.recording import PHASES, Process
 OTHER = "other"
 """What is left of a step when all phases are taken away."""
 PARTS = (*PHASES, OTHER)
+_ON_DEVICE = frozenset(
+    f"device_{name}" for name in ("transfer", "forward", "backward", "optimizer", "collective", "busy", "idle")
+)
+"""Columns of the device's clock, which times some of the steps only."""
 _PROBE = "probe"
 """Our own readings: no time of the program's."""
 _SLOW = 1.5
@@ -66,13 +70,28 @@ class Steady:
         return math.fsum(value for value in self.values(column) if not math.isnan(value))
 
     def share(self, phase: str) -> float:
-        """Share of the program's own time (0..1) in a phase; 0 where there was no step."""
-        own = self.seconds - self.total(_PROBE)
+        """Share of the program's own time (0..1) in a phase; 0 where there was no step.
+
+        A phase on the device: share of the device's time in the steps that were timed there, which are not all.
+        """
+        own = (self._timed_on_device() if phase in _ON_DEVICE else 0.0) or self._own_seconds
         return min(1.0, self.total(phase) / own) if own > 0 else 0.0
 
     def per_step(self, column: str) -> float:
         """Mean of a column a step: seconds of a phase, number of calls."""
-        return self.total(column) / self.steps if self.steps else 0.0
+        if not self.steps:
+            return 0.0
+        if column in _ON_DEVICE:
+            return self.share(column) * self.step_seconds  # our readings wait for the device, too
+        return self.total(column) / self.steps
+
+    @property
+    def _own_seconds(self) -> float:
+        return self.seconds - self.total(_PROBE)
+
+    def _timed_on_device(self) -> float:
+        """Seconds of the steps that were timed on the device, by its clock; 0 where it had none."""
+        return self.total("device_busy") + self.total("device_idle") if self.known("device_idle") else 0.0
 
     def known(self, column: str) -> bool:
         """Whether at least one value of the column is known."""

@@ -134,6 +134,8 @@ class Reader:
         self._ident = threading.get_ident
         self._seen = probe.guard.outside.needed
         self._outside = probe.guard.outside
+        self._device = probe.device_clock
+        self._mark = probe.guard.safely(HOOK, self._device.mark)
 
     def _on_host(self, tensor: Any) -> bool:
         if not self._seen():
@@ -207,7 +209,19 @@ class Reader:
             return None
         return functools.partial(self._move, name, original, tensor)
 
+    def _may_leave(self, name: str, args: Any, kwargs: Any) -> bool:
+        """Whether a move of a host tensor may end on a device: it names one, or another tensor."""
+        return name != "to" or any(
+            not isinstance(value, (bool, self._probe.torch.dtype)) for value in (*args, *kwargs.values())
+        )
+
     def _move(self, name: str, original: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        timed = (
+            self._device.timing and self._on_host(tensor) and self._may_leave(name, args, kwargs)
+            and self._device.on_stream(None)  # a copy on a stream beside the training's hides behind its work
+        )  # fmt: skip
+        if timed:
+            self._mark(self._clock.phase)
         start = perf_counter()
         moved = original(tensor, *args, **kwargs)
         seconds = perf_counter() - start
@@ -215,6 +229,8 @@ class Reader:
             here, there = self._on_host(tensor), self._on_host(moved)
             if here and not there:
                 self._clock.charge(TRANSFER, seconds)
+                if timed:  # what the device does between the two edges is the copy
+                    self._mark(TRANSFER)
                 site = self._sites.at("transfer", "Tensor." + name, sys._getframe(1), tensor=True)
                 site.add(seconds, self._steps.index)
                 site.moved(tensor, kwargs.get("non_blocking", False))
