@@ -59,7 +59,7 @@ A verdict is right when all of this holds, else wrong, with the reason in the ta
 - Where the host waits in synchronising calls and the device is idle meanwhile, for 5 % of the time, there is
   SYNC001. Where the loader takes 10 % of the time and the device is idle meanwhile, there is DATA001.
 - Where the device is idle for 30 % of the time, and neither loader nor waits explain it, there is PERF011 or
-  PERF014, or the verdict says that so much is no computation.
+  PERF014, or the verdict says that so much is not computation.
 - No finding claims more than the device is idle; SYNC001 and DATA001 no more than it is idle meanwhile, DIST002
   and DATA005 no more than their exposed share.
 

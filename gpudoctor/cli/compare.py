@@ -104,7 +104,7 @@ def _share(text: str) -> float:
     try:
         number = float(word.removesuffix("%")) / (100.0 if word.endswith("%") else 1.0)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share; write 5% or 0.05") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share; write 5% or 0.05") from None
     if not 0 <= number < 100 or (not word.endswith("%") and number > 1):
-        raise argparse.ArgumentTypeError(f"{text} is no share; write 5% or 0.05")
+        raise argparse.ArgumentTypeError(f"{text} is not a share; write 5% or 0.05")
     return number

@@ -47,7 +47,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         found = 0.0
     if not 1 <= found <= 86400:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 1 to 86400")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 1 to 86400")
     return found
 
 

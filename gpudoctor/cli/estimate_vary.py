@@ -60,5 +60,5 @@ def value_of(key: str, text: str) -> Any:
         if isinstance(default, int) or key in {"context", "freeze_layers"}:
             return whole(text)
     except (KeyError, ValueError, argparse.ArgumentTypeError):
-        raise UsageError(f"--vary {key}: {text!r} is no value for it") from None
+        raise UsageError(f"--vary {key}: {text!r} is not a value for it") from None
     return text

@@ -40,9 +40,9 @@ def duration(text: str) -> float:
     """Seconds from `90`, `90s`, `10m`, `1h30m`."""
     found = _DURATION.fullmatch(text.strip().lower())
     if not found or not any(found.groups()):
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 90s, 10m or 1h30m")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write 90s, 10m or 1h30m")
     hours, minutes, rest = (float(part) if part else 0.0 for part in found.groups())
     number = 3600 * hours + 60 * minutes + rest
     if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no time to work with")
+        raise argparse.ArgumentTypeError(f"{text} is too short to work with")
     return number

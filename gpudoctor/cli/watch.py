@@ -169,5 +169,5 @@ def _find(arguments: argparse.Namespace) -> int:
 def _port(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() else -1
     if not 1 <= number <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port (1 to 65535)")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port (1 to 65535)")
     return number

@@ -96,7 +96,7 @@ def _collect(entry: EntryPoint, kind: type[T]) -> list[type[T]]:
     classes = list(collect())
     for item in classes:
         if not (isinstance(item, type) and issubclass(item, kind)):
-            raise TypeError(f"{entry.value} gave {item!r}, which is no {kind.__name__} class")
+            raise TypeError(f"{entry.value} gave {item!r}, which is not a {kind.__name__} class")
     return [item for item in classes if isinstance(item, type) and issubclass(item, kind)]
 
 

@@ -268,7 +268,7 @@ def _least(item: Ranked) -> float:
 
 
 def _lead(run: RunSummary) -> str:
-    """The largest part of a step that is no computation."""
+    """The largest part of a step that is not computation."""
     if run.device_idle is not None:
         if run.device_idle < _MUCH_IDLE:
             return ""
@@ -316,8 +316,8 @@ def _well(case: Ran) -> str:
     if case.bound > UNEXPLAINED:
         gain = unknown or f"{case.bound:.2f}x at most to gain"
         if noted:
-            return f"No fault was found; {said} of every step are no computation ({gain}): see note {noted[0]}."
-        return f"No finding explains it, but {said} of every step are no computation ({gain})."
+            return f"No fault was found; {said} of every step are not computation ({gain}): see note {noted[0]}."
+        return f"No finding explains it, but {said} of every step are not computation ({gain})."
     margin = unknown or f"nothing above {max(case.bound, 1.01):.2f}x to gain"
     more = f" Note {noted[0]} is about {percent(noted[1])} of the time." if noted else ""
     begin = f"Nothing wrong was found, but {joined(missing)}: " if missing else "In good health: "
@@ -333,7 +333,7 @@ def _few(case: Ran, said: str) -> str:
     why = case.run.gain_unknown
     note += f" What there is to gain is unknown: {why}." if why else ""
     if case.bound > UNEXPLAINED:
-        return f"{capitalised(said)} of {steps} are no computation: {more} for a verdict on its speed.{note}"
+        return f"{capitalised(said)} of {steps} are not computation: {more} for a verdict on its speed.{note}"
     found = "No fault" if noted else "Nothing wrong"
     return f"{found} was found in {steps}; for a verdict on its speed {more}.{note}"
 

@@ -211,13 +211,13 @@ def _observation(raw: dict[str, Any]) -> Observation:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or len(value) > 200:
-        raise ValueError(f"{str(value)[:40]!r} is no short text")
+        raise ValueError(f"{str(value)[:40]!r} is not a short text")
     return value
 
 
 def _bytes(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 1 << 50:
-        raise ValueError(f"{str(value)[:40]!r} is no number of bytes")
+        raise ValueError(f"{str(value)[:40]!r} is not a number of bytes")
     return value
 
 

@@ -50,7 +50,7 @@ def open_file(path: str | os.PathLike[str]) -> IO[bytes]:
         raise RefusedFile(str(error)) from error
     except OSError as error:
         if error.errno == errno.ENXIO:  # a socket, a device that is not there
-            raise RefusedFile("it is no regular file") from error
+            raise RefusedFile("it is not a regular file") from error
         raise
     try:
         mode = os.fstat(handle).st_mode

@@ -102,7 +102,7 @@ def _as_nvml(
 def _by_number(entry: str, total: int) -> tuple[int, str]:
     match = _NUMBER.match(entry)  # "1x" is 1: strtoul
     if match is None:
-        return -1, f"has the entry {entry!r}, which is no GPU" if entry else "has an empty entry"
+        return -1, f"has the entry {entry!r}, which is not a GPU" if entry else "has an empty entry"
     index = int(match.group())
     return (index, "") if index < total else (-1, f"names GPU {index}")
 
@@ -130,4 +130,4 @@ def _mig(listed: list[str], cards: Sequence[ListedGpu]) -> Visible:
             return Visible(
                 count=1, listed=len(listed), indices=(card.index,), mig=first if first in card.mig else ""
             )
-    return Visible(count=0, fault=f"names {first}, which is no MIG device here", listed=len(listed))
+    return Visible(count=0, fault=f"names {first}, which is not a MIG device here", listed=len(listed))

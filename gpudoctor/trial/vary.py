@@ -54,7 +54,7 @@ def with_value(key: str, value: str, command: Sequence[str]) -> Arm:
     known = sorted(item for item in OVERRIDES if item not in AT_PLACES)
     near = get_close_matches(key, known, n=3, cutoff=0.7)
     hint = f"did you mean {' or '.join(near)}?" if near else f"the overrides: {', '.join(known)}"
-    raise UsageError(f"{key} is no argument of the command and no override; {hint}")
+    raise UsageError(f"{key} is neither an argument of the command nor an override; {hint}")
 
 
 def against(text: str) -> tuple[str, Arm]:

@@ -58,7 +58,7 @@ def _read(name: str) -> Any:
         words = " ".join(str(error).split())
         raise UsageError(f"--vary {name}: not {'JSON' if _is_json(name) else 'YAML'}: {words}") from None
     if not isinstance(document, (dict, list)):
-        raise UsageError(f"--vary {name}: there are no keys in it")
+        raise UsageError(f"--vary {name}: it has no keys")
     return document
 
 

@@ -47,7 +47,7 @@ def parse_environ(data: bytes) -> dict[str, str]:
 
 def _of_process(pid: int, proc: str) -> dict[str, str]:
     if pid <= 0:
-        raise Unavailable(f"{pid} is no process id")
+        raise Unavailable(f"{pid} is not a process id")
     if not sys.platform.startswith("linux"):
         return _portable(pid)
     try:

@@ -65,7 +65,7 @@ def _named(python: str, environment: Mapping[str, str]) -> Interpreter:
     if os.sep not in python and not os.path.exists(path):
         found = next((p for p in _on_path(environment, (python,))), None)
         if found is None:
-            raise Unavailable(f"there is no interpreter {python} on PATH")
+            raise Unavailable(f"the interpreter {python} is not on PATH")
         path = found
     if not os.path.exists(path):
         raise Unavailable(f"there is no interpreter or environment {python}")

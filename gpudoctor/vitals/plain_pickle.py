@@ -65,7 +65,7 @@ class _Reader:
     def _refuse(self, code: int) -> NoReturn:
         if bytes([code]) in _CODE:
             raise NotPlain("it names a class or a function, which would be run; only plain values are read")
-        raise NotPlain(f"it is no pickle of plain values (instruction 0x{code:02x})")
+        raise NotPlain(f"it is not a pickle of plain values (instruction 0x{code:02x})")
 
     def take(self, size: int) -> bytes:
         """The next bytes."""

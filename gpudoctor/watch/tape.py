@@ -181,11 +181,11 @@ class TapeReader:
     def _value(self, key: str, changes: Json, kind: type[Value]) -> Value:
         """The whole value: what the lines before said, with the changes."""
         if not isinstance(changes, dict):
-            raise ValueError(f"{key} is no object")
+            raise ValueError(f"{key} is not an object")
         self._whole[key] = {**self._whole.get(key, {}), **changes}
         value = decode(self._whole[key])
         if not isinstance(value, kind):
-            raise ValueError(f"{key} is no {kind.__name__}")
+            raise ValueError(f"{key} is not a {kind.__name__}")
         return value
 
     def _read(self) -> Iterator[JsonObject]:

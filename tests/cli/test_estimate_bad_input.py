@@ -86,7 +86,7 @@ def refused(capsys):
         ("--model 7b --vary seq", "give a flag and its values"),
         ("--model 7b --vary seq=", "give a flag and its values"),
         ("--model 7b --vary speed=1,2", "--vary speed: no such flag"),
-        ("--model 7b --vary seq=1k,many", "'many' is no value for it"),
+        ("--model 7b --vary seq=1k,many", "'many' is not a value for it"),
         ("--model 7b --vary batch=1,0", "--batch is 0"),
         ("--model 7b --vary dtype=bf16,int7", "--dtype is 'int7'"),
         ("--model 7b --vary compiled=perhaps", "'perhaps' is no value"),

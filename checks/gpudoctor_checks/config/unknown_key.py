@@ -146,7 +146,7 @@ class UnknownKey(Check):
 
     def _misspelt(self, file: ConfigFile, place: KeyPlace, near: str, refuses: str) -> Finding:
         return self.finding(
-            f"{place.entry.key} is no key that {_owner(file)} knows; {near} is.",
+            f"{place.entry.key} is not a key of {_owner(file)}; did you mean {near}?",
             evidence=(_setting(file, place),),
             confidence=Confidence.SUSPECTED,
             severity=Severity.ERROR if refuses else Severity.WARNING,
@@ -157,7 +157,7 @@ class UnknownKey(Check):
 
     def _refused(self, file: ConfigFile, place: KeyPlace, table: KeyTable) -> Finding:
         return self.finding(
-            f"{place.entry.key} is no key of {table.name} {table.version}, which refuses others.",
+            f"{place.entry.key} is not a key of {table.name} {table.version}, which refuses unknown keys.",
             evidence=(_setting(file, place),),
             confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE,

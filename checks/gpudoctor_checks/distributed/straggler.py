@@ -27,7 +27,7 @@ class StragglingRank(Check):
         which ranks wait for each other. It must be late by 1 ms and 10 % of the step, significantly (Wilcoxon,
         p under 0.001) over 100 steps or 10 s. The cause is named if it covers 80 % of the delay.
     False alarms:
-        Ranks that are late in turn are no stragglers; delays under a millisecond are noise of shared cores;
+        Ranks that are late in turn are not stragglers; delays under a millisecond are noise of shared cores;
         pipeline stages differ by design.
     Remedies:
         By cause: its data, its host, its card.

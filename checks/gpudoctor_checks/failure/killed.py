@@ -22,7 +22,7 @@ class Killed(Check):
         From a recording: the exit code and signal of the command, kills that the control group counted, the
         kernel's messages of that time, the memory of the machine in the last seconds.
     False alarms:
-        A run that gpudoctor or the user stopped is no death.
+        A run that gpudoctor or the user stopped is not a death.
     Remedies:
         For memory: the budget and what uses it. For a time limit: a longer one, or checkpoints and a signal
         before it.

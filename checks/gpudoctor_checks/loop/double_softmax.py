@@ -92,10 +92,10 @@ class DoubleSoftmax(Check):
         From a recording: the graphs behind the first losses show what made the input of a loss that normalises,
         through any functions, files and configs. A recording that shows no such graph refutes the suspicion.
         Of what `nll_loss` is given the recorder adds up the probabilities of some samples: they are one, or
-        they are no probabilities.
+        they are not probabilities.
     False alarms:
         Softmax for metrics or sampling, `if not self.training`, NLLLoss after log_softmax, soft targets as the
-        second argument and evaluation are no finding; nor is a softmax over the first dimension.
+        second argument and evaluationare not findings; nor is a softmax over the first dimension.
     Remedies:
         Give the loss the raw logits; apply softmax where probabilities are wanted, outside of the loss.
     References:

@@ -39,7 +39,7 @@ class CacheFlagConflict(Check):
         models of one's own keep both.
     How it knows:
         It reads the flag where somebody has written it; a model's default, which transformers handles alone,
-        is no finding. A flag that is set again after the training, for generation, is none either.
+       is not a finding. A flag that is set again after the training, for generation, is none either.
     False alarms:
         A model whose own code ignores the flag in training mode.
     Remedies:

@@ -104,7 +104,7 @@ class EvaluationTooOften(Check):
             default=20,
             unit="{times}",
             source="transformers' default of 500 steps comes 20 times in a run of 10,000 steps",
-            meaning="What is evaluated at most so often in the whole run is no finding.",
+            meaning="What is evaluated at most so often in the whole runis not a finding.",
         ),
         Threshold(
             name="few_batches",
@@ -131,7 +131,7 @@ class EvaluationTooOften(Check):
             name="events",
             default=3,
             unit="{times}",
-            source="convention: once or twice is no period, and a short run ends with an evaluation",
+            source="convention: once or twice is not a period, and a short run ends with an evaluation",
             meaning="Fewer steps with an evaluation in a recording say nothing about its price.",
         ),
     )

@@ -12,7 +12,7 @@ from gpudoctor.analysis.run.step_time_drift import Drift, drift, growing_lines
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.text import duration
 
-_EPISODES = ", where experience is gathered: episodes that get longer are no fault"
+_EPISODES = ", where experience is gathered: episodes that get longer are not a fault"
 
 
 class StepTimeDrift(Check):

@@ -95,7 +95,7 @@ class UnexplainedTime(Check):
             default=0.0005,
             unit="s",
             source="convention: a few lines of Python, and the recorder itself, take some 0.1 ms a step",
-            meaning="Less a step is no note; whether it is a warning its share alone says.",
+            meaning="Less a step is not a note; whether it is a warning its share alone says.",
         ),
     )
 
@@ -170,7 +170,7 @@ class UnexplainedTime(Check):
         )
 
     def _foreign(self, patient: Patient, run: Run) -> Iterator[Finding]:
-        """What runs in a forward pass and is no computation on tensors."""
+        """What runs in a forward pass and is not computation on tensors."""
         found = foreign(run.lead)
         if found is None:
             return

@@ -73,7 +73,7 @@ class AllocatorFlushInLoop(Check):
             name="events",
             default=3,
             unit="{times}",
-            source="convention: once or twice is no period",
+            source="convention: once or twice is not a period",
             meaning="Fewer calls in a recording say nothing about their price.",
         ),
         Threshold(

@@ -99,7 +99,7 @@ _CAUSES = (
     CauseClass(
         word="checkpoint", pattern=r"Error\(s\) in loading state_dict|Missing key\(s\)|Unexpected key\(s\)|"
         r"PytorchStreamReader|invalid load key|Weights only load failed",
-        words="The checkpoint does not fit the model, or is no whole file",
+        words="The checkpoint does not fit the model, or is not a whole file",
         cure="the same model and wrapper as when it was saved (DDP adds `module.`); write to a temporary "
             "name and rename",
     ),
@@ -128,7 +128,7 @@ _CAUSES = (
     CauseClass(
         word="pickling", pattern=r"Can't pickle|cannot pickle|AttributeError: Can't get|EOFError: Ran out "
             "of input",
-        words="A worker cannot be given what it needs: it is no plain, importable object",
+        words="A worker cannot be given what it needs: it is not a plain, importable object",
         cure="functions and classes at module level; open files and locks in the worker (worker_init_fn)",
     ),
     CauseClass(

@@ -16,7 +16,7 @@ class Origin:
         self.number = number
         """Operations before it since the watch began."""
         self.deliberate = deliberate
-        """Whether it is an infinity that somebody wrote down: `masked_fill(mask, -inf)` is no fault."""
+        """Whether it is an infinity that somebody wrote down: `masked_fill(mask, -inf)` is not a fault."""
         self.fields = fields
         """As in the `replay` record."""
         self.turned: dict[str, Any] | None = None

@@ -228,5 +228,5 @@ def _sentence(error: Exception, text: str) -> str:
     if "\t" in line[: len(line) - len(line.lstrip())]:
         return f"line {mark.line + 1}: a tab in the indentation; YAML indents with spaces only"
     if any(mark in line for mark in ("{%", "{{", _OPEN)):
-        return f"line {mark.line + 1}: a Jinja template that is no YAML before it is rendered"
+        return f"line {mark.line + 1}: a Jinja template that is not YAML before it is rendered"
     return f"line {mark.line + 1}, column {mark.column + 1}: not valid YAML: {problem}"

@@ -134,7 +134,7 @@ def _method(file: "ConfigFile", told: DeclaredJob) -> None:
     if isinstance(said, str) and said not in _METHODS:
         told.guessed.add("method")
         told.assumptions.append(
-            f"{said!r} of {file.path} is no method that is known: counted as what it is near to"
+            f"{said!r} of {file.path} is not a known method; the nearest known one is estimated"
         )
     bits = _last(file, "quantisation_bits")
     adapted = (

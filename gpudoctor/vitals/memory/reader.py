@@ -54,7 +54,7 @@ def _shape(model: str) -> ModelShape:
         return find_path(cached).shape
     found = lookup(model)
     if found.assumption:
-        raise UsageError(f"{model} is no model that is known exactly ({found.assumption})")
+        raise UsageError(f"{model} is not a model that gpudoctor knows exactly ({found.assumption})")
     return found.preset.shape
 
 

@@ -82,7 +82,7 @@ def _no_training(pid: int) -> str:
     if item is not None and not procfs.command(pid):
         return f"process {pid} ({name}) is a kernel thread, no training"
     parent = name in _SHELLS or len(procfs.tree(pid)) > 1
-    what = "has no Python process under it" if parent else "is no Python process"
+    what = "has no Python process under it" if parent else "is not a Python process"
     return f"process {pid} ({name}) {what}; see which ones train: gpudoctor watch --find"
 
 

@@ -74,7 +74,7 @@ def read_events(name: str, take: Callable[[Event], None]) -> dict[str, Any]:
     except RecursionError as error:
         raise UsageError(f"{name}: not whole JSON: it nests too deeply") from error
     except _NoList as error:
-        raise UsageError(f"{name}: its traceEvents are no list") from error
+        raise UsageError(f"{name}: its traceEvents are not a list") from error
     except ValueError as error:
         raise UsageError(f"{name}: not whole JSON: {error}") from error
 
@@ -128,7 +128,7 @@ class _Text:
         while (mark := self._next(_BETWEEN)) != "]":
             count += 1
             if count > TRACE_EVENTS and count * TRACE_EVENT > self._most - self._left:
-                raise RefusedFile("it is no profiler trace: there is hardly anything in its events")
+                raise RefusedFile("it is not a profiler trace: its events are nearly empty")
             if not mark:
                 raise ValueError("it ends before its events do")
             event = self._value()
@@ -144,7 +144,7 @@ class _Text:
                 if self._ended:
                     raise ValueError(error.msg) from error
                 if len(self._text) - self._at > TRACE_VALUE.most:
-                    raise ValueError(f"one value is {TRACE_VALUE.words}, or is no JSON") from error
+                    raise ValueError(f"one value is {TRACE_VALUE.words}, or is not JSON") from error
                 self._more()
                 continue
             if end < len(self._text) or self._ended:

@@ -39,7 +39,7 @@ def test_no_such_process_a_zombie_a_kernel_thread_a_shell_and_another_program():
     try:
         time.sleep(0.2)
         assert "no Python process under it" in refused(shell.pid)
-        assert "is no Python process" in refused(other.pid)
+        assert "is not a Python process" in refused(other.pid)
         assert "gpudoctor itself" in refused(os.getpid())
     finally:
         for child in (shell, other):
