@@ -316,7 +316,9 @@ def _well(case: Ran) -> str:
     if case.bound > UNEXPLAINED:
         gain = unknown or f"{case.bound:.2f}x at most to gain"
         if noted:
-            return f"No fault was found; {said} of every step are not computation ({gain}): see note {noted[0]}."
+            return (
+                f"No fault was found; {said} of every step are not computation ({gain}): see note {noted[0]}."
+            )
         return f"No finding explains it, but {said} of every step are not computation ({gain})."
     margin = unknown or f"nothing above {max(case.bound, 1.01):.2f}x to gain"
     more = f" Note {noted[0]} is about {percent(noted[1])} of the time." if noted else ""

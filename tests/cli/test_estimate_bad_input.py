@@ -89,7 +89,7 @@ def refused(capsys):
         ("--model 7b --vary seq=1k,many", "'many' is not a value for it"),
         ("--model 7b --vary batch=1,0", "--batch is 0"),
         ("--model 7b --vary dtype=bf16,int7", "--dtype is 'int7'"),
-        ("--model 7b --vary compiled=perhaps", "'perhaps' is no value"),
+        ("--model 7b --vary compiled=perhaps", "'perhaps' is not a value"),
         ("--model 7b --fit", "--fit needs a card"),
         ("--model 7b --mode inference --gpu H100 --fit", "--fit searches training jobs"),
         ("--model 7b --plot memory.pdf", "must end in .svg or .png"),

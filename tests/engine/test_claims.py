@@ -307,7 +307,10 @@ def test_what_lacks_one_is_not(claim, need):
             "what there is to gain is unknown: the GPUs were not read (no driver library is here).",
         ),
         (lambda: run(steps=15), "Nothing wrong was found in 12 steady steps; for a verdict"),
-        (lambda: run(steps=15, table=make_steps(15, **SLOW)), " of 12 steady steps are not computation: let it"),
+        (
+            lambda: run(steps=15, table=make_steps(15, **SLOW)),
+            " of 12 steady steps are not computation: let it",
+        ),
     ],
 )
 def test_the_sentence_names_what_was_not_seen(said, sentence):

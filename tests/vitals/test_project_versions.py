@@ -195,3 +195,40 @@ def test_a_sentence_of_a_readme_tells_a_release(tmp_path, text, wanted, line):
 )
 def test_a_sentence_that_tells_no_release_of_torch(tmp_path, text):
     assert told(tmp_path, text) == []
+
+
+NOTEBOOK = """{"cells": [
+ {"cell_type": "markdown", "source": "pip install torch==1.4"},
+ {"cell_type": "code", "source": ["# setup\\n", "%pip install -q \\"torch==2.4.0\\" tensorboard\\n", "EXTRA"]},
+ {"cell_type": "code", "source": "import torch"}
+], "metadata": {}}"""
+
+
+def noted(folder, extra="print(1)", cell=None):
+    (folder / ".git").mkdir(exist_ok=True)
+    path = folder / "train.ipynb"
+    path.write_text(cell or NOTEBOOK.replace("EXTRA", extra))
+    try:
+        found = read_project_versions([str(path)])
+    except Unavailable:
+        return set()
+    return {(os.path.basename(item.path), item.wanted, item.line) for item in found.of(str(path), "torch")}
+
+
+def test_a_notebook_installs_its_own_versions(tmp_path):
+    (tmp_path / "requirements.txt").write_text("torch==1.7.1\n")
+    assert noted(tmp_path) == {("train.ipynb", "==2.4.0", 2)}
+    assert asked(tmp_path) == {("requirements.txt", "==1.7.1", 1)}  # of a script beside it
+    several = "!pip install transformers \\\\\\n  --upgrade 'torch==2.4.0'"
+    assert noted(tmp_path, several) == {("train.ipynb", "==2.4.0", 2)}
+
+
+@pytest.mark.parametrize("extra", ["!pip install torch==2.1.0", "!pip install torch"])
+def test_two_versions_in_one_notebook_are_a_choice(tmp_path, extra):
+    assert noted(tmp_path, extra) == set()
+
+
+def test_a_shells_cell_is_read_and_a_comment_is_not(tmp_path):
+    cell = '{"cells": [{"cell_type": "code", "source": "%%bash\\npip install torch==2.3.1"}]}'
+    assert noted(tmp_path, cell=cell) == {("train.ipynb", "==2.3.1", 2)}
+    assert noted(tmp_path, cell=cell.replace("%%bash", "#").replace("pip", "# !pip")) == set()

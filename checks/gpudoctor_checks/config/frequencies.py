@@ -138,7 +138,7 @@ class Frequencies(Check):
             default=20,
             unit="{time}",
             source="transformers' default of 500 steps comes 20 times in a run of 10,000 steps",
-            meaning="What happens at most this often in the whole runis not a finding, however short its period.",
+            meaning="What happens at most this often in the whole run is not a finding.",
         ),
     )
 

@@ -27,7 +27,7 @@ class LoaderDead(Check):
         From a recording: the exception of the training process, its words about the worker (exit code or
         signal), kills for memory meanwhile, and heartbeats that say where it waits.
     False alarms:
-        A first batch that takes long, a cold disk: a wait that endedis not a finding.
+        A first batch that takes long, a cold disk: a wait that ended is not a finding.
     Remedies:
         The worker's own error with num_workers=0; less memory for each; a timeout.
     References:

@@ -56,7 +56,8 @@ class NotShuffled(Check):
         recording whose batches hold several classes refutes the source.
     False alarms:
         Samplers of any kind, `random_split`, permutations anywhere in the script, iterable sets, sets of the
-        program's own (in the source), text and time series, and losses other than cross-entropyare not findings.
+        program's own (in the source), text and time series, and losses other than cross-entropyare not
+        findings.
     Remedies:
         `shuffle=True` for the training loader.
     References:

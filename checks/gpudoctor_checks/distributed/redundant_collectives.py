@@ -102,7 +102,7 @@ class RedundantCollectives(Check):
             default=10,
             unit="{step}",
             source="convention: collectives every few steps are known to cost 5 % and more",
-            meaning="Collectives less often than once in so many stepsare not findings.",
+            meaning="Collectives less often than once in so many steps are not findings.",
         ),
     )
 

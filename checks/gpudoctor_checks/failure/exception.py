@@ -39,7 +39,7 @@ class Uncaught(Check):
         first by the clock that does not speak of another rank's death. Of a label or index that there is not,
         it writes down how far they reach and how many there are.
     False alarms:
-        Exceptions that were caught, Ctrl-C and an exit with code 0are not findings. Deaths with a
+        Exceptions that were caught, Ctrl-C and an exit with code 0 are not findings. Deaths with a
         check of their own (memory, device asserts, collectives, workers) are told there.
     Remedies:
         By class of cause, at the user's line.

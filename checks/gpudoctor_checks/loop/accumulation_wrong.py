@@ -76,7 +76,7 @@ class AccumulationWrong(Check):
         one backward pass a step gathers nothing: then there is no accumulation to be wrong.
     False alarms:
         Losses summed over tokens and normalised elsewhere, gradients rescaled before the step, Trainer,
-        Lightning, DeepSpeed and Accelerate's own accumulationare not findings; nor is a schedule whose length
+        Lightning, DeepSpeed and Accelerate's own accumulation are not findings; nor is a schedule whose length
         is counted in micro-batches. Whoever sums gradients on purpose can silence it on the line.
     Remedies:
         Divide the loss by N; clear and schedule where the optimizer steps, after it.

@@ -53,7 +53,7 @@ class ClipMisplaced(Check):
     False alarms:
         A clip with an infinite bound (it measures the norm), loops stepped by a closure or by an engine
         (DeepSpeed, Trainer), `accelerator.clip_grad_norm_` (it unscales by itself), and a scaler known to be
-        offare not findings. Where nobody can tell how many micro-batches a step has, it is a note.
+        off are not findings. Where nobody can tell how many micro-batches a step has, it is a note.
     Remedies:
         Clip between the last `backward()` and `step()`; with a scaler, call `scaler.unscale_(optimizer)` first.
     References:

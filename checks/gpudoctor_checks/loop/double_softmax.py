@@ -95,7 +95,7 @@ class DoubleSoftmax(Check):
         they are not probabilities.
     False alarms:
         Softmax for metrics or sampling, `if not self.training`, NLLLoss after log_softmax, soft targets as the
-        second argument and evaluationare not findings; nor is a softmax over the first dimension.
+        second argument and evaluation are not findings; nor is a softmax over the first dimension.
     Remedies:
         Give the loss the raw logits; apply softmax where probabilities are wanted, outside of the loss.
     References:

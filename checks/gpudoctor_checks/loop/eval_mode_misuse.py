@@ -97,7 +97,7 @@ class EvalModeMisuse(Check):
         functions that call it. A data set that is one tensor may go by in slices (`range(0, x.size(0), n)`).
     False alarms:
         Lightning and Trainer switch both by themselves and are left alone. Loops that need gradients of the
-        inputare not findings, nor is another model's eval (a teacher, an average). A module without parameters
+        input are not findings, nor is another model's eval (a teacher, an average). A module without parameters
         builds no graph, volatile inputs of torch 0.3 did not, and loaded transformers are in eval mode, as is
         a model after a training that ends with eval(). Where only inputs are optimised, eval is meant. Models
         without dropout and batch norm behave the same in both modes: no eval() there is none, staying in eval

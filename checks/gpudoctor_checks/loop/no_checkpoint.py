@@ -63,7 +63,7 @@ class NoCheckpoint(Check):
         given; the length comes from the job script, the configs, loops with a written bound, and the epochs of
         the source, options by their defaults.
     False alarms:
-        Runs whose length nobody declaresare not findings, but for their resume. Weights that another program
+        Runs whose length nobody declares are not findings, but for their resume. Weights that another program
         trained, or that are loaded as far as they fit, are a start and no resume. Trainer and Lightning save by
         themselves. When the model is handed to code that could not be read, an error becomes a warning.
     Remedies:

@@ -75,7 +75,7 @@ class PrefetcherBroken(Check):
     False alarms:
         Blocking copies (without `non_blocking=True`) are waited for anyway. A generator that yields inside its
         stream's block makes the consumer work on that stream. A program that waits for the stream outside of
-        the classis not a finding.
+        the class is not a finding.
     Remedies:
         Keep the batch, test it, preload, hand it out; `torch.cuda.current_stream().wait_stream(stream)` first,
         `record_stream` on each tensor. Or leave it to the DataLoader: pinned memory and workers overlap too.

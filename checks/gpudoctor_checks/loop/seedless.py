@@ -35,7 +35,7 @@ class Seedless(Check):
         It looks for anything that speaks of a seed or of determinism, in all modules of the program and in its
         configs. One note for a program.
     False alarms:
-        transformers' Trainer (seed 42) and other engines that set one by themselvesare not findings, nor is
+        transformers' Trainer (seed 42) and other engines that set one by themselves are not findings, nor is
         LightningCLI, nor are examples and benchmarks that read no data and keep no weights. A helper of another
         package may set a seed under another name.
     Remedies:

@@ -57,7 +57,7 @@ class SilentBroadcast(Check):
             default=2,
             unit="{steps}",
             source="convention: correctness counts in events; one batch may be a trial of shapes",
-            meaning="Fewer such losses in a recordingare not findings.",
+            meaning="Fewer such losses in a recording are not findings.",
         ),
     )
 

@@ -82,8 +82,8 @@ class TeacherTrained(Check):
         a recording: a second model that runs with gradients and whose parameters no optimizer holds; a note
         where forward and backward passes take little of the time (an environment, data, logs take the rest).
     False alarms:
-        A teacher that an optimizer trainsis not a finding (mutual learning; a head that is built anew in a module
-        whose parameters an optimizer holds), nor is the mode of an averaged one
+        A teacher that an optimizer trains is not a finding (mutual learning; a head that is built anew in a
+        module whose parameters an optimizer holds), nor is the mode of an averaged one
         (mean teacher, DINO), which is meant to be in training mode. `from_pretrained` gives eval mode. A model
         that nothing calls a teacher, and that keeps the weights it was made with, was forgotten: NUM008.
     Remedies:

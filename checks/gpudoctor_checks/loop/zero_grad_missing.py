@@ -97,7 +97,7 @@ class ZeroGradMissing(Check):
         It reads what one pass of the loop executes, through local functions and closures, and looks for a
         backward, a step and anything that clears.
     False alarms:
-        Gradient accumulation (cleared where the optimizer steps)is not a finding. Engines and wrappers that
+        Gradient accumulation (cleared where the optimizer steps) is not a finding. Engines and wrappers that
         clear by themselves (DeepSpeed, Lightning, HF Trainer) are left alone, and so is a loop that hands its
         optimizer to a function that could not be read. A loop over a range in a function that measures speed
         or memory is a note, and so is one that reads a clock or the memory and draws its targets at random:

@@ -61,7 +61,7 @@ class GpuMemoryLeak(Check):
             default=16777216,
             unit="B",
             source="allocators hand out blocks of 2 to 20 MiB",
-            meaning="Less growth over the runis not a finding.",
+            meaning="Less growth over the run is not a finding.",
         ),
         Threshold(
             name="day",

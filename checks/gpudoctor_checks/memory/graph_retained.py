@@ -73,7 +73,7 @@ class GraphRetained(Check):
         the recorder saw gain a tensor with its graph a step is enough, if the memory surely grows.
     False alarms:
         Sums that are reset in the same pass or every N steps, lists that are cleared or feed a `backward()`,
-        bounded deques and evaluation loopsare not findings. A helper from another package may cut the graph.
+        bounded deques and evaluation loops are not findings. A helper from another package may cut the graph.
     Remedies:
         Keep `loss.detach()`: the number without the graph, and without making the host wait as `.item()` does.
     References:
@@ -114,7 +114,7 @@ class GraphRetained(Check):
             default=0.9,
             unit="1",
             source="lists emptied at episode ends gain half an element a step where episodes grow (measured)",
-            meaning="Elements a step, below which a container that was seen to growis not a finding by itself.",
+            meaning="Elements a step, below which a container that grows is not a finding by itself.",
         ),
         Threshold(
             name="day",

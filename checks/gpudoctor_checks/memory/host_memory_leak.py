@@ -82,7 +82,7 @@ class HostMemoryLeak(Check):
             default=16777216,
             unit="B",
             source="resident memory of a process at rest varies by some MiB",
-            meaning="Less growth over the runis not a finding.",
+            meaning="Less growth over the run is not a finding.",
         ),
         Threshold(
             name="day",

@@ -31,7 +31,7 @@ class WillNotFit(Check):
         at the instant that needs most. What nobody wrote down is taken at what needs least (rows of 256 tokens,
         one row, checkpointing on, 16-bit weights), so that it speaks only where no such choice could fit; it is
         then suspected and the message names what was taken. A peak inside the margin that fragmentation may eat
-        ("tight")is not a finding here.
+        ("tight") is not a finding here.
     False alarms:
         Settings that the program changes at the run; a model whose code differs from the published architecture
         of its name; part of the layers frozen by code that cannot be read.

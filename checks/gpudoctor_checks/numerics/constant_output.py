@@ -32,9 +32,9 @@ class ConstantOutput(Check):
         the first losses show the softmaxes and their sizes; the source, a layer with one output before one.
     False alarms:
         Batches under 8 samples, targets that are all equal, outputs that were expanded from one value on
-        purpose, and several losses in one graphare not findings. One batch with different outputs ends the
-        count. A softmax that now and then has one score (a sentence of one word)is not a finding, nor is one over
-        the parts of a sample that one layer scores.
+        purpose, and several losses in one graph are not findings. One batch with different outputs ends the
+        count. A softmax that now and then has one score (a sentence of one word) is not a finding, nor is one
+        over the parts of a sample that one layer scores.
     Remedies:
         Find the first layer whose output is the same for two samples; scale the inputs, lower the learning
         rate, use LeakyReLU or GELU, start from other weights. Of one score take the sigmoid, or give the

@@ -23,7 +23,7 @@ class ConstantTarget(Check):
         whole numbers in the batch that the loader gave.
     False alarms:
         Labels that the program makes (zeros of a contrastive loss, real and fake of a GAN, domains) are not
-        those of the loader, andare not findings; nor are places to ignore, soft labels and regression. A set
+        those of the loader, and are not findings; nor are places to ignore, soft labels and regression. A set
         with fewer than one sample in a thousand of other classes looks the same.
     Remedies:
         Count the labels of the whole set; look at the code that makes them; shuffle.

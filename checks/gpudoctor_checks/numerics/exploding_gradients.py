@@ -25,7 +25,7 @@ class ExplodingGradients(Check):
         usual end.
     How it knows:
         From a recording: the norms of all gradients that the probe read. Medians are compared, so that a single
-        spike, which every training has,is not a finding; and the loss must not have got better meanwhile.
+        spike, which every training has, is not a finding; and the loss must not have got better meanwhile.
     False alarms:
         Losses that are scaled up on purpose, and weights that start at zero, have norms that grow while the
         loss falls: silent. So are gradients of a model that the optimizer does not hold: nothing clears them,

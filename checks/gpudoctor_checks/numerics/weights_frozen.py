@@ -39,7 +39,7 @@ class WeightsFrozen(Check):
     False alarms:
         `.to(device)`, `torch.compile`, DDP and SyncBatchNorm keep the same parameters, and so does what is
         built around the old model (`model = Wrapper(model)`). An optimizer that is built again, or gets the
-        new parameters with `add_param_group`,is not a finding; nor is what happens behind a condition. A model
+        new parameters with `add_param_group`, is not a finding; nor is what happens behind a condition. A model
         that is called a teacher, was loaded, copied, or is in eval mode, is LOOP011's.
     Remedies:
         Build the optimizer after the model has its final form.

@@ -63,7 +63,7 @@ class CheckpointTooOften(Check):
         warning, closer than 50 a note.
     False alarms:
         Small models saved in milliseconds. A save at each epoch, of the best model so far, once, on failure,
-        or at most 20 times in a run whose length is written down,is not a finding.
+        or at most 20 times in a run whose length is written down, is not a finding.
     Remedies:
         Save every 500 steps or once an epoch, keep the last few, write from another thread (async_save).
     References:
@@ -95,7 +95,7 @@ class CheckpointTooOften(Check):
             default=20,
             unit="{times}",
             source="transformers' default of 500 steps comes 20 times in a run of 10,000 steps",
-            meaning="What is saved at most so often in the whole runis not a finding.",
+            meaning="What is saved at most so often in the whole run is not a finding.",
         ),
         Threshold(
             name="share_noted",

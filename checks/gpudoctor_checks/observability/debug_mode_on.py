@@ -132,7 +132,7 @@ class DebugModeOn(Check):
         whether a training loop runs inside its block or after it.
     False alarms:
         A short debugging session on purpose. A facility behind a switch that is off by default, in a branch
-        for failures, switched off again in the loop, or in a program that does not trainis not a finding.
+        for failures, switched off again in the loop, or in a program that does not train is not a finding.
     Remedies:
         Take it out of the run, or put it behind a switch that is off; when a NaN appears, replay that step
         under anomaly mode.

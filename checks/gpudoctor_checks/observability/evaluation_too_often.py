@@ -104,7 +104,7 @@ class EvaluationTooOften(Check):
             default=20,
             unit="{times}",
             source="transformers' default of 500 steps comes 20 times in a run of 10,000 steps",
-            meaning="What is evaluated at most so often in the whole runis not a finding.",
+            meaning="What is evaluated at most so often in the whole run is not a finding.",
         ),
         Threshold(
             name="few_batches",

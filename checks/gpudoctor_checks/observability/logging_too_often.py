@@ -98,7 +98,7 @@ class LoggingTooOften(Check):
         A step that takes seconds, where a line each step costs nothing. A machine whose CPUs other processes
         keep busy makes each line dearer than it is: below a tenth of the run it is a note then.
         Progress bars and their postfix, `logger.debug`, lines per epoch, in evaluation, or in branches that are
-        seldom takenare not findings, nor are the lines of an example that reads no data.
+        seldom taken are not findings, nor are the lines of an example that reads no data.
     Remedies:
         Write every 50 steps; sum on the device in between when averages are wanted.
     References:

@@ -80,7 +80,7 @@ class ModelWatch(Check):
             default=20,
             unit="{times}",
             source="as for saves and evaluations: 20 times in a whole run cost little",
-            meaning="What is recorded at most so often in the whole runis not a finding.",
+            meaning="What is recorded at most so often in the whole run is not a finding.",
         ),
         Threshold(
             name="share_noted",

@@ -69,7 +69,7 @@ class ProfilerInLoop(Check):
         config files it reads written keys, and the switches beside them that turn them off.
     False alarms:
         A script that is itself a benchmark: loops of at most 50 steps count as measurements. Profiling that
-        runs once or behind a switch that is off by defaultis not a finding.
+        runs once or behind a switch that is off by default is not a finding.
     Remedies:
         Count FLOPs once before the loop. Give the profiler a schedule that ends (`repeat=1`), or take it out
         of the training run and profile 20 steps of a separate one.

@@ -46,8 +46,8 @@ class OptimizerUnfused(Check):
         of some microseconds each, every step. The foreach form does them in a few launches for all tensors
         together, the fused form in one pass.
     How it knows:
-        From the source. torch.optim's default on CUDA is the foreach form since 2.0: thatis not a finding. Of a
-        project that pins an older torch in one file and admits 2.0 in another it says nothing either. On the
+        From the source. torch.optim's default on CUDA is the foreach form since 2.0: that is not a finding.
+        It is also silent if a project pins an older torch in one file and admits 2.0 in another. On the
         CPU one by one is the default; there only a run says what it costs. An optimizer of a few tensors by
         name (`Adam([image])`) has nothing to fuse and is silent.
     False alarms:

@@ -47,7 +47,7 @@ class Tf32Off(Check):
         on by default.
     How it knows:
         From the source, the configs and the environment. With a GPU here its compute capability must be 8.0 or
-        more. TF32 that nobody speaks ofis not a finding of its own: it is a remedy beside mixed precision.
+        more. TF32 that nobody speaks of is not a finding of its own: it is a remedy beside mixed precision.
     False alarms:
         Some science and some tests need every bit of float32; then it was switched off on purpose. With
         mixed precision on it is silent: few products are left in float32.

@@ -81,8 +81,8 @@ def unexplained(check: Check, window: ProcessWindow) -> Iterator[Finding]:
     yield confirmed(
         check,
         window,
-        f"{found.words} fall on lines of the program that are not part of a training step and that nothing else "
-        f"explains{where(found.places)}.",
+        f"{found.words} fall on lines of the program that are not part of a training step and that nothing "
+        f"else explains{where(found.places)}.",
         found=found,
         severity=severity,
         name="unexplained_share",

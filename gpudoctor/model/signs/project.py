@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpudoctor.model.cuda import dotted, numbers
 
@@ -57,6 +57,8 @@ class ProjectVersions:
 
     folders: Mapping[str, tuple[Asked, ...]]
     """Folder to the lines of its own files and of those above it, nearest folder first."""
+    files: Mapping[str, tuple[Asked, ...]] = field(default_factory=dict)
+    """File to what it installs itself: a notebook's first cell."""
 
     def of(self, path: str, name: str) -> tuple[Asked, ...]:
         """The lines about one package that count for a file: those of the nearest folder that has any."""
@@ -67,7 +69,7 @@ class ProjectVersions:
         return self._nearest(path, name, prose=True)
 
     def _nearest(self, path: str, name: str, *, prose: bool) -> tuple[Asked, ...]:
-        lines = self.folders.get(os.path.dirname(path), ())
+        lines = (*self.files.get(path, ()), *self.folders.get(os.path.dirname(path), ()))
         found = [asked for asked in lines if asked.name == name and asked.prose is prose]
         return tuple(asked for asked in found if asked.folder == found[0].folder)
 

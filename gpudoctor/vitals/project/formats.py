@@ -4,8 +4,11 @@ import ast
 import configparser
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+
+from gpudoctor.vitals.source.notebook import read_notebook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,8 @@ def formats(path: str) -> Reader | None:
         return dockerfile
     if is_manual(path):
         return manual
+    if name.endswith(".ipynb"):
+        return notebook
     return _BY_NAME.get(name)
 
 
@@ -175,6 +180,28 @@ def manual(text: str) -> Iterator[RequiredPackage]:
         if items[0].wanted.startswith("==") and len({item.wanted for item in items}) == 1:
             yield items[0]
     yield from _sentences(text)
+
+
+def notebook(text: str) -> Iterator[RequiredPackage]:
+    """The versions that a notebook's own cells install; two of one package are a choice."""
+    found: dict[str, list[RequiredPackage]] = {}
+    for number, command in read_notebook(text).commands:
+        typed = _TYPED.match(command)
+        read = _pip if typed is not None and typed[1].startswith("pip") else _conda
+        for word in _words(typed[2]) if typed is not None else ():
+            if not word.startswith(("-", "$", ".", "/", "<", "[", "http", "git+")):
+                for item in read(word, number):
+                    found.setdefault(item.name, []).append(item)
+    for items in found.values():
+        if items[0].wanted and len({item.wanted for item in items}) == 1:
+            yield items[0]
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command, comments=True)
+    except ValueError:
+        return command.split()
 
 
 def _sentences(text: str) -> Iterator[RequiredPackage]:

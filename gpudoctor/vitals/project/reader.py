@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from gpudoctor.model import Unavailable
 from gpudoctor.model.external_files import read_file
-from gpudoctor.model.read_limits import REQUIREMENTS
+from gpudoctor.model.read_limits import REQUIREMENTS, SCRIPT
 from gpudoctor.model.signs.project import Asked, ProjectVersions
 from gpudoctor.vitals.project.formats import RequiredPackage, formats, is_manual
 
@@ -26,14 +26,17 @@ _RELEASE = re.compile(
     r"""^__version__\s*=\s*["'](\d[\w.+-]*)["']|^\s+version\s*=\s*["'](\d[\w.+-]*)["']""", re.MULTILINE
 )
 """A release as a package or its setup script writes it."""
+_NOTEBOOK = ".ipynb"
 _ENOUGH_FILES = 40
 """Files of one folder that are read; a folder with more of them is a collection, not a project."""
 
 
 def read_project_versions(paths: Iterable[str]) -> ProjectVersions:
     """What the projects of some files ask for; raises `Unavailable` when none asks for anything."""
+    paths = list(dict.fromkeys(paths))
     read: dict[str, tuple[Asked, ...]] = {}
     found: dict[str, tuple[Asked, ...]] = {}
+    notebooks = {path: tuple(_in_notebook(path)) for path in paths if path.endswith(_NOTEBOOK)}
     for folder in dict.fromkeys(os.path.dirname(path) for path in paths):
         lines: list[Asked] = []
         for place in _upwards(folder):
@@ -41,9 +44,15 @@ def read_project_versions(paths: Iterable[str]) -> ProjectVersions:
                 read[place] = tuple(_asked_in(place))
             lines += read[place]
         found[folder] = tuple(lines)
-    if not any(found.values()):
+    if not any(found.values()) and not any(notebooks.values()):
         raise Unavailable("no requirements file, environment file, Dockerfile or README names a version")
-    return ProjectVersions(folders=found)
+    return ProjectVersions(folders=found, files=notebooks)
+
+
+def _in_notebook(path: str) -> Iterator[Asked]:
+    """What a notebook's cells install: for the notebook itself, and before what its project asks for."""
+    for item in _read(path):
+        yield Asked(name=item.name, wanted=item.wanted, path=path, line=item.line, folder=path)
 
 
 def _upwards(folder: str) -> list[str]:
@@ -78,6 +87,7 @@ def _asked_in(folder: str) -> list[Asked]:
     if "requirements" in names:
         paths += [os.path.join(folder, "requirements", name) for name in _listed(folder, "requirements")]
     found = list(_carried(folder))
+    paths = [path for path in paths if not path.endswith(_NOTEBOOK)]  # each speaks for itself
     wanted = [path for path in paths if formats(path) and not _ASIDE.search(path[len(folder) :])]
     # A README speaks of what no file for a tool names.
     for path in sorted(wanted[:_ENOUGH_FILES], key=is_manual):
@@ -130,7 +140,7 @@ def _read(path: str) -> list[RequiredPackage]:
 def _text(path: str) -> str:
     """A file's text; "" when it cannot be read."""
     try:
-        data = read_file(path, REQUIREMENTS)
+        data = read_file(path, SCRIPT if path.endswith(_NOTEBOOK) else REQUIREMENTS)
     except OSError:
         return ""
     # `pip freeze > requirements.txt` in PowerShell writes UTF-16.

@@ -8,11 +8,12 @@ from gpudoctor.model.external_files import load_json
 
 _KEEPING = ("%%time", "%%timeit", "%%capture", "%%prun", "%%memit", "%%snakeviz", "%%wandb")
 """Cell magics whose cell is Python all the same."""
+_GOES_ON = "\\"
 _MAGIC = re.compile(r"^(\s*)(?:[%!?]|[\w.]+\s*=\s*[!%])|^\s*[\w.]+\?{1,2}\s*$")
 
 
 class NotANotebook(ValueError):
-    """The file is no notebook, or one in another language."""
+    """The file is not a notebook, or one in another language."""
 
 
 @dataclass(slots=True, eq=False, repr=False, match_args=False)
@@ -23,7 +24,11 @@ class Notebook:
     cells: tuple[tuple[int, int], ...]
     """First line of each code cell in `text`, and the cell's number among all cells, from 1."""
     broken: list[tuple[int, str]] = field(default_factory=list)
-    """Cells that are no Python, with the reason; they are left out."""
+    """Cells that are not Python, with the reason; they are left out."""
+    commands: list[tuple[int, str]] = field(default_factory=list)
+    """What its cells give to a shell or to IPython, by the line in `text`: `!pip install
+    transformers==4.44.2`.
+    """
 
 
 def read_notebook(text: str) -> Notebook:
@@ -51,6 +56,7 @@ def _joined(cells: list[object]) -> Notebook:
     lines: list[str] = []
     starts: list[tuple[int, int]] = []
     broken: list[tuple[int, str]] = []
+    commands: list[tuple[int, str]] = []
     for number, cell in enumerate(cells, 1):
         if not isinstance(cell, dict) or cell.get("cell_type") != "code":
             continue
@@ -65,12 +71,34 @@ def _joined(cells: list[object]) -> Notebook:
             broken.append((number, problem))
             code = ["#" for _ in code]
         starts.append((len(lines) + 1, number))
+        commands += [(len(lines) + at, command) for at, command in _commands(source)]
         lines += [*code, ""]
-    return Notebook(text="\n".join(lines), cells=tuple(starts), broken=broken)
+    return Notebook(text="\n".join(lines), cells=tuple(starts), broken=broken, commands=commands)
+
+
+def _commands(source: str) -> list[tuple[int, str]]:
+    """The commands of a cell with their lines; a backslash continues one. All lines of a shell's cell are."""
+    lines = _lines(source)
+    shell = next((line for line in lines if line.strip()), "").startswith(("%%bash", "%%sh", "%%script", "%%!"))
+    found: list[tuple[int, str]] = []
+    carried = False
+    for at, line in enumerate(lines, 1):
+        if carried:
+            found[-1] = (found[-1][0], f"{found[-1][1]} {line.strip().rstrip(_GOES_ON)}")
+        elif shell or re.match(r"\s*[%!]\s*\w", line):
+            found.append((at, line.strip().rstrip(_GOES_ON).lstrip("%! ")))
+        else:
+            continue
+        carried = line.rstrip().endswith(_GOES_ON)
+    return found
+
+
+def _lines(source: str) -> list[str]:
+    return source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def _plain(source: str) -> list[str]:
-    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    lines = _lines(source)
     first = next((line for line in lines if line.strip()), "")
     if first.startswith("%%") and not first.startswith(_KEEPING):
         return ["#" for _ in lines]
