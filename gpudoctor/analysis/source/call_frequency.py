@@ -8,7 +8,17 @@ from gpudoctor.analysis.source.control_flow import bound, enclosing, statement
 from gpudoctor.analysis.source.syntax_edits import delete_statement
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.remedy import TextEdit
-from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script, Source
+from gpudoctor.model.signs.source import (
+    NO_CALLER,
+    Event,
+    GuardKind,
+    Known,
+    Loop,
+    LoopRole,
+    Script,
+    Source,
+    Value,
+)  # fmt: skip
 
 _EPOCH = re.compile(r"epoch|episode|^ep$|^e$|^round$")
 _MEASURES = re.compile(
@@ -34,9 +44,16 @@ def step_period(event: Event) -> float | None:
     if event.evaluation or any(inner.role in (LoopRole.TRAINING, LoopRole.EVALUATION) for inner in event.inner):
         return None
     period = event.period
+    if any(_by_a_caller(guard.period) for guard in event.guards):
+        return None
     if isinstance(period, Known) and isinstance(period.value, int | float) and period.value >= 1:
         return float(period.value)
     return None
+
+
+def _by_a_caller(period: Value | None) -> bool:
+    """Whether a period is the default of a parameter, and nobody who passes one was read."""
+    return isinstance(period, Known) and period.origin.endswith(NO_CALLER)
 
 
 def often(period: float) -> str:

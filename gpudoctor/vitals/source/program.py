@@ -4,6 +4,7 @@ import ast
 import builtins
 from collections.abc import Mapping, Sequence
 
+from gpudoctor.model.signs.source import NO_CALLER
 from gpudoctor.vitals.source import configuration
 from gpudoctor.vitals.source.annotations import read_annotation
 from gpudoctor.vitals.source.importing import Importer
@@ -145,17 +146,18 @@ class Program:
             bound[spec.kwarg.arg] = AbstractValue(type="dict", keys=extra, open=open_ended or outside)
         for arg in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]:
             if arg.arg not in bound:
-                bound[arg.arg] = self._unpassed(function, arg, open_ended)
+                bound[arg.arg] = self._unpassed(function, arg, open_ended, outside)
             elif arg.annotation is not None:
                 bound[arg.arg] = self._annotated(function, arg, bound[arg.arg])
         return bound
 
-    def _unpassed(self, function: Function, arg: ast.arg, open_ended: bool) -> AbstractValue:
+    def _unpassed(self, function: Function, arg: ast.arg, open_ended: bool, outside: bool) -> AbstractValue:
         if arg.arg in function.options:
             return function.options[arg.arg]
         default = function.defaults.get(arg.arg, NOTHING)
         if default.known:
-            default = default.replace(origin=f"default of {arg.arg}")
+            unread = NO_CALLER if outside else ""
+            default = default.replace(origin=f"default of {arg.arg}{unread}")
         thing = default.widened() if open_ended else default
         return self._annotated(function, arg, thing)
 

@@ -48,3 +48,55 @@ def test_an_option_is_named():
     assert later.id == "OBS003-async"
     patient = script_patient(FOLDER / "sick_option.py", arguments=["--save-every", "1000"])
     assert examine(CheckpointTooOften, patient) == []
+
+
+CHANGES = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+net = nn.Linear(8, 2)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+per_epoch, epoch, last_epoch = len(data) // EPOCHS // 4, 0, -1
+for index, (x, y) in enumerate(DataLoader(data, batch_size=4, shuffle=True)):
+    if CONDITION:
+        epoch = last_epoch = index // per_epoch
+        torch.save(net.state_dict(), f"net-{epoch}.pt")
+    opt.zero_grad()
+    nn.functional.cross_entropy(net(x), y).backward()
+    opt.step()
+"""
+
+
+@pytest.mark.parametrize("condition", ["epoch != index // per_epoch", "epoch != last_epoch"])
+def test_healthy_when_something_changes(condition):
+    patient = script_patient(CHANGES.replace("CONDITION", condition))
+    assert examine(CheckpointTooOften, patient) == []
+    equal = script_patient(CHANGES.replace("CONDITION", condition.replace("!=", "==")))
+    assert len(examine(CheckpointTooOften, equal)) == 1
+
+
+LIBRARY = """
+import torch
+from torch import nn
+class Fitting:
+    def __init__(self, model, loader, save_every=1):
+        self.model, self.loader, self.save_every = model, loader, save_every
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.step = 0
+    def fit(self):
+        for x, y in self.loader:
+            self.optimizer.zero_grad()
+            nn.functional.cross_entropy(self.model(x), y).backward()
+            self.optimizer.step()
+            self.step += 1
+            if self.step % self.save_every == 0:
+                torch.save(self.model.state_dict(), "last.pt")
+"""
+
+
+def test_healthy_a_period_that_any_caller_may_give():
+    assert examine(CheckpointTooOften, script_patient(LIBRARY)) == []
+
+
+def test_sick_a_period_that_the_caller_leaves_at_its_default():
+    assert len(examine(CheckpointTooOften, script_patient(LIBRARY + "Fitting(net, loader).fit()\n"))) == 1
