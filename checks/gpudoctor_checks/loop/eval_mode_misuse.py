@@ -425,8 +425,9 @@ def _stays(source: Source, loop: Loop) -> Iterator[_Left]:
     events = [event for event in loop.events if event.call is not None]
     evals = [e for e in events if e.call is not None and switches_to_eval(e.call) and not thinned(e)]
     trains = [e for e in events if e.call is not None and switches_to_train(e.call)]
-    if not evals or not any(e.call is not None and e.call.method == "backward" for e in events):
-        return
+    does = {e.call.method for e in events if e.call is not None}
+    if not evals or "backward" not in does or not any("step" in name for name in does):
+        return  # gradients of the input, and nothing learns
     scopes = Scopes(source, loop)
 
     def key(event: Event) -> object:
@@ -439,8 +440,9 @@ def _stays(source: Source, loop: Loop) -> Iterator[_Left]:
     if any(e.call is not None and e.call.method == "train" and not _known(e.call) for e in events):
         return  # an engine's, or one of several: nobody can tell whose mode it is
     for switch in evals:
-        if key(switch) in back or not _plain(switch):
-            continue
+        own = switch.call is not None and model_of(switch.call) == "self"
+        if key(switch) in back or (own and back) or not _plain(switch):
+            continue  # `self.eval()` in a module: the loop has another name for it
         for run in forwards(loop):
             if not run.evaluation and not run.no_grad and key(run) == key(switch) and _trained(loop, run):
                 yield _Left(loop, switch, run)

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Mapping
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.control_flow import callers, calls_function
+from gpudoctor.analysis.source.control_flow import callers, calls_function, enclosing, statement
 from gpudoctor.analysis.source.optimizers import follows
 from gpudoctor.analysis.source.scopes import handed
 from gpudoctor.analysis.source.syntax import nodes
@@ -21,7 +21,7 @@ def left_in_eval_mode(
     start = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
     for call in reversed(script.calls):
         if call.function == function and (call.node.lineno, call.node.col_offset) < start:
-            mode = _leaves(source, call, model, depth)
+            mode = _leaves(source, script, call, model, depth)
             if mode is not None:
                 return mode == "eval" and follows(script, node, call.node)
     sites = callers(source, function) if depth else []
@@ -32,7 +32,7 @@ def left_in_eval_mode(
     )
 
 
-def _leaves(source: Source, call: Call, model: str, depth: int) -> str | None:
+def _leaves(source: Source, script: Script, call: Call, model: str, depth: int) -> str | None:
     """The mode that a call leaves a model in, `eval` or `train`; None where it does not set it.
 
     `train`, too, where it may be either: a switch behind a condition, functions of one name that differ.
@@ -40,20 +40,65 @@ def _leaves(source: Source, call: Call, model: str, depth: int) -> str | None:
     if switches_to_eval(call) or switches_to_train(call):
         if model_of(call) != model:
             return None
-        return "eval" if switches_to_eval(call) and not call.guards else "train"
+        surely = not call.guards or in_the_last_phase(script, call.node)
+        return "eval" if switches_to_eval(call) and surely else "train"
     found = set()
-    for script, function in _functions(source).get(call.method, ()) if depth else ():
+    for home, function in _functions(source).get(call.method, ()) if depth else ():
         if not calls_function(call, function):
             continue
-        name = _parameter(source, function, call, model)
+        name = _parameter(source, function, call, model) or _returned(source, script, function, call, model)
         if name is None and model in {ast.unparse(item) for item in call.node.args}:
             return "train"  # one of several functions of that name: nobody can tell what it does
-        for inner in reversed(script.calls) if name is not None else ():
-            mode = _leaves(source, inner, name, depth - 1) if inner.function == function and name else None
+        for inner in reversed(home.calls) if name is not None else ():
+            inside = inner.function == function and name
+            mode = _leaves(source, home, inner, name, depth - 1) if inside and name else None
             if mode is not None:
-                found.add(mode if not inner.guards else "train")
+                surely = not inner.guards or in_the_last_phase(home, inner.node)
+                found.add(mode if surely else "train")
                 break
     return None if not found else "eval" if found == {"eval"} else "train"
+
+
+def _returned(source: Source, script: Script, function: str, call: Call, model: str) -> str | None:
+    """The name under which a function has what it returns, where a model is set to that."""
+    place = statement(script, call.node)
+    if not isinstance(place, ast.Assign) or place.value is not call.node:
+        return None
+    if [ast.unparse(target) for target in place.targets] != [model]:
+        return None
+    definitions = _definitions(source).get(function.rpartition(".")[2], [])
+    backs = {
+        ast.unparse(node.value)
+        for definition in definitions
+        for node in ast.walk(definition)
+        if isinstance(node, ast.Return) and node.value is not None
+    }
+    return backs.pop() if len(definitions) == 1 and len(backs) == 1 else None
+
+
+def in_the_last_phase(script: Script, node: ast.AST) -> bool:
+    """Whether all that guards a statement is the phase of a loop that ends with this one:
+    `for phase in ["train", "val"]: if phase == "train": model.train() else: model.eval()`.
+    """
+    above = list(enclosing(script, node))
+    tests = [item for item in above if isinstance(item, ast.If)]
+    loop = next((item for item in above if isinstance(item, ast.For)), None)
+    if len(tests) != 1 or loop is None or not isinstance(loop.iter, ast.List | ast.Tuple) or not loop.iter.elts:
+        return False
+    last, test = loop.iter.elts[-1], tests[0].test
+    if not isinstance(loop.target, ast.Name) or not isinstance(last, ast.Constant):
+        return False
+    if not (
+        isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq | ast.NotEq)
+    ):
+        return False
+    sides = (test.left, test.comparators[0])
+    named = [side for side in sides if isinstance(side, ast.Name) and side.id == loop.target.id]
+    other = next((side for side in sides if isinstance(side, ast.Constant)), None)
+    if not named or other is None:
+        return False
+    holds = (other.value == last.value) is isinstance(test.ops[0], ast.Eq)
+    return holds is any(node is part for item in tests[0].body for part in ast.walk(item))
 
 
 def _argument(source: Source, function: str, site: Call, name: str) -> str | None:
@@ -61,7 +106,20 @@ def _argument(source: Source, function: str, site: Call, name: str) -> str | Non
     if name.startswith("self."):
         return name if site.receiver == "self" else None
     given = _given(source, function, site).get(name)
-    return ast.unparse(given).removesuffix(".module") if given is not None else None
+    if given is not None:
+        return ast.unparse(given).removesuffix(".module")
+    return name if not site.function and _is_global(source, function, name) else None
+
+
+def _is_global(source: Source, function: str, name: str) -> bool:
+    """Whether a function has a name from its module: not a parameter, and nothing in it is assigned to it."""
+    found = _definitions(source).get(function.rpartition(".")[2], [])
+    if len(found) != 1 or "." in name:
+        return False
+    spec = found[0].args
+    own = {arg.arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)}
+    names = (node for node in ast.walk(found[0]) if isinstance(node, ast.Name))
+    return name not in own | {node.id for node in names if isinstance(node.ctx, ast.Store)}
 
 
 def _parameter(source: Source, function: str, site: Call, model: str) -> str | None:

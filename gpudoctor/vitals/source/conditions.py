@@ -257,7 +257,10 @@ def _follows(node: ast.expr, thing: AbstractValue) -> bool:
     if thing.known or thing.option:
         return False
     if isinstance(node, ast.BinOp):
-        return isinstance(node.op, ast.FloorDiv) and _is_counter(node.left)
+        larger = [
+            part for part in ast.walk(node) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.FloorDiv)
+        ]
+        return any(_is_counter(part.left) for part in larger)
     return bool(_BEFORE.match(last_name(node).lower()))
 
 

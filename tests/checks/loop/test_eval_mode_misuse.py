@@ -601,3 +601,102 @@ CELLS = """
 def test_the_definition_that_runs_before_the_next_one_is_judged(first, used, said):
     found = examine(EvalModeMisuse, script_patient(CELLS.format(first=first, used=used)))
     assert [finding.fact("how") for finding in found] == ["mode"] * said
+
+
+PHASES = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+train_loader = DataLoader(data, batch_size=4, shuffle=True)
+test_loader = DataLoader(held, batch_size=4)
+def fit(model, epochs=3):
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(epochs):
+        for phase in PHASES:
+            if phase == "train":
+                model.train()
+            else:
+                model.eval()
+            for x, y in train_loader if phase == "train" else test_loader:
+                opt.zero_grad()
+                with torch.set_grad_enabled(phase == "train"):
+                    loss = nn.functional.cross_entropy(model(x), y)
+                    if phase == "train":
+                        loss.backward()
+                        opt.step()
+    return model
+net = fit(nn.Sequential(nn.Linear(8, 8), nn.Dropout(), nn.Linear(8, 2)))
+def count(loader):
+    right = 0
+    with torch.no_grad():
+        for x, y in loader:
+            right += (net(x).argmax(1) == y).sum().item()
+    return right
+right = 0
+with torch.no_grad():
+    for x, y in test_loader:
+        right += (net(x).argmax(1) == y).sum().item()
+print(right, count(test_loader))
+"""
+
+
+@pytest.mark.parametrize(("phases", "found"), [('["train", "val"]', 0), ('("val", "train")', 2)])
+def test_a_training_leaves_the_mode_of_its_last_phase(phases, found):
+    said = examine(EvalModeMisuse, script_patient(PHASES.replace("PHASES", phases)))
+    assert len(said) == found
+
+
+OWN = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 8), nn.Dropout(), nn.Linear(8, 2))
+    def forward(self, x):
+        return self.layers(x)
+    def judge(self, x, y):
+        self.eval()
+        return nn.functional.cross_entropy(self(x), y).item()
+class Fit:
+    def __init__(self, kind):
+        self.model = kind.load()
+        self.opt = torch.optim.SGD(self.model.parameters(), lr=0.1)
+    def run(self):
+        for epoch in range(10):
+            self.model.train()
+            for x, y in DataLoader(data, batch_size=4, shuffle=True):
+                self.opt.zero_grad()
+                nn.functional.cross_entropy(self.model(x), y).backward()
+                self.opt.step()
+            for x, y in DataLoader(held, batch_size=4):
+                self.model.judge(x, y)
+Fit(Net).run()
+"""
+
+
+def test_healthy_a_module_that_switches_itself_and_a_loop_that_switches_it_back():
+    assert [
+        item for item in examine(EvalModeMisuse, script_patient(OWN)) if item.fact("how") == "training"
+    ] == []
+
+
+SALIENCY = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+net = nn.Sequential(nn.Linear(8, 8), nn.Dropout(), nn.Linear(8, 2))
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in DataLoader(data, batch_size=4):
+    net.eval()
+    x.requires_grad_()
+    net(x).gather(1, y.view(-1, 1)).sum().backward()
+    LEARN
+"""
+
+
+@pytest.mark.parametrize(("learn", "found"), [("print(x.grad.abs().max())", 0), ("opt.step()", 1)])
+def test_gradients_of_the_input_train_nothing(learn, found):
+    said = examine(EvalModeMisuse, script_patient(SALIENCY.replace("LEARN", learn)))
+    assert len([item for item in said if item.fact("how") == "training"]) == found
