@@ -298,6 +298,13 @@ def _kept_in_part(function: ast.FunctionDef | None, name: str) -> bool:
     )
 
 
+def _home_of(homes: list[Script], module: str) -> Script | None:
+    """The script among some that is a module, `pkg.nets`; None where none of them is, or no module is named."""
+    suffix = module.strip(".").replace(".", "/")
+    ends = (suffix + ".py", suffix + "/__init__.py")
+    return next((home for home in homes if suffix and home.path.replace("\\", "/").endswith(ends)), None)
+
+
 class _Counter:
     """Counts the weights of the program's own modules, nested ones and helpers of constructors included."""
 
@@ -373,9 +380,9 @@ class _Counter:
         if not homes:
             return last
         if not any(home is script for home in homes) or (module and module not in ("self", "cls")):
-            imported = script.imports.get(last, name).rpartition(".")[0] or module
-            suffix = imported.strip(".").replace(".", "/") + ".py"
-            script = next((home for home in homes if home.path.replace("\\", "/").endswith(suffix)), script)
+            # What the call itself resolved to comes first: each branch may import another class of one name.
+            imported = script.imports.get(last, "").rpartition(".")[0]
+            script = _home_of(homes, module) or _home_of(homes, imported) or script
         home = next((home for home in homes if home is script), None)
         alias = self._aliases[(home or homes[0]).path, last]
         if home is None and len(homes) > 1:
@@ -455,9 +462,9 @@ class _Counter:
             if owner not in self._built or function not in self._constructing({owner}):
                 return False
             return not used.told or function in self._constructing(self._of(used.classes))
-        if not used.names:
+        if not used.holders:
             return True
-        return self._reaches(script, call, used.names, 3)
+        return self._reaches(script, call, used, 3)
 
     def chosen(self, script: Script, call: Call) -> bool:
         """Whether a condition that the source leaves open decides on a library's network."""
@@ -477,17 +484,17 @@ class _Counter:
                     return True
         return False
 
-    def _reaches(self, script: Script, call: Call, names: frozenset[str], depth: int) -> bool:
-        """Whether what a call makes may be held by one of the names."""
+    def _reaches(self, script: Script, call: Call, used: InTraining, depth: int) -> bool:
+        """Whether what a call makes may be in training."""
         held = _holder(script, call.node)
-        if held and any(name == held or name.startswith(held + ".") for name in names):
+        if held and used.held(script, call.node, held):
             return True
         function = self._function(script, call)
         if not function or depth == 0 or (held and not _returns(self._functions.get(function), held)):
             return not held
         last = call.function.rpartition(".")[2]
         sites = [place for calls in self._made.values() for place in calls if place[1].method == last]
-        return not sites or any(self._reaches(home, site, names, depth - 1) for home, site in sites)
+        return not sites or any(self._reaches(home, site, used, depth - 1) for home, site in sites)
 
     def _of(self, names: Iterable[str]) -> set[str]:
         """The classes that go by names of the program."""

@@ -235,6 +235,82 @@ class {}(nn.Module):
     assert found is not None and (found.name, found.parameters) == ("Small", 2_000_000)
 
 
+TOWER = """
+from torch import nn
+class Tower(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Linear(1000, {})
+"""
+CHOICE = """
+import argparse
+import torch
+from torch import nn
+parser = argparse.ArgumentParser()
+parser.add_argument("--size", default="{default}")
+args = parser.parse_args()
+if args.size == "small":
+    from small import Tower
+    model = Tower().cuda()
+else:
+    from large import Tower
+    model = Tower().cuda()
+"""
+
+
+@pytest.mark.parametrize(("default", "weights"), [("small", 1_000_000), ("large", 9_000_000)])
+def test_classes_of_one_name_that_branches_import(tmp_path, default, weights):
+    (tmp_path / "small.py").write_text(TOWER.format(1000))
+    (tmp_path / "large.py").write_text(TOWER.format(9000))
+    (tmp_path / "main.py").write_text(CHOICE.format(default=default) + LOOP)
+    [program] = training_programs(read_source([tmp_path / "main.py"]))
+    found = network(program)
+    assert found is not None and (found.name, found.parameters) == ("Tower", weights)
+
+
+COMMANDS = """
+import torchvision
+
+
+def score(path):
+    model = torchvision.models.vit_h_14().cuda()
+    model.load_state_dict(torch.load(path))
+    print(model.eval())
+
+
+def fit(net):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x, y in torch.utils.data.DataLoader(torch.load("d.pt"), batch_size=8):
+        loss = nn.functional.cross_entropy(net(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def learn():
+    {body}
+
+
+{{"score": score, "learn": learn}}[input()]()
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "model = torchvision.models.resnet18().cuda()\n    fit(model)",
+        "small = torchvision.models.resnet18()\n    model = small.cuda()\n    fit(net=model)",
+        "fit(torchvision.models.resnet18().cuda())",
+    ],
+)
+def test_a_network_of_another_function_that_has_the_same_name_does_not_train(body):
+    [program] = training_programs(
+        read_script("import torch\nfrom torch import nn\n" + COMMANDS.format(body=body))
+    )
+    found = network(program)
+    assert found is not None and found.name == "torchvision.models.resnet18"
+
+
 HEADED = """
 class Tower(nn.Module):
     def __init__(self, width=10):
