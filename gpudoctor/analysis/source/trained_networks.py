@@ -13,12 +13,10 @@ from gpudoctor.analysis.source.syntax import nodes, parents
 from gpudoctor.analysis.source.syntax_places import resolved_calls
 from gpudoctor.model.signs.source import Call, Script
 
-
 Holder: TypeAlias = tuple[str, str]
-"""A name or attribute as written, `model`, `self.net`, behind the scope that owns it."""
+"""A name or attribute as written (`model`, `self.net`), behind its scope."""
 ANYWHERE = ""
-"""The scope of what may be held by the same words in any function: attributes of `self`, and what is followed no
-further."""
+"""The scope of what the same words may hold in any function: attributes of `self`, what cannot be followed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
