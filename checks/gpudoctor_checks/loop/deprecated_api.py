@@ -60,7 +60,7 @@ class DeprecatedApi(Check):
         own files exclude the installed torch, gpudoctor compares with the newest release that they admit, and
         reports no error. A README that names an older release in a sentence makes an error a note, and
         so does an import that only an older release has, for what that release has too. A project
-        that carries a package itself (`src/transformers`) settles its version.
+        that carries a package itself (`src/transformers`, `third_party/peft`) settles its version.
     False alarms:
         Code behind a version test that never runs with this torch.
     Remedies:

@@ -1,4 +1,4 @@
-"""Whose methods a class gets from those of the program that it extends, and which of its own a library calls."""
+"""Whose methods a class gets, those of the classes that it extends, and which of its own a library calls."""
 
 import ast
 from collections.abc import Sequence
