@@ -97,17 +97,17 @@ def _asked_in(folder: str) -> list[Asked]:
 
 
 def _carried(folder: str) -> Iterator[Asked]:
-    """Packages that a folder carries itself: scripts beside them import the copy, whatever is installed, and the
-    source tree of a package below it (`third_party/peft/setup.py`) is there to be installed."""
+    """Packages that a folder carries itself: scripts beside them import the copy, whatever is installed.
+
+    The source tree of a package below it (`third_party/peft/setup.py`) is there to be installed.
+    """
     trees = list(_source_trees(folder))
     for name in _CARRIED:
         for root in (folder, *trees):
             release = _release(root, name)
             if release is not None:
                 path, line, version = release
-                yield Asked(
-                    name=name, wanted=f"=={version}", path=path, line=line, folder=folder, own=True
-                )
+                yield Asked(name=name, wanted=f"=={version}", path=path, line=line, folder=folder, own=True)
                 break
 
 
