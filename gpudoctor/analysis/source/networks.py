@@ -305,6 +305,14 @@ def _home_of(homes: list[Script], module: str) -> Script | None:
     return next((home for home in homes if suffix and home.path.replace("\\", "/").endswith(ends)), None)
 
 
+def _started(makers: dict[str, set[str]], known: set[str]) -> frozenset[str]:
+    """Classes that are built by "", by a known class, or by one of these in turn."""
+    found = {*known, ""}
+    while more := {made for made, owners in makers.items() if made not in found and owners & found}:
+        found |= more
+    return frozenset(found)
+
+
 class _Counter:
     """Counts the weights of the program's own modules, nested ones and helpers of constructors included."""
 
@@ -331,6 +339,7 @@ class _Counter:
         """Where each module class is built, outside of other module classes."""
         self._ranges = {id(call.node): call for _, call in program.calls if call.name == "range"}
         built: set[str] = set()
+        makers: dict[str, set[str]] = {}
         for script, call in program.calls:
             function = self._function(script, call)
             if ".forward" not in call.function:
@@ -338,13 +347,17 @@ class _Counter:
             made = self._named(script, call.name)
             if made in self._classes and not any(guard.never for guard in call.guards):
                 built.add(made)
-                if function.partition(".")[0] not in self._classes:
+                owner = function.partition(".")[0]
+                makers.setdefault(made, set()).add(owner if owner in self._classes and owner != made else "")
+                if owner not in self._classes:
                     self._sites.setdefault(made, []).append((script, call))
         self._built = built | {
             name
             for name, (_, info) in self._classes.items()
             if any(b.startswith("lightning.") for b in info.bases)
         }
+        self._started = _started(makers, self._built - built)
+        """Those that something outside of module classes builds, or one of these does."""
         self._left = _MOST_CALLS
         self._totals: dict[object, int] = {}
         self._reached: dict[tuple[str, ...], frozenset[str]] = {}
@@ -459,7 +472,7 @@ class _Counter:
         function = self._function(script, call)
         owner = function.partition(".")[0]
         if owner in self._classes:
-            if owner not in self._built or function not in self._constructing({owner}):
+            if owner not in self._started or function not in self._constructing({owner}):
                 return False
             return not used.told or function in self._constructing(self._of(used.classes))
         if not used.holders:

@@ -7,7 +7,6 @@ from scripts import read_script
 
 from gpudoctor.analysis.source.loaders import LoaderRole, loaders
 
-
 TURNS = """
     import torch
     from torch.utils.data import DataLoader

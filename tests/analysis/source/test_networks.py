@@ -187,6 +187,25 @@ model = Own.copied().cuda()
     assert not built("import torchvision\n" + weights).library
 
 
+@pytest.mark.parametrize(("maker", "library"), [("print(Pair)", False), ("model.pair = Pair()", True)])
+def test_a_library_network_in_a_class_that_nothing_builds_is_not_in_training(maker, library):
+    text = """
+import torchvision
+class Eye(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torchvision.models.resnet50()
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.eye = Eye()
+model = torch.load("m.pt")
+"""
+    [program] = training_programs(read_script("import torch\nfrom torch import nn\n" + text + maker + LOOP))
+    found = network(program)
+    assert (found is not None and found.library) is library
+
+
 BRANCHES = """
 class Net(nn.Module):
     def __init__(self, depth, size=1):
