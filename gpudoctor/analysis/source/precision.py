@@ -277,7 +277,7 @@ def _dtype_of_checkpoint(call: Call) -> str:
 
 def keeps_stored_dtype(script: Script, place: SourceSpan) -> bool:
     """Whether a checkpoint is loaded at a place, in the dtype that it is stored in and that nobody knows."""
-    return any(call.span.line == place.line and _dtype_of_checkpoint(call) == "stored" for call in script.calls)
+    return any(call.span == place and _dtype_of_checkpoint(call) == "stored" for call in script.calls)
 
 
 @by_script
