@@ -544,6 +544,7 @@ class _Counter:
             return self._totals[key]
         self._totals[key] = 0  # a cycle meets this
         names = {**names, **self._attributes(function, names)}
+        names = {**names, **self._locals(function, names)}
         counted: list[Counted] = []
         for script, call in self._made.get(function, ()):
             self._left -= 1
@@ -664,4 +665,34 @@ class _Counter:
                 name = ast.unparse(item.targets[0])
                 if times[name] == 1 and not isinstance(item.value, ast.Call):
                     self._put(found, name, worked_out(item.value, None, {**names, **found}))
+        return found
+
+    def _locals(self, function: str, names: Names) -> dict[str, Plain]:
+        """Names that a function itself gives plain values; of several whole numbers the least, whichever it is
+        when a layer is made."""
+        start = self._functions.get(function)
+        if start is None:
+            return {}
+        values: dict[str, list[ast.expr | None]] = {}
+        assigned: set[int] = set()
+        for node in walk(start):
+            if (
+                isinstance(node, ast.Assign)
+                and len(node.targets) == 1
+                and isinstance(node.targets[0], ast.Name)
+            ):
+                assigned.add(id(node.targets[0]))
+                values.setdefault(node.targets[0].id, []).append(node.value)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in assigned:
+                values.setdefault(node.id, []).append(None)  # a loop's, or a part of a tuple
+            elif isinstance(node, ast.arg):
+                values.setdefault(node.arg, []).append(None)
+        found: dict[str, Plain] = {}
+        for name, given in values.items():
+            plain = [worked_out(item, None, {**names, **found}) for item in given]
+            whole = [item for item in plain if isinstance(item, int)]
+            if whole and len(whole) == len(plain):
+                found[name] = min(whole)
+            elif len(plain) == 1:
+                self._put(found, name, plain[0])
         return found

@@ -206,6 +206,33 @@ model = torch.load("m.pt")
     assert (found is not None and found.library) is library
 
 
+STAGES = """
+class Stage(nn.Module):
+    def __init__(self, number, inner, outer):
+        super().__init__()
+        parts = []
+        for place in range(number):
+            if place == 0:
+                taken = inner
+            else:
+                taken = outer
+            {line}
+            parts.append(nn.Conv2d(taken, outer, 1, bias=False))
+        self.parts = nn.Sequential(*parts)
+
+
+model = Stage(3, 100, 1000).cuda()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "weights"),
+    [("pass", 300_000), ("taken = place", 0), ("taken = taken // 2", 0)],
+)
+def test_a_size_that_branches_set_is_the_least_of_them(line, weights):
+    assert built(STAGES.format(line=line)).parameters == weights
+
+
 BRANCHES = """
 class Net(nn.Module):
     def __init__(self, depth, size=1):
