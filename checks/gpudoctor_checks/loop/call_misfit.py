@@ -2,14 +2,26 @@
 
 import ast
 from collections.abc import Iterator
+from enum import Enum
 
 from gpudoctor.analysis.source.control_flow import enclosing, never_runs
-from gpudoctor.analysis.source.entry_points import by_script, training_programs
+from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.analysis.source.target_versions import has_run
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.source import Call, GuardKind, Known, Misfit, Script, Source
+from gpudoctor.model.signs.source import Call, Guard, GuardKind, Known, Misfit, Script, Source
+
+_BY_THE_OBJECT = frozenset({"forward", "training_step", "validation_step", "setup", "configure_optimizers"})
+"""Methods that torch and its engines call of an object that they have."""
+
+
+class Runs(Enum):
+    """Whether a call is reached, from what the source shows."""
+
+    UNSEEN = 0
+    SOMETIMES = 1
+    ALWAYS = 2
 
 
 class CallMisfit(Check):
@@ -25,8 +37,9 @@ class CallMisfit(Check):
     How it knows:
         The call is resolved through imports to one definition, whose head is compared with the arguments.
         Only plain functions are judged: no decorator, no `*` or `**` at the call, one definition of the name.
-        Methods of objects are left out, for a subclass may define them otherwise. Behind a condition that the
-        source does not settle it is a warning. Of a job that ran, its own exception tells.
+        Methods of objects are left out, for a subclass may define them otherwise. The call's function has to be
+        called, too; behind a condition that the source does not settle it is a warning. Of a job that ran, its
+        own exception tells.
     False alarms:
         A module of the same name that is imported from another folder, through PYTHONPATH, say.
     Remedies:
@@ -42,17 +55,22 @@ class CallMisfit(Check):
     no_rule = "only the author knows what the call was meant to give"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        said: set[ast.AST] = set()
         if has_run(patient):
             return  # a run that came to the call died there, and shows its exception
+        said: set[ast.AST] = set()
         for program in training_programs(patient.source):
+            reach = _Reach(program)
             for script, call in program.calls:
-                if call.misfit is not None and call.node not in said and _certain(program.source, script, call):
+                misfit = call.misfit
+                if misfit is None or call.node in said or not _certain(program.source, script, call):
+                    continue
+                runs = reach.of(call)
+                if runs is not Runs.UNSEEN:
                     said.add(call.node)
-                    yield self._found(script, call, call.misfit)
+                    yield self._found(script, call, misfit, runs)
 
-    def _found(self, script: Script, call: Call, misfit: Misfit) -> Finding:
-        always = all(_holds(guard.kind, guard.value) for guard in call.guards)
+    def _found(self, script: Script, call: Call, misfit: Misfit, runs: Runs) -> Finding:
+        always = runs is Runs.ALWAYS
         return self.finding(
             f"{misfit.name}() ({line_at(misfit.definition, call.span)}) {_wrong(misfit)}: the call at line "
             f"{call.span.line} raises a TypeError.",
@@ -62,6 +80,35 @@ class CallMisfit(Check):
             cost=Cost(breaks="the program dies at this call") if always else None,
             subject=f"{script.path}:{call.span.line}",
         )
+
+
+class _Reach:
+    """Whether calls of a program run, by who calls the functions that hold them."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._known: dict[str, Runs] = {"": Runs.ALWAYS}
+
+    def of(self, call: Call) -> Runs:
+        """Whether a call runs: its own conditions hold, and its function is called."""
+        runs = self._function(call.function)
+        return Runs.SOMETIMES if runs is Runs.ALWAYS and not all(map(_holds, call.guards)) else runs
+
+    def _function(self, function: str) -> Runs:
+        if function not in self._known:
+            self._known[function] = Runs.UNSEEN  # what a circle of calls meets
+            found = [self.of(call) for call in self._sites(function)]
+            self._known[function] = max(found, default=Runs.UNSEEN, key=lambda runs: runs.value)
+        return self._known[function]
+
+    def _sites(self, function: str) -> Iterator[Call]:
+        """The calls that run a function: by its name, or, of what Python and torch call, of its class."""
+        owner, _, last = function.rpartition(".")
+        held = last in _BY_THE_OBJECT or (last.startswith("__") and last.endswith("__"))
+        wanted = owner.rpartition(".")[2] if owner and held else last
+        for _, call in self._program.calls:
+            if call.method == wanted and call.function != function:
+                yield call
 
 
 def _wrong(misfit: Misfit) -> str:
@@ -78,10 +125,11 @@ def _listed(names: tuple[str, ...]) -> str:
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
 
 
-def _holds(kind: GuardKind, value: object) -> bool:
-    return kind is GuardKind.RANK or (
-        kind is GuardKind.SWITCH and isinstance(value, Known) and bool(value.value)
-    )
+def _holds(guard: Guard) -> bool:
+    """Whether a condition holds at some time of the run, as far as the source tells."""
+    if guard.kind is GuardKind.SWITCH:
+        return isinstance(guard.value, Known) and bool(guard.value.value)
+    return guard.mostly or guard.kind in (GuardKind.RANK, GuardKind.PERIOD, GuardKind.ONCE)
 
 
 def _certain(source: Source, script: Script, call: Call) -> bool:
@@ -95,8 +143,11 @@ def _certain(source: Source, script: Script, call: Call) -> bool:
     while isinstance(root, ast.Attribute):
         root = root.value
     home = next((item for item in source.scripts if item.path == misfit.definition.path), None)
-    if not isinstance(root, ast.Name) or home is None or len(_bindings(script).get(root.id, ())) != 1:
+    if not isinstance(root, ast.Name) or home is None:
         return False
+    bound = list(_bindings(script).get(root.id, ()))
+    if len(bound) != 1 or isinstance(bound[0], ast.arg | ast.Name):
+        return False  # a parameter, or a name for one of several
     top = misfit.name.partition(".")[0]
     last = misfit.name.rpartition(".")[2]
     return len(_bindings(home).get(top, ())) == 1 and not any(last in _patched(item) for item in source.scripts)

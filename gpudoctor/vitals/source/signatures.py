@@ -9,6 +9,7 @@ import ast
 from gpudoctor.model.signs.source import Misfit
 from gpudoctor.vitals.source.resolving import Resolved
 from gpudoctor.vitals.source.symbols import ClassSymbol, Function
+from gpudoctor.vitals.source.values import NOTHING
 
 _BINDERS = frozenset({"staticmethod", "classmethod"})
 """Decorators that only say what a method is bound to."""
@@ -51,6 +52,8 @@ def _target(found: Resolved) -> tuple[Function, int] | None:
     if found.called or found.context:
         return None  # `model(x)` and `apply` go through code of torch
     if found.klass is not None:
+        if found.base is not NOTHING:
+            return None  # `Model.from_pretrained(path)` is not the constructor
         made = _constructor(found.klass)
         return (made, 1) if made is not None else None
     function = found.callee

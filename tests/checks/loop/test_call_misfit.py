@@ -104,15 +104,32 @@ def test_sick_arguments_that_a_function_of_the_program_does_not_take(line, words
         "Base.__init__ = print\n    Own(3).size = 4",
         "def idle():\n        Base(3)",
         "build = functools.partial(Base, depth=3)\n    build(4)",
+        "def idle():\n        Base(3)\n    KINDS = {'idle': idle}",  # nothing is seen to call it
+        "def make(kind):\n        return kind(3)\n    make(Base); make(Own)",
+        "class Net(torch.nn.Module):\n        def __init__(self, size):\n            super().__init__()\n"
+        "    Net.from_pretrained('x', size=3, kind=4)",
     ],
 )
 def test_healthy_calls_that_fit_or_that_nobody_can_tell(line):
     assert examine(CallMisfit, script_patient(PROGRAM.format(line=line))) == []
 
 
-def test_sick_behind_an_open_condition_it_is_a_warning():
-    patient = script_patient(PROGRAM.format(line="if len(options) > 3:\n        Base(3)"))
-    assert [finding.severity for finding in examine(CallMisfit, patient)] == [Severity.WARNING]
+HELD = "class Held:\n        def __init__(self):\n            Base(3)\n    "
+
+
+@pytest.mark.parametrize(
+    ("line", "severity"),
+    [
+        ("if len(options) > 3:\n        Base(3)", Severity.WARNING),
+        ("def make():\n        Base(3)\n    if len(options) > 3:\n        make()", Severity.WARNING),
+        ("def make():\n        Base(3)\n    make()", Severity.ERROR),
+        (HELD + "Held()", Severity.ERROR),
+        (HELD + "if options: Held()", Severity.WARNING),
+    ],
+)
+def test_sick_behind_an_open_condition_it_is_a_warning(line, severity):
+    patient = script_patient(PROGRAM.format(line=line))
+    assert [finding.severity for finding in examine(CallMisfit, patient)] == [severity]
 
 
 def test_healthy_a_program_that_trains_nothing():
