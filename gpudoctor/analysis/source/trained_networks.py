@@ -123,9 +123,11 @@ class _Flow:
                 self._lost.add(holder(script, name, name.id))
         for function in nodes(script, ast.FunctionDef):
             above = parents(script).get(function)
-            makes = function.name == "__init__" and isinstance(above, ast.ClassDef)
-            for name in (function.name, above.name) if makes else (function.name,):
-                self._functions.setdefault(name, []).append((script, function))
+            called = [function.name]
+            if function.name == "__init__" and isinstance(above, ast.ClassDef):
+                called.append(above.name)
+            for word in called:
+                self._functions.setdefault(word, []).append((script, function))
 
     def _bind(
         self, script: Script, call: ast.Call, functions: Iterable[tuple[Script, ast.FunctionDef]]

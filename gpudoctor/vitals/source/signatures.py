@@ -95,4 +95,5 @@ def _is_only(function: Function) -> bool:
     """Whether nothing else of its class goes by a method's name: a property's setter, an overload."""
     if function.klass is None:
         return True
-    return sum(getattr(item, "name", "") == function.short for item in function.klass.node.body) == 1
+    names = [item.name for item in function.klass.node.body if isinstance(item, ast.FunctionDef)]
+    return names.count(function.short) == 1
