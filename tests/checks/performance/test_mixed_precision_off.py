@@ -184,6 +184,31 @@ def test_sick_names_that_only_sound_like_it():
     assert len(examine(MixedPrecisionOff, script_patient(text))) == 1
 
 
+@pytest.mark.parametrize(
+    ("option", "found"),
+    [
+        ("--num_samples", 1),
+        ("--rampup", 1),
+        ("--clamp", 1),
+        ("-damping", 1),
+        ("--amp", 0),
+        ("--use_amp", 0),
+        ("--useAMP", 0),
+        ("--no-amp", 0),
+        ("--amp-level", 0),
+        ("--use_fp16", 0),
+        ("--mixed-precision", 0),
+    ],
+)
+def test_an_option_of_lower_precision_and_words_that_have_its_letters(option, found):
+    text = (FOLDER / "sick_resnet.py").read_text("utf-8")
+    asked = (
+        f"import argparse\nwords = argparse.ArgumentParser()\nwords.add_argument('{option}')\n\n\ndef main():"
+    )
+    patient = script_patient(text.replace("def main():", asked, 1))
+    assert len(examine(MixedPrecisionOff, patient)) == found
+
+
 def test_healthy_checkpoint_whose_dtype_is_named():
     for dtype in ('torch_dtype="auto"', 'dtype="bfloat16"', "quantization_config=config"):
         text = LLAMA.replace('1.5B")', f'1.5B", {dtype})')
