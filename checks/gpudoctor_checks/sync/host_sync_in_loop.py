@@ -72,8 +72,8 @@ class HostSyncInLoop(Check):
 
     What it finds:
         Reads of tensors that live on the GPU, on every pass of a training loop: `.item()`, `.cpu()`,
-        `.tolist()`, `.numpy()`, `float()`, `int()`, `bool()`, printing a tensor, branching on one, giving one to
-        `SummaryWriter.add_scalar`.
+        `.tolist()`, `.numpy()`, `float()`, `int()`, `bool()`, printing a tensor, branching on one, giving one
+        to `SummaryWriter.add_scalar`.
     Why it hurts:
         CUDA work is queued; the host runs ahead and prepares the next step. A read must wait until the queue
         is empty, so the GPU then idles until the host has queued new work. Steps made of many small kernels

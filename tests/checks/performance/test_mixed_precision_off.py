@@ -209,6 +209,22 @@ def test_an_option_of_lower_precision_and_words_that_have_its_letters(option, fo
     assert len(examine(MixedPrecisionOff, patient)) == found
 
 
+@pytest.mark.parametrize(
+    ("size", "network", "severity"),
+    [
+        ("batch_size=4", "resnet50", NOTE),
+        ("batch_size=5", "resnet50", WARNING),
+        ("batch_size=count()", "resnet50", WARNING),
+        ("batch_size=2", "detection.fasterrcnn_resnet50_fpn", WARNING),
+    ],
+)
+def test_a_classifier_of_a_few_images_waits_for_its_launches(size, network, severity):
+    text = (FOLDER / "sick_resnet.py").read_text("utf-8")
+    assert "batch_size=128" in text and "resnet50" in text
+    patient = script_patient(text.replace("batch_size=128", size).replace("resnet50", network))
+    assert [finding.severity for finding in examine(MixedPrecisionOff, patient)] == [severity]
+
+
 def test_healthy_checkpoint_whose_dtype_is_named():
     for dtype in ('torch_dtype="auto"', 'dtype="bfloat16"', "quantization_config=config"):
         text = LLAMA.replace('1.5B")', f'1.5B", {dtype})')
