@@ -69,6 +69,7 @@ NAMES = {
     "PERF007": "batch-too-small", "CFG004": "zero-stage-misfit",
     "LOOP012": "silent-broadcast", "NUM010": "constant-output", "NUM011": "constant-target",
     "DATA013": "not-shuffled", "DATA014": "same-seed",
+    "LOOP013": "call-misfit",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""
 

@@ -232,3 +232,33 @@ def test_a_shells_cell_is_read_and_a_comment_is_not(tmp_path):
     cell = '{"cells": [{"cell_type": "code", "source": "%%bash\\npip install torch==2.3.1"}]}'
     assert noted(tmp_path, cell=cell) == {("train.ipynb", "==2.3.1", 2)}
     assert noted(tmp_path, cell=cell.replace("%%bash", "#").replace("pip", "# !pip")) == set()
+
+
+@pytest.mark.parametrize(
+    ("package", "setup", "wanted"),
+    [
+        ("peft-main/src/peft", "peft-main/setup.py", "==0.4.0"),
+        ("third_party/timm/timm", "third_party/timm/pyproject.toml", "==0.4.0"),
+        ("external/my-peft/peft", "external/my-peft/setup.cfg", "==0.4.0"),
+        ("baselines/peft", None, None),
+    ],
+)
+def test_the_source_tree_of_a_package_is_the_projects_own(tmp_path, package, setup, wanted):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / package).mkdir(parents=True)
+    (tmp_path / package / "__init__.py").write_text('__version__ = "0.4.0"\n')
+    (tmp_path / "requirements.txt").write_text("numpy\n")
+    if setup is not None:
+        (tmp_path / setup).write_text("")
+    name = package.rpartition("/")[2]
+    assert {item[1] for item in asked(tmp_path, name)} == ({wanted} if wanted else set())
+
+
+def test_the_setup_of_a_source_tree_tells_its_release(tmp_path, monkeypatch):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "trl-old" / "trl").mkdir(parents=True)
+    (tmp_path / "trl-old" / "trl" / "__init__.py").write_text("from .core import go\n")
+    (tmp_path / "trl-old" / "setup.py").write_text("setup(\n    name='trl',\n    version='0.3.1',\n)\n")
+    assert asked(tmp_path, "trl", "code/train.py") == {("setup.py", "==0.3.1", 3)}
+    monkeypatch.chdir(tmp_path)
+    assert read_project_versions(["train.py"]).of("train.py", "trl")[0].own

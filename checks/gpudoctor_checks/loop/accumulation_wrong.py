@@ -13,6 +13,7 @@ from gpudoctor.analysis.source.optimizers import assignments_to
 from gpudoctor.analysis.source.step_order import (
     OPTIMIZER,
     SCALER,
+    SCHEDULER,
     Kind,
     StepOp,
     StepOrder,
@@ -319,8 +320,8 @@ def _first_then(patient: Patient, path: str) -> Meant | None:
 
 def _steps_an_optimizer(call: Call) -> bool:
     name, last = call.receiver_type or "", call.receiver.rsplit(".", 1)[-1]
-    if call.method != "step":
-        return False
+    if call.method != "step" or "lr_scheduler" in name or (not name and SCHEDULER.search(last)):
+        return False  # `opt_scheduler` has both words
     by_type = name.startswith("torch.optim.") and "lr_scheduler" not in name
     return by_type or "GradScaler" in name or bool(OPTIMIZER.search(last) or SCALER.search(last))
 

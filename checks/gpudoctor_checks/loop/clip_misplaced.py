@@ -27,6 +27,7 @@ _NO_LIMIT = re.compile(r"\binf\b|infty|infinity|1e\+?[5-9]", re.IGNORECASE)
 
 
 _BREAKS = {
+    "part": "the gradients are not clipped",
     "late": "the gradients are not clipped",
     "scaled": "the bound holds for gradients times the loss scale: nearly nothing is left of them",
 }
@@ -39,7 +40,8 @@ class ClipMisplaced(Check):
     What it finds:
         In a training loop: `clip_grad_norm_` or `clip_grad_value_` after `optimizer.step()` and before the next
         `backward()`; with a gradient scaler, clipping without `scaler.unscale_(optimizer)` before it; with
-        gradient accumulation, clipping after each micro-batch instead of once before the step.
+        gradient accumulation, clipping after each micro-batch instead of once before the step. Clipping a part
+        of a tensor (`weight[:, 0]`), which is a new tensor and has no gradient.
     Why it hurts:
         After the step the gradients were already used, so nothing is clipped and one bad batch can still ruin
         the weights. Scaled gradients are larger by the loss scale (65536 at the start): clipped to a norm of 1
@@ -83,6 +85,16 @@ class ClipMisplaced(Check):
     def _from_source(self, one: StepOrder, clip: StepOp, whole: bool) -> Finding | None:
         before = one.before(clip, Kind.BACKWARD, Kind.STEP)
         after = one.after(clip, Kind.BACKWARD, Kind.STEP)
+        part = _part(clip)
+        if part is not None and after is not None:
+            return self._found(
+                one,
+                clip,
+                after,
+                f"{part} is a new tensor without a gradient: the clip at line {clip.event.span.line} clips "
+                "nothing.",
+                how="part",
+            )
         if before is None or after is None:
             return None
         if before.kind is Kind.STEP and after.kind is Kind.BACKWARD:
@@ -178,6 +190,15 @@ class ClipMisplaced(Check):
                 ("optimizer", step.subject),
             ),
         )
+
+
+def _part(clip: StepOp) -> str | None:
+    """What is clipped where that is a part of a tensor, `weight[:, 0]`; a list of parameters has one index."""
+    call = clip.event.call
+    given = call.node.args[0] if call is not None and call.node.args else None
+    index = given.slice if isinstance(given, ast.Subscript) else None
+    cut = isinstance(index, ast.Tuple) and any(isinstance(item, ast.Slice) for item in index.elts)
+    return ast.unparse(given) if given is not None and cut else None
 
 
 def _each_pass(clear: StepOp, turn: Guard | None) -> bool:

@@ -12,7 +12,7 @@ from itertools import chain
 from gpudoctor.analysis.source.control_flow import enclosing, never_runs
 from gpudoctor.analysis.source.loop_counters import function_of
 from gpudoctor.analysis.source.syntax import nodes
-from gpudoctor.analysis.source.syntax_places import lines_at
+from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
 from gpudoctor.analysis.source.target_versions import Meant, meant_version, told_version
 from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
 from gpudoctor.model import (
@@ -29,10 +29,10 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
 
-Entry = Mapping[str, str | bool]
+Entry = Mapping[str, str | bool | int]
 _SIDES = re.compile(r"\b(zeros|ones|full|Tensor|tensor|Variable|view|reshape|unsqueeze|keepdim|keepdims)\b")
 
-_PACKAGES = ("torch.", "functorch.", "transformers.")
+_PACKAGES = ("torch.", "functorch.", "transformers.", "torchvision.", "numpy.", "pandas.", "scipy.", "sklearn.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +43,16 @@ class _Use:
 
 
 class DeprecatedApi(Check):
-    """The script calls functions of torch or transformers that newer releases have removed or are about to.
+    """The script calls functions of torch and its companions that newer releases removed, or are about to.
 
     What it finds:
         Calls, arguments and imports of torch that were removed or deprecated, from a table with the release of
         each: `torch.cuda.amp.autocast`, `torch.cuda.memory_cached`, `torch.symeig`, `verbose=` of learning-rate
         schedulers, `torch._six`, `size_average=`, `torch.stft` without `return_complex`,
         `torch.distributed.launch` in a job script; of transformers its own `AdamW` and `optim="adamw_hf"`. Also
-        `iter(loader).next()`, and `loss.data[0]` of a loss that has no sides.
+        `iter(loader).next()`, and `loss.data[0]` of a loss that has no sides. Of numpy, pandas, torchvision,
+        scipy and scikit-learn what scripts use most of the removed: `np.float`, `DataFrame.append`,
+        `transforms.Scale`, `scipy.misc.imread`.
     Why it hurts:
         A removed call raises when it is reached, which may be hours into a run. A deprecated one warns, often
         on every step, and fails after some later upgrade.
@@ -59,8 +61,9 @@ class DeprecatedApi(Check):
         an error, deprecated or without effect there is a note, and newer than that is silent. If the project's
         own files exclude the installed torch, gpudoctor compares with the newest release that they admit, and
         reports no error. A README that names an older release in a sentence makes an error a note, and
-        so does an import that only an older release has, for what that release has too. A project
-        that carries a package itself (`src/transformers`) settles its version.
+        so does an import that only an older release has, for what that release has too. What other packages
+        removed is a note in a project that lives with an older torch. A project
+        that carries a package itself (`src/transformers`, `third_party/peft`) settles its version.
     False alarms:
         Code behind a version test that never runs with this torch.
     Remedies:
@@ -98,6 +101,9 @@ class DeprecatedApi(Check):
     def _finding(self, patient: Patient, use: _Use, package: str, path: str) -> Iterator[Finding]:
         meant = meant_version(patient, package, path)
         version = meant.version
+        back = use.entry.get("back")
+        if back is not None and (version is None or _reaches(version, str(back))):
+            return
         since = str(use.entry["since"])
         removed = str(use.entry["removed"]) if "removed" in use.entry else None
         if version is not None and not _reaches(version, since):
@@ -107,13 +113,16 @@ class DeprecatedApi(Check):
         if told is not None and told.outgrown is not None and told.outgrown.name == use.what:
             told = None  # the import that tells the version fails by itself
         there = removed is not None and _has(told, removed)
+        if removed is not None and package not in ("torch", "transformers") and _is_dated(patient, path):
+            there = True
         fails = gone and meant.installed and not there
-        unsure = (gone and not there) or (removed is not None and version is None)
+        unsure = not there and (gone or (removed is not None and version is None))
         severity = Severity.ERROR if fails else Severity.WARNING if unsure else Severity.NOTE
         if "ignored" in use.entry:
             state = f"has no effect since {package} {use.entry['ignored']}"
         elif gone:
-            origin = f"{meant.origin}; {told.origin}" if told is not None and there else meant.origin
+            older = told if there else None
+            origin = f"{meant.origin}; {older.origin}" if older is not None else meant.origin
             state = f"was removed in {package} {removed} ({origin})"
         elif removed:
             state = f"is deprecated since {package} {since} and removed in {removed}"
@@ -160,7 +169,10 @@ def _prefixes() -> tuple[Entry, ...]:
 
 def _uses(source: Source, script: Script) -> Iterator[_Use]:
     found: dict[str, tuple[Entry, list[SourceSpan]]] = {}
-    every = (_calls(source, script), _imports(script), _decorators(script), _scalars(script))
+    every = (
+        *(_calls(source, script), _imports(script), _decorators(script), _scalars(script)),
+        *(_attributes(source, script), _methods(source, script)),
+    )
     for what, entry, span in chain.from_iterable(every):
         spans = found.setdefault(what, (entry, []))[1]
         if span not in spans:
@@ -194,6 +206,43 @@ def _calls(source: Source, script: Script) -> Iterator[tuple[str, Entry, SourceS
         for row in table()["missing"]:
             if call.name == row["call"] and call.argument(str(row["keyword"])) is None:
                 yield f"{call.name}() without {row['keyword']}", row, call.span
+
+
+def _attributes(source: Source, script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
+    """Names that are used without a call: `x.astype(np.bool)`."""
+    rows = {str(row["name"]): row for row in table()["attributes"]}
+    roots = {local: name for local, name in script.imports.items() if name == "numpy"}
+    for node in nodes(script, ast.Attribute) if roots else ():
+        held = node.value
+        name = f"{roots.get(held.id, '')}.{node.attr}" if isinstance(held, ast.Name) else ""
+        if name in rows and isinstance(node.ctx, ast.Load) and not _is_guarded(source, script, node):
+            yield name, rows[name], script.span(node)
+
+
+def _is_guarded(source: Source, script: Script, node: ast.AST) -> bool:
+    """Whether a node stands in a try or under a test of versions, or in a call that never runs."""
+    calls = resolved_calls(script)
+    above = (calls[item] for item in enclosing(script, node) if isinstance(item, ast.Call) and item in calls)
+    call = next(above, None)
+    return _tests_version(script, node) or (call is not None and (_knows(call) or never_runs(source, call)))
+
+
+def _methods(source: Source, script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
+    """Methods told by their arguments: no other object has an `append` with `ignore_index`."""
+    roots = {name.partition(".")[0] for name in script.imports.values()}
+    rows = {str(row["method"]): row for row in table()["methods"] if row["imports"] in roots}
+    for call in script.calls if rows else ():
+        row = rows.get(call.method)
+        if row is None or not isinstance(call.node.func, ast.Attribute) or call.receiver_class is not None:
+            continue
+        given = str(row["keyword"]) in call.keywords if "keyword" in row else _places(call) == row["positional"]
+        if given and not _knows(call) and not never_runs(source, call):
+            yield str(row["what"]), row, call.span
+
+
+def _places(call: Call) -> int:
+    """Arguments that a call gives by place; -1 where `*` hides how many."""
+    return -1 if any(isinstance(item, ast.Starred) for item in call.node.args) else len(call.node.args)
 
 
 def _scalars(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
@@ -258,7 +307,7 @@ def _imports(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
     text = script.text
     for row in _prefixes():
         name = str(row["name"])
-        if name.partition(".")[2] not in text:
+        if not all(part in text for part in name.split(".")):
             continue
         for node in nodes(script, ast.Import, ast.ImportFrom):
             modules = []
@@ -290,6 +339,12 @@ def _decorators(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
                 name = script.imports.get(first, first) + (f".{rest}" if rest else "")
                 if name in names:
                     yield f"{name}()", names[name], script.span(decorator)
+
+
+def _is_dated(patient: Patient, path: str) -> bool:
+    """Whether the project lives with another torch than the installed one: its other packages are as old."""
+    meant = meant_version(patient, "torch", path)
+    return meant.asked is not None or told_version(patient, "torch", path) is not None
 
 
 def _has(told: Meant | None, removed: str) -> bool:

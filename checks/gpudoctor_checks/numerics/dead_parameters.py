@@ -106,6 +106,8 @@ class DeadParameters(Check):
             severity=Severity.NOTE if not much else Severity.WARNING if meant else Severity.ERROR,
             cost=Cost(breaks="a part of the model is not trained" if much and not meant else None),
             subject=dead[0],
+            # An output that is the same whatever goes in (a softmax over one score) cuts off what makes it.
+            effect_of=None if meant else Code("NUM010"),
             facts=(
                 ("parameter", dead[0]),
                 ("module", modules),

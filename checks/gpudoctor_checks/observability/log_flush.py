@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.run.cpu_contention import BESIDE_OTHERS, crowd
 from gpudoctor.analysis.run.line_ownership import LineOwner, flushes
 from gpudoctor.analysis.run.steady_run import Run, judged, level
 from gpudoctor.analysis.source.call_frequency import full_batch, often, step_period
@@ -81,6 +82,13 @@ class LogFlush(Check):
             source="OBS002's threshold, of which it is a part",
             meaning="Flushes that take this share of a recorded run is a warning.",
         ),
+        Threshold(
+            name="share_crowded",
+            default=0.10,
+            unit="1",
+            source="OBS002's share_rare: on a busy machine a write costs a switch of processes",
+            meaning="A note below this share while other processes keep all CPUs busy.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -93,12 +101,15 @@ class LogFlush(Check):
         severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
         if severity is None:
             return
+        crowded = crowd(run.recording) is not None
+        if crowded and cost.share < self.limit("share_crowded"):
+            severity = Severity.NOTE
         yield confirmed(
             self,
             suspected,
             f"Flushing log files takes {percent(cost.share)} of the time, "
             f"{duration(cost.share * run.lead.step_seconds)} of a step of "
-            f"{duration(run.lead.step_seconds)}{at(cost.spans)}.",
+            f"{duration(run.lead.step_seconds)}{at(cost.spans)}{BESIDE_OTHERS if crowded else ''}.",
             share=cost.share,
             spans=cost.spans,
             severity=severity,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.live.overheads import logging
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
-from gpudoctor.analysis.run.cpu_contention import crowd
+from gpudoctor.analysis.run.cpu_contention import BESIDE_OTHERS, crowd
 from gpudoctor.analysis.run.line_costs import sites
 from gpudoctor.analysis.run.line_ownership import LineOwner, flushes, opens_files
 from gpudoctor.analysis.run.recorded_statements import calling
@@ -66,8 +66,6 @@ DUMPS = {"json.dump", "yaml.dump", "yaml.safe_dump", "pickle.dump", "numpy.savet
 
 FILES = {"write", "writelines", "writerow", "writerows"}
 """Methods of files and csv writers."""
-
-_BESIDE_OTHERS = "; other processes kept all CPUs busy, and each write gives them its CPU"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +181,7 @@ class LoggingTooOften(Check):
             suspected,
             f"Logging takes {percent(cost.share)} of the time: {often}{_files(patient, run, cost.spans)}"
             f"{duration(cost.share * run.lead.step_seconds)} of a step of "
-            f"{duration(run.lead.step_seconds)}{at(cost.spans)}{_BESIDE_OTHERS if crowded else ''}.",
+            f"{duration(run.lead.step_seconds)}{at(cost.spans)}{BESIDE_OTHERS if crowded else ''}.",
             share=cost.share,
             spans=list(dict.fromkeys(spans)),
             severity=severity,

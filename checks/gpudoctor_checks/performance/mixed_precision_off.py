@@ -15,6 +15,7 @@ from gpudoctor.analysis.run.job_facts import (
 from gpudoctor.analysis.run.steady_run import judged, measured, ran_on_cpu, spot
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
+from gpudoctor.analysis.source.loaders import LoaderRole, loaders
 from gpudoctor.analysis.source.networks import Network, network
 from gpudoctor.analysis.source.precision import (
     ConfigTold,
@@ -41,9 +42,14 @@ from gpudoctor.model import (
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
+from gpudoctor.model.signs.source import Known
 from gpudoctor.text import percent
 
 _SMALL_IMAGES = re.compile(r"torchvision\.datasets\.(\w*MNIST|USPS|Omniglot)$")
+_CLASSIFIER = re.compile(
+    r"torchvision\.models\.(?!detection|segmentation|video|optical_flow|vit|swin|maxvit)(\w+\.)*\w+$"
+)
+"""torchvision's convolutional networks for one label an image."""
 _LARGE_MODELS = frozenset(
     {
         ConfigKind.LLAMA_FACTORY,
@@ -75,7 +81,8 @@ class MixedPrecisionOff(Check):
     False alarms:
         Runs bound by their input or by launches gain little; some science needs float32. Networks below a
         million weights are silent, and so are programs whose precision a launcher or a library chooses. With
-        L-BFGS, whose line search compares nearly equal losses, it is a note.
+        L-BFGS, whose line search compares nearly equal losses, it is a note, and with a library's classifier
+        of a few images a batch, which waits for its launches.
     Remedies:
         bfloat16 autocast from compute capability 8.0 on, float16 with a GradScaler on 7.x.
     References:
@@ -110,6 +117,13 @@ class MixedPrecisionOff(Check):
             unit="{weights}",
             source="convention: below it a step is bound by launches, which precision does not change",
             meaning="From so many weights on there is a note.",
+        ),
+        Threshold(
+            name="few_images",
+            default=4,
+            unit="{images}",
+            source="convention: ResNet-18 computes 2 to 3 ms on four images, as long as its launches take",
+            meaning="A library's classifier of images with batches of so many is a note.",
         ),
         Threshold(
             name="capability",
@@ -225,7 +239,8 @@ class MixedPrecisionOff(Check):
             return Severity.NOTE if told.call is not None and told.keywords else None
         small = any(_SMALL_IMAGES.match(name) for name in program.called)
         if built.library and not built.tiny:
-            return Severity.NOTE if small else least
+            few = bool(_CLASSIFIER.match(built.name)) and self._few_images(program)
+            return Severity.NOTE if small or few else least
         if built.library or (small and built.parameters < self.limit("weights")):
             return None
         if built.parameters >= self.limit("weights"):
@@ -233,6 +248,16 @@ class MixedPrecisionOff(Check):
         if built.parameters >= self.limit("weights_noted"):
             return Severity.NOTE
         return None
+
+    def _few_images(self, program: Program) -> bool:
+        """Whether every training loader gives so few images at once that a step waits for launches."""
+        sizes = [
+            loader.call.argument("batch_size", 1)
+            for loader in loaders(program.source)
+            if loader.role is LoaderRole.TRAINING and not loader.engine
+        ]
+        known = [size.value for size in sizes if isinstance(size, Known) and isinstance(size.value, int)]
+        return bool(known) and len(known) == len(sizes) and max(known) <= self.limit("few_images")
 
     def _from_configs(self, said: ConfigTold, configs: Configs) -> Iterator[Finding]:
         """Configs alone: only what they write themselves."""

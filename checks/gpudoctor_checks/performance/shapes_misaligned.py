@@ -31,6 +31,11 @@ _WIDTHS = (
 )
 _ADDS = frozenset({"add_tokens", "add_special_tokens"})
 _VOCABULARIES = ("vocab_size", "padded_vocab_size", "n_vocab")
+_HEADED = re.compile(
+    r"CausalLM|LMHead|DoubleHeads|ConditionalGeneration|MaskedLM|Seq2SeqLM|PreTraining|Vision2Seq|ImageTextToText"
+    r"|ImageToText|SpeechSeq2Seq|AutoModelWith|PreTrainedModel|PretrainedModel|MultimodalLM|VisualQuestionAnswering"
+)
+"""transformers' classes that predict tokens; an encoder or a classifier only looks the embeddings up."""
 _PRETRAINED = ("transformers_version", "_name_or_path", "model_name_or_path", "base_model", "pretrained")
 
 
@@ -162,6 +167,8 @@ class ShapesMisaligned(Check):
                 continue
             if any(guard.never for guard in call.guards) or not (_grows(program) or _every_time(call)):
                 continue
+            if _only_looked_up(call):
+                continue
             yield self.finding(
                 f"Line {call.span.line} gives the embeddings the tokenizer's own length, whatever it is a "
                 "multiple of.",
@@ -237,6 +244,12 @@ def _from_end(script: Script, call: Call) -> int:
         ):
             return part.lineno
     return 0
+
+
+def _only_looked_up(call: Call) -> bool:
+    """Whether a network has no layer over the vocabulary behind it: rows are looked up, none are multiplied."""
+    kind = call.receiver_type or ""
+    return kind.startswith("transformers.") and _HEADED.search(kind) is None and kind.count(".") == 1
 
 
 @by_script

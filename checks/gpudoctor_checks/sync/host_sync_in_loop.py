@@ -37,6 +37,8 @@ from gpudoctor.text import percent
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})
 _CONVERSIONS = frozenset({"float", "int", "bool", "builtins.float", "builtins.int", "builtins.bool"})
 _PRINTS = frozenset({"print", "builtins.print", "tqdm.write", "tqdm.tqdm.write"})
+_WRITERS = ("SummaryWriter.add_scalar", "SummaryWriter.add_histogram")
+"""Methods that bring the tensor that they are given to the host at once (`make_np` of tensorboard's writer)."""
 _SYNCHRONIZES = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize"})
 _SETTERS = frozenset({"set_postfix", "set_description"})
 _LENGTH = re.compile(r"\blen\(|\.size\(|\.shape\b")
@@ -70,7 +72,8 @@ class HostSyncInLoop(Check):
 
     What it finds:
         Reads of tensors that live on the GPU, on every pass of a training loop: `.item()`, `.cpu()`,
-        `.tolist()`, `.numpy()`, `float()`, `int()`, `bool()`, printing a tensor, branching on one.
+        `.tolist()`, `.numpy()`, `float()`, `int()`, `bool()`, printing a tensor, branching on one, giving one
+        to `SummaryWriter.add_scalar`.
     Why it hurts:
         CUDA work is queued; the host runs ahead and prepares the next step. A read must wait until the queue
         is empty, so the GPU then idles until the host has queued new work. Steps made of many small kernels
@@ -476,6 +479,10 @@ def _word(event: Event, loop: Loop, tensors: DeviceTensors) -> str | None:
     if call.name in _PRINTS or call.method in _SETTERS:
         shown = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
         if any(_shown(item, event, tensors) for item in shown):
+            return f"{call.method}() {_SHOWN}"
+    elif call.name.endswith(_WRITERS):
+        written = [*call.node.args[1:2], *(item.value for item in call.node.keywords)]
+        if any(tensors.holds(item, event) for item in written):
             return f"{call.method}() {_SHOWN}"
     elif any(_shown(item, event, tensors) for item in call.node.args if isinstance(item, ast.JoinedStr)):
         return f"a format {_SHOWN}"

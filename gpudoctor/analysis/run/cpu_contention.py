@@ -10,6 +10,8 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.run_numbers import started, steady_window
 from gpudoctor.model.signs.recording import Process, Recording
 
+BESIDE_OTHERS = "; other processes kept all CPUs busy, and each write gives them its CPU"
+"""What makes writing look dearer than it is."""
 _FULL = 0.9
 """Busy share of all CPUs from which on who wants one waits for it."""
 _MUCH = 0.15

@@ -295,8 +295,10 @@ def _imported(script: Script, paths: dict[str, Script], stems: set[str]) -> Iter
 
 
 def _names(script: Script) -> Iterator[str]:
-    """Dotted names that a script imports, star imports included."""
-    yield from dict.fromkeys(script.imports.values())
-    for node in nodes(script, ast.ImportFrom):
-        if node.module and any(item.name == "*" for item in node.names):
-            yield node.module
+    """Dotted names that a script imports: star imports, and those that a later import gives the same name."""
+    found = dict.fromkeys(script.imports.values())
+    for node in nodes(script, ast.Import, ast.ImportFrom):
+        module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+        for item in node.names:
+            found[module if item.name == "*" else f"{module}.{item.name}".strip(".")] = None
+    yield from found

@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.assignment_order import may_hold_at
+from gpudoctor.analysis.source.control_flow import loop_node
 from gpudoctor.analysis.source.syntax import nodes, parents
 from gpudoctor.analysis.source.untaken_branches import may_reach
 from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
@@ -60,6 +62,10 @@ class Flow:
         self._draws: list[tuple[Script, Loop, set[int]]] | None = None
         self._by_node: dict[int, int] = {}
         self._functions: dict[str, list[tuple[Script, str, ast.FunctionDef | ast.AsyncFunctionDef]]] = {}
+        self._bound: dict[_Key, dict[int, list[ast.stmt]]] = {}
+        """The statements by which a name of a scope gets each loader."""
+        self._stores: dict[_Key, list[ast.stmt]] = {}
+        """Every statement that gives a name of a scope a value."""
         self._statements: list[tuple[Script, str, ast.stmt, set[str], list[ast.Call]]] = []
         for script in source.scripts:
             own = {name for name, info in script.classes.items() if LOADER_CLASSES & set(info.bases)}
@@ -72,6 +78,8 @@ class Flow:
         for script in source.scripts:
             own_parts = _own(script)
             for scope, statement in _statements(script.tree.body, ""):
+                for name in _assigned(statement):
+                    self._stores.setdefault((script.path, scope, name), []).append(statement)
                 words, calls = own_parts.get(statement, _NOTHING)
                 if words:
                     self._statements.append((script, scope, statement, words, calls))
@@ -118,12 +126,12 @@ class Flow:
     def _drawn(self, script: Script, loop: Loop) -> set[int]:
         drawn: set[int] = set()
         if loop.iterates:
+            head = loop_node(script, loop)
             try:
-                drawn |= self._carried(
-                    script, loop.function, ast.parse(loop.iterates.strip(), mode="eval").body
-                )
+                iterable = ast.parse(loop.iterates.strip(), mode="eval").body
             except SyntaxError:  # an iterable that the reader shortened
                 return drawn
+            drawn |= self._carried(script, loop.function, iterable, head)
             for name, index in self._by_node.items():
                 own_script, call = self.built[index]
                 if own_script is script and call.span.line == loop.span.line and name:
@@ -135,7 +143,7 @@ class Flow:
                 continue  # a batch of another loader now and then is not what the loop trains on
             if event.call is not None and event.call.method == "next":
                 for argument in event.call.node.args[:1]:
-                    held = self._carried(script, loop.function, argument)
+                    held = self._carried(script, loop.function, argument, event.call.node)
                     if event.every_pass:
                         drawn |= held
                     else:
@@ -150,16 +158,16 @@ class Flow:
     def _statement(self, script: Script, scope: str, statement: ast.stmt, calls: list[ast.Call]) -> None:
         if isinstance(statement, ast.Assign):
             for target in statement.targets:
-                self._assign(script, scope, target, statement.value)
+                self._assign(script, scope, target, statement.value, statement)
         elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-            self._assign(script, scope, statement.target, statement.value)
+            self._assign(script, scope, statement.target, statement.value, statement)
         elif isinstance(statement, ast.Return) and statement.value is not None:
             name = scope.rpartition(".")[2]
             if isinstance(statement.value, ast.Tuple):
                 for position, element in enumerate(statement.value.elts):
-                    self._return(name, position, self._carried(script, scope, element))
+                    self._return(name, position, self._carried(script, scope, element, statement))
             else:
-                self._return(name, None, self._carried(script, scope, statement.value))
+                self._return(name, None, self._carried(script, scope, statement.value, statement))
         for node in calls:
             self._call(script, scope, node)
 
@@ -167,27 +175,37 @@ class Flow:
         if held:
             self._returns.setdefault((function, position), set()).update(held)
 
-    def _assign(self, script: Script, scope: str, target: ast.expr, value: ast.expr) -> None:
+    def _assign(
+        self, script: Script, scope: str, target: ast.expr, value: ast.expr, statement: ast.stmt
+    ) -> None:
         if isinstance(target, ast.Tuple | ast.List):
             for position, element in enumerate(target.elts):
-                self._hold(script, scope, element, self._unpacked(script, scope, value, position))
+                held = self._unpacked(script, scope, value, position, statement)
+                self._hold(script, scope, element, held, statement)
         else:
-            self._hold(script, scope, target, self._carried(script, scope, value))
+            self._hold(script, scope, target, self._carried(script, scope, value, statement), statement)
 
-    def _unpacked(self, script: Script, scope: str, value: ast.expr, position: int) -> set[int]:
+    def _unpacked(self, script: Script, scope: str, value: ast.expr, position: int, at: ast.stmt) -> set[int]:
         if isinstance(value, ast.Tuple | ast.List):
-            return self._carried(script, scope, value.elts[position]) if position < len(value.elts) else set()
+            known = position < len(value.elts)
+            return self._carried(script, scope, value.elts[position], at) if known else set()
         if isinstance(value, ast.Call):
             name = _last(value.func)
             if name == "prepare" and position < len(value.args):  # accelerate gives back what it was given
-                return self._carried(script, scope, value.args[position])
+                return self._carried(script, scope, value.args[position], at)
             return self._made(name, position, value) | self._made(name, None, value)
-        return self._carried(script, scope, value)
+        return self._carried(script, scope, value, at)
 
-    def _hold(self, script: Script, scope: str, target: ast.expr, held: set[int]) -> None:
+    def _hold(self, script: Script, scope: str, target: ast.expr, held: set[int], statement: ast.stmt) -> None:
         key = _key(script, scope, target)
-        if key is not None and held:
-            self._add(key, held)
+        if key is None or not held:
+            return
+        if isinstance(target, ast.Name):
+            by = self._bound.setdefault(key, {})
+            for index in held:
+                if statement not in by.setdefault(index, []):
+                    by[index].append(statement)
+        self._add(key, held)
 
     def _add(self, key: _Key, held: set[int]) -> None:
         self._holders.setdefault(key, set()).update(held)
@@ -198,7 +216,7 @@ class Flow:
         arguments: list[tuple[int | str | None, ast.expr]] = list(enumerate(node.args))
         arguments += [(keyword.arg, keyword.value) for keyword in node.keywords]
         for place, value in arguments:
-            held = self._carried(script, scope, value)
+            held = self._carried(script, scope, value, node)
             if not held:
                 continue
             if name == "fit" and place in (1, "train_dataloaders", "train_dataloader"):
@@ -208,10 +226,10 @@ class Flow:
                 if parameter:
                     self._add((other.path, qualified, parameter), held)
 
-    def _carried(self, script: Script, scope: str, value: ast.expr) -> set[int]:
-        """Loaders that an expression is, holds or wraps."""
+    def _carried(self, script: Script, scope: str, value: ast.expr, at: ast.AST | None) -> set[int]:
+        """Loaders that an expression is, holds or wraps, where it stands at a place."""
         if isinstance(value, ast.Name | ast.Attribute):
-            return self._named(script, scope, value)
+            return self._named(script, scope, value, at)
         parts: list[ast.expr] = []
         if isinstance(value, ast.Call):
             if id(value) in self._by_node:
@@ -220,7 +238,7 @@ class Flow:
             wraps = name in _WRAPPERS or any(part in name.lower() for part in _WRAPPER_PARTS)
             parts = list(value.args) if wraps else []
             held = self._made(name, None, value)
-            return held.union(*(self._carried(script, scope, part) for part in parts))
+            return held.union(*(self._carried(script, scope, part, at) for part in parts))
         if isinstance(value, ast.IfExp):
             parts = [value.body, value.orelse]
         elif isinstance(value, ast.BoolOp):
@@ -235,7 +253,7 @@ class Flow:
             parts = [value.elt]
         elif isinstance(value, ast.Subscript | ast.Starred):
             parts = [value.value]
-        return set().union(*(self._carried(script, scope, part) for part in parts))
+        return set().union(*(self._carried(script, scope, part, at) for part in parts))
 
     def _made(self, name: str, position: int | None, site: ast.Call) -> set[int]:
         """Loaders that a call of a function gives back: those of the branches that its words lead to."""
@@ -257,21 +275,46 @@ class Flow:
         function = functions.get((script.path, call.function))
         return function is None or may_reach(function, script, call, site)
 
-    def _named(self, script: Script, scope: str, value: ast.Name | ast.Attribute) -> set[int]:
+    def _named(
+        self, script: Script, scope: str, value: ast.Name | ast.Attribute, at: ast.AST | None
+    ) -> set[int]:
         if isinstance(value, ast.Attribute):
             key = _key(script, scope, value)
             return self._holders.get(key, set()) if key else set()
+        own, held = (script.path, scope, value.id), set[int]()
         while True:
-            held = self._holders.get((script.path, scope, value.id))
+            held = self._holders.get((script.path, scope, value.id), set())
             if held or not scope:
                 break
             scope = scope.rpartition(".")[0]
+        if held and at is not None and own == (script.path, scope, value.id):
+            return {index for index in held if self._there(script, own, index, at)}
         if not held and value.id in script.imports:  # `from data import train_loader`
             module, _, name = script.imports[value.id].rpartition(".")
             for (path, inside, held_name), indices in self._holders.items():
                 if not inside and held_name == name and path.endswith(module.rpartition(".")[2] + ".py"):
                     return indices
-        return held or set()
+        return held
+
+    def _there(self, script: Script, key: _Key, index: int, at: ast.AST) -> bool:
+        """Whether a name may hold one loader at a place of its own scope: some statement that gives it comes
+        before, and nothing in between always gives the name another value."""
+        given = self._bound.get(key, {}).get(index, ())
+        if not given:
+            return True  # a parameter, or a target that is not followed by order
+        stores = [other for other in self._stores.get(key, ()) if other not in given]
+        return any(may_hold_at(script, statement, stores, at) for statement in given)
+
+
+def _assigned(statement: ast.stmt) -> set[str]:
+    """Names that a statement gives a value to."""
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        targets = [statement.target]
+    parts = [part for target in targets for part in ast.walk(target)]
+    return {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
 
 
 def _key(script: Script, scope: str, target: ast.expr) -> _Key | None:

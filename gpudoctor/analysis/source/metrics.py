@@ -54,7 +54,8 @@ def _over_samples(node: ast.expr, event: Event) -> bool:
         if name == "range" and node.args:
             return _counts_samples(node.args[-1] if len(node.args) < 3 else node.args[1], event)
         return False
-    return isinstance(node, ast.Name | ast.Attribute) and event.types.get(ast.unparse(node)) == "torch.Tensor"
+    named = isinstance(node, ast.Name | ast.Attribute) and not _few(node)
+    return named and event.types.get(ast.unparse(node)) == "torch.Tensor"
 
 
 def _few(node: ast.expr) -> bool:

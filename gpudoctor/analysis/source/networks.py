@@ -298,6 +298,21 @@ def _kept_in_part(function: ast.FunctionDef | None, name: str) -> bool:
     )
 
 
+def _home_of(homes: list[Script], module: str) -> Script | None:
+    """The script among some that is a module, `pkg.nets`; None where none of them is, or no module is named."""
+    suffix = module.strip(".").replace(".", "/")
+    ends = (suffix + ".py", suffix + "/__init__.py")
+    return next((home for home in homes if suffix and home.path.replace("\\", "/").endswith(ends)), None)
+
+
+def _started(makers: dict[str, set[str]], known: set[str]) -> frozenset[str]:
+    """Classes that are built by "", by a known class, or by one of these in turn."""
+    found = {*known, ""}
+    while more := {made for made, owners in makers.items() if made not in found and owners & found}:
+        found |= more
+    return frozenset(found)
+
+
 class _Counter:
     """Counts the weights of the program's own modules, nested ones and helpers of constructors included."""
 
@@ -324,6 +339,7 @@ class _Counter:
         """Where each module class is built, outside of other module classes."""
         self._ranges = {id(call.node): call for _, call in program.calls if call.name == "range"}
         built: set[str] = set()
+        makers: dict[str, set[str]] = {}
         for script, call in program.calls:
             function = self._function(script, call)
             if ".forward" not in call.function:
@@ -331,13 +347,17 @@ class _Counter:
             made = self._named(script, call.name)
             if made in self._classes and not any(guard.never for guard in call.guards):
                 built.add(made)
-                if function.partition(".")[0] not in self._classes:
+                owner = function.partition(".")[0]
+                makers.setdefault(made, set()).add(owner if owner in self._classes and owner != made else "")
+                if owner not in self._classes:
                     self._sites.setdefault(made, []).append((script, call))
         self._built = built | {
             name
             for name, (_, info) in self._classes.items()
             if any(b.startswith("lightning.") for b in info.bases)
         }
+        self._started = _started(makers, self._built - built)
+        """Those that something outside of module classes builds, or one of these does."""
         self._left = _MOST_CALLS
         self._totals: dict[object, int] = {}
         self._reached: dict[tuple[str, ...], frozenset[str]] = {}
@@ -373,9 +393,9 @@ class _Counter:
         if not homes:
             return last
         if not any(home is script for home in homes) or (module and module not in ("self", "cls")):
-            imported = script.imports.get(last, name).rpartition(".")[0] or module
-            suffix = imported.strip(".").replace(".", "/") + ".py"
-            script = next((home for home in homes if home.path.replace("\\", "/").endswith(suffix)), script)
+            # What the call itself resolved to comes first: each branch may import another class of one name.
+            imported = script.imports.get(last, "").rpartition(".")[0]
+            script = _home_of(homes, module) or _home_of(homes, imported) or script
         home = next((home for home in homes if home is script), None)
         alias = self._aliases[(home or homes[0]).path, last]
         if home is None and len(homes) > 1:
@@ -452,12 +472,12 @@ class _Counter:
         function = self._function(script, call)
         owner = function.partition(".")[0]
         if owner in self._classes:
-            if owner not in self._built or function not in self._constructing({owner}):
+            if owner not in self._started or function not in self._constructing({owner}):
                 return False
             return not used.told or function in self._constructing(self._of(used.classes))
-        if not used.names:
+        if not used.holders:
             return True
-        return self._reaches(script, call, used.names, 3)
+        return self._reaches(script, call, used, 3)
 
     def chosen(self, script: Script, call: Call) -> bool:
         """Whether a condition that the source leaves open decides on a library's network."""
@@ -477,17 +497,17 @@ class _Counter:
                     return True
         return False
 
-    def _reaches(self, script: Script, call: Call, names: frozenset[str], depth: int) -> bool:
-        """Whether what a call makes may be held by one of the names."""
+    def _reaches(self, script: Script, call: Call, used: InTraining, depth: int) -> bool:
+        """Whether what a call makes may be in training."""
         held = _holder(script, call.node)
-        if held and any(name == held or name.startswith(held + ".") for name in names):
+        if held and used.held(script, call.node, held):
             return True
         function = self._function(script, call)
         if not function or depth == 0 or (held and not _returns(self._functions.get(function), held)):
             return not held
         last = call.function.rpartition(".")[2]
         sites = [place for calls in self._made.values() for place in calls if place[1].method == last]
-        return not sites or any(self._reaches(home, site, names, depth - 1) for home, site in sites)
+        return not sites or any(self._reaches(home, site, used, depth - 1) for home, site in sites)
 
     def _of(self, names: Iterable[str]) -> set[str]:
         """The classes that go by names of the program."""
@@ -524,6 +544,7 @@ class _Counter:
             return self._totals[key]
         self._totals[key] = 0  # a cycle meets this
         names = {**names, **self._attributes(function, names)}
+        names = {**names, **self._locals(function, names)}
         counted: list[Counted] = []
         for script, call in self._made.get(function, ()):
             self._left -= 1
@@ -644,4 +665,34 @@ class _Counter:
                 name = ast.unparse(item.targets[0])
                 if times[name] == 1 and not isinstance(item.value, ast.Call):
                     self._put(found, name, worked_out(item.value, None, {**names, **found}))
+        return found
+
+    def _locals(self, function: str, names: Names) -> dict[str, Plain]:
+        """Names that a function itself gives plain values; of several whole numbers the least, whichever it is
+        when a layer is made."""
+        start = self._functions.get(function)
+        if start is None:
+            return {}
+        values: dict[str, list[ast.expr | None]] = {}
+        assigned: set[int] = set()
+        for node in walk(start):
+            if (
+                isinstance(node, ast.Assign)
+                and len(node.targets) == 1
+                and isinstance(node.targets[0], ast.Name)
+            ):
+                assigned.add(id(node.targets[0]))
+                values.setdefault(node.targets[0].id, []).append(node.value)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in assigned:
+                values.setdefault(node.id, []).append(None)  # a loop's, or a part of a tuple
+            elif isinstance(node, ast.arg):
+                values.setdefault(node.arg, []).append(None)
+        found: dict[str, Plain] = {}
+        for name, given in values.items():
+            plain = [worked_out(item, None, {**names, **found}) for item in given]
+            whole = [item for item in plain if isinstance(item, int)]
+            if whole and len(whole) == len(plain):
+                found[name] = min(whole)
+            elif len(plain) == 1:
+                self._put(found, name, plain[0])
         return found

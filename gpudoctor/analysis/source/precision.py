@@ -26,6 +26,10 @@ _FULL_WORDS = re.compile(r"(no|none|false|32|32-true|fp32|float32|highest|64|64-
 _HINTS = re.compile(
     r"(^|_)(amp|autocast|fp16|bf16|half|float16|bfloat16|mixed_precision|precision|mp_policy)($|_)"
 )
+_OPTION = re.compile(
+    r"--?([\w-]*[-_])?(use|enable)?(amp([-_][\w-]*)?|[\w-]*(fp16|bf16|half|precision)[\w-]*)", re.IGNORECASE
+)
+"""Options that ask for lower precision; `--num_samples` and `--rampup` only have the letters."""
 _DTYPES = frozenset(
     {"float16", "bfloat16", "half", "HalfTensor", "BFloat16Tensor", "float8_e4m3fn", "float8_e5m2"}
 )
@@ -277,7 +281,7 @@ def _dtype_of_checkpoint(call: Call) -> str:
 
 def keeps_stored_dtype(script: Script, place: SourceSpan) -> bool:
     """Whether a checkpoint is loaded at a place, in the dtype that it is stored in and that nobody knows."""
-    return any(call.span.line == place.line and _dtype_of_checkpoint(call) == "stored" for call in script.calls)
+    return any(call.span == place and _dtype_of_checkpoint(call) == "stored" for call in script.calls)
 
 
 @by_script
@@ -292,9 +296,7 @@ def _hints(script: Script) -> bool:
         elif isinstance(node, ast.keyword | ast.arg):
             text = node.arg or ""
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 40:
-            if _HALF.fullmatch(node.value) or re.fullmatch(
-                r"--?[\w-]*(amp|fp16|bf16|half|precision)[\w-]*", node.value
-            ):
+            if _HALF.fullmatch(node.value) or _OPTION.fullmatch(node.value):
                 return True
             continue
         plain = isinstance(node, ast.Name | ast.Attribute)  # half = len(x) // 2

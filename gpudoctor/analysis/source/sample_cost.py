@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.source.built_classes import built, imported_from
+from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
 from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.analysis.source.sample_cost_tables import (
     CHEAP_TRANSFORMS,
@@ -36,7 +37,7 @@ from gpudoctor.analysis.source.sample_syntax import (
     works,
 )
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.signs.source import Call, ClassInfo, Script, Source
+from gpudoctor.model.signs.source import Call, ClassInfo, Guard, GuardKind, Known, Script, Source
 
 _DEPTH = 4
 """Calls that are followed from an item: `__getitem__`, a loader of its class, a reader's method, its helper."""
@@ -83,6 +84,11 @@ def _only(script: Script, name: str, found: list[Script]) -> Script | None:
     if len(found) > 1:
         found = [item for item in found if imported_from(name, item)]
     return found[0] if len(found) == 1 else None
+
+
+def _on(guard: Guard) -> bool:
+    """Whether the defaults turn a switch on."""
+    return guard.kind is GuardKind.SWITCH and isinstance(guard.value, Known) and bool(guard.value.value)
 
 
 def item_work(source: Source, loader: Loader) -> tuple[ItemWork, ...]:
@@ -208,11 +214,28 @@ class _Reader:
         found = self._calls.get(id(value))
         return found is None or not any(guard.never for guard in found[1].guards)
 
-    def _switched_off(self, loop: ast.For | ast.While) -> bool:
-        """Whether the defaults keep a loop from running: a condition around it says so of the calls in it."""
-        records = [self._calls.get(id(part)) for part in ast.walk(loop) if isinstance(part, ast.Call)]
-        guards = [guard for record in records if record is not None for guard in record[1].guards]
-        return any(guard.never and guard.line < loop.lineno for guard in guards)
+    def _switched_off(self, script: Script, loop: ast.For | ast.While) -> bool:
+        """Whether the defaults keep a loop from running: a condition around it says so of the calls in it, and
+        of a loop without any those beside it."""
+        if any(guard.never and guard.line < loop.lineno for guard in self._guards(loop)):
+            return True
+        inner: ast.AST = loop
+        for above in enclosing(script, loop):
+            if isinstance(above, FUNCTIONS):
+                return False
+            if isinstance(above, ast.If):
+                mine, other = (above.body, above.orelse) if inner in above.body else (above.orelse, above.body)
+                here = [guard for item in mine for guard in self._guards(item) if guard.line == above.lineno]
+                there = [guard for item in other for guard in self._guards(item) if guard.line == above.lineno]
+                if any(guard.never for guard in here) or any(_on(guard) for guard in there):
+                    return True
+            inner = above
+        return False
+
+    def _guards(self, node: ast.AST) -> list[Guard]:
+        """The conditions of the calls in a node."""
+        records = [self._calls.get(id(part)) for part in ast.walk(node) if isinstance(part, ast.Call)]
+        return [guard for record in records if record is not None for guard in record[1].guards]
 
     def _made(self, script: Script, call: Call) -> tuple[Script, ClassInfo] | None:
         """The program's class that a call makes; None where its name does not settle which one."""
@@ -331,7 +354,12 @@ class _Reader:
         found = self._bodies[key] = []
         unused = optional(owner, construction)
         for node in ast.walk(function):
-            if isinstance(node, ast.For | ast.While) and loops and works(node) and not self._switched_off(node):
+            if (
+                isinstance(node, ast.For | ast.While)
+                and loops
+                and works(node)
+                and not self._switched_off(script, node)
+            ):
                 found.append(
                     ItemWork(what="runs a Python loop", call=head(node), span=script.span(node))
                 )  # fmt: skip

@@ -69,7 +69,7 @@ class Scopes:
         if root == "self" and site is not None and (owner := _owner(site)):
             return self.key(owner + text[len("self") :], via[:-1])
         function = self._functions.get(via)
-        if function is not None and root not in _local(function):
+        if function is not None and root not in owned_names(function):
             return (), text
         return via, text
 
@@ -144,7 +144,7 @@ def defaults(function: Function) -> dict[str, ast.expr]:
 
 
 @lru_cache(maxsize=1024)
-def _local(function: Function) -> frozenset[str]:
+def owned_names(function: Function) -> frozenset[str]:
     """The names that a function owns: its parameters, and what it stores and does not declare to be outside."""
     nodes = list(ast.walk(function))
     outer = {name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}

@@ -49,7 +49,7 @@ def meant_version(patient: Patient, name: str, path: str) -> Meant:
     counts. A job that ran, or runs, has settled it: the installed version counts.
     """
     have = installed_version(patient, name)
-    asked = () if _runs(patient) else _asked(patient, name, path)
+    asked = () if has_run(patient) else _asked(patient, name, path)
     if have is not None:
         barred = next((item for item in asked if not item.admits(have)), None)
         return Meant(version=barred.newest if barred is not None else have, asked=barred)
@@ -64,7 +64,7 @@ def told_version(patient: Patient, name: str, path: str) -> Meant | None:
     finding that does not hold for that release is a note.
     """
     have = installed_version(patient, name)
-    if have is None or _runs(patient) or any(item.wanted for item in _asked(patient, name, path)):
+    if have is None or has_run(patient) or any(item.wanted for item in _asked(patient, name, path)):
         return None
     try:
         told = patient.project_versions.told(path, name)
@@ -94,7 +94,7 @@ def older_admitted(patient: Patient, name: str, path: str, version: str) -> Aske
 
     A line without a bound says nothing about age. A job that ran, or runs, has settled its version.
     """
-    if _runs(patient):
+    if has_run(patient):
         return None
     return next((item for item in _asked(patient, name, path) if item.older(version)), None)
 
@@ -130,7 +130,8 @@ def _asked(patient: Patient, name: str, path: str) -> tuple[Asked, ...]:
         return ()
 
 
-def _runs(patient: Patient) -> bool:
+def has_run(patient: Patient) -> bool:
+    """Whether the job ran or runs: what was installed and what was called is then settled."""
     for sign in (patient.signs.recording, patient.signs.process):
         try:
             sign.take()

@@ -109,7 +109,7 @@ def layer_words(names: Iterable[str]) -> str:
 
 def verb(layers: str) -> str:
     """`works` or `work`, after layers in words."""
-    return "work" if " and " in layers or layers.endswith("s") else "works"
+    return "work" if " and " in layers or layers.startswith("layers") else "works"
 
 
 def loaded_in_eval_mode(source: Source) -> bool:

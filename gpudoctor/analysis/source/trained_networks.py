@@ -1,15 +1,22 @@
 """The networks that a training computes with: those that an optimizer gets and those that a step calls."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.source.optimizers import optimizers
-from gpudoctor.analysis.source.scopes import parameters
+from gpudoctor.analysis.source.scopes import owned_names, parameters
 from gpudoctor.analysis.source.syntax import nodes, parents
 from gpudoctor.analysis.source.syntax_places import resolved_calls
 from gpudoctor.model.signs.source import Call, Script
+
+Holder: TypeAlias = tuple[str, str]
+"""A name or attribute as written (`model`, `self.net`), behind its scope."""
+ANYWHERE = ""
+"""The scope of what the same words may hold in any function: attributes of `self`, what cannot be followed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,10 +25,31 @@ class InTraining:
 
     classes: frozenset[str]
     """The program's own classes that they are instances of."""
-    names: frozenset[str]
-    """What holds them, or what they are made of or handed over as, as written: `model`, `self.net`."""
+    holders: frozenset[Holder]
+    """What holds them, or what they are made of or handed over as."""
     told: bool
     """Whether the class of each of them is known, so what is none of these classes is not in training."""
+
+    def held(self, script: Script, node: ast.AST, text: str) -> bool:
+        """Whether a name or attribute, as written at a place, may hold a network in training or its whole."""
+        scope, _ = holder(script, node, text)
+        return any(
+            (written == text or written.startswith(text + "."))
+            and (scope in (ANYWHERE, where) or where == ANYWHERE)
+            for where, written in self.holders
+        )
+
+
+def holder(script: Script, node: ast.AST, text: str) -> Holder:
+    """A name or attribute as written at a place, with the scope that owns it: two functions of one script may
+    each have a `model`."""
+    root = text.partition(".")[0]
+    if root in ("self", "cls"):
+        return ANYWHERE, text
+    for above in enclosing(script, node):
+        if isinstance(above, FUNCTIONS) and root in owned_names(above):
+            return f"{script.path}:{above.lineno}:{above.col_offset}", text
+    return script.path, text
 
 
 def in_training(program: Program) -> InTraining:
@@ -31,45 +59,101 @@ def in_training(program: Program) -> InTraining:
 
 def _in_training(program: Program) -> InTraining:
     classes: set[str] = set()
-    names: set[str] = set()
-    open_names: set[str] = set()
-    for text, owner in (*_given(program), *_called(program)):
-        names.add(text)
+    holders: set[Holder] = set()
+    told = True
+    for script, node, owner in (*_given(program), *_called(program)):
+        holders.add(holder(script, node, ast.unparse(node)))
         if owner is not None:
             classes.add(owner)
         else:
-            open_names.add(text)
+            told = False
     return InTraining(
         classes=frozenset(classes),
-        names=_with_sources(program, names),
-        told=bool(classes) and not open_names,
+        holders=_with_sources(program, holders),
+        told=bool(classes) and told,
     )
 
 
-def _with_sources(program: Program, names: set[str]) -> frozenset[str]:
-    """The names, and those they come from: `net` of `model = DDP(net)`, and of `train(net)` for `model`."""
-    sources: dict[str, set[str]] = {}
-    functions: dict[str, list[list[str]]] = {}
-    for script in program.scripts:
-        for node in nodes(script, ast.Assign):
-            for target in node.targets:
-                sources.setdefault(ast.unparse(target), set()).update(_mentioned(node.value))
-        for function in nodes(script, ast.FunctionDef):
-            functions.setdefault(function.name, []).append(parameters(function))
-    for _, call in program.calls:
-        for given in functions.get(call.method, ()):
-            shift = 1 if given[:1] == ["self"] else 0
-            pairs = [*zip(given[shift:], call.node.args, strict=False)]
-            pairs += [(item.arg, item.value) for item in call.node.keywords if item.arg in given]
-            for name, value in pairs:
-                sources.setdefault(name, set()).update(_mentioned(value))
-    found, waiting = set(names), list(names)
+def _with_sources(program: Program, holders: set[Holder]) -> frozenset[Holder]:
+    """The holders, and those they come from: `net` of `model = DDP(net)`, and of `train(net)` for `model`."""
+    flow = _Flow(program)
+    found, waiting = set(holders), list(holders)
     while waiting:
-        for name in sources.get(waiting.pop(), ()):
-            if name not in found:
-                found.add(name)
-                waiting.append(name)
+        for other in flow.sources(waiting.pop()):
+            if other not in found:
+                found.add(other)
+                waiting.append(other)
     return frozenset(found)
+
+
+class _Flow:
+    """What the values of names and attributes of a program are made of."""
+
+    def __init__(self, program: Program) -> None:
+        self._sources: dict[Holder, set[Holder]] = {}
+        self._lost: set[Holder] = set()
+        """Names that something else than an assignment binds as well: parts of a tuple, loops, withs."""
+        self._functions: dict[str, list[tuple[Script, ast.FunctionDef]]] = {}
+        for script in program.scripts:
+            self._read(script)
+        for script, call in program.calls:
+            self._bind(script, call.node, self._functions.get(call.method, ()))
+
+    def sources(self, one: Holder) -> set[Holder]:
+        """What a holder's values are made of; the same words anywhere, where that cannot be followed."""
+        scope, text = one
+        found = set(self._sources.get(one, ()))
+        parent = text.rpartition(".")[0]
+        if parent and parent not in ("self", "cls"):
+            found.add((scope, parent))
+        elif one in self._lost or one not in self._sources:
+            found.add((ANYWHERE, text))
+        return found
+
+    def _read(self, script: Script) -> None:
+        followed: set[int] = set()
+        for node in nodes(script, ast.Assign, ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets if node.value is not None else ():
+                for part, value in _pairs(target, node.value):
+                    followed.add(id(part))
+                    self._add(holder(script, node, ast.unparse(part)), script, value)
+        for name in nodes(script, ast.Name):
+            if isinstance(name.ctx, ast.Store) and id(name) not in followed:
+                self._lost.add(holder(script, name, name.id))
+        for function in nodes(script, ast.FunctionDef):
+            above = parents(script).get(function)
+            called = [function.name]
+            if function.name == "__init__" and isinstance(above, ast.ClassDef):
+                called.append(above.name)
+            for word in called:
+                self._functions.setdefault(word, []).append((script, function))
+
+    def _bind(
+        self, script: Script, call: ast.Call, functions: Iterable[tuple[Script, ast.FunctionDef]]
+    ) -> None:
+        """Parameters of functions that go by the name that is called, with what the call gives."""
+        for home, function in functions:
+            names = parameters(function)
+            shift = 1 if names[:1] in (["self"], ["cls"]) else 0
+            given = [*zip(names[shift:], call.args, strict=False)]
+            given += [(item.arg, item.value) for item in call.keywords if item.arg in names]
+            for name, value in given:
+                self._add(holder(home, function.args, name), script, value)
+
+    def _add(self, one: Holder, script: Script, value: ast.expr | None) -> None:
+        found = self._sources.setdefault(one, set())
+        if value is not None:
+            found.update(holder(script, value, text) for text in _mentioned(value))
+
+
+def _pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """What an assignment binds one by one; nothing of `model, optimizer = build()`."""
+    if isinstance(target, ast.Name | ast.Attribute):
+        yield target, value
+    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        for part, given in zip(target.elts, value.elts, strict=True):
+            yield from _pairs(part, given)
 
 
 def _mentioned(value: ast.expr) -> set[str]:
@@ -87,17 +171,16 @@ def _mentioned(value: ast.expr) -> set[str]:
     return {name for part in parts for name in _mentioned(part)}
 
 
-def _given(program: Program) -> Iterator[tuple[str, str | None]]:
-    """What the optimizers get, each as written and with its class."""
+def _given(program: Program) -> Iterator[tuple[Script, ast.expr, str | None]]:
+    """What the optimizers get, each with its script and class."""
     for one in optimizers(program.source):
         calls = resolved_calls(one.script)
         for owner in one.owners:
             call = _asked(one.script, calls, owner)
-            text = ast.unparse(owner)
-            if text == "self" and call is not None:
-                yield text, call.receiver_class or call.function.partition(".")[0]
+            if ast.unparse(owner) == "self" and call is not None:
+                yield one.script, owner, call.receiver_class or call.function.partition(".")[0]
             else:
-                yield text, call.receiver_class if call is not None else None
+                yield one.script, owner, call.receiver_class if call is not None else None
 
 
 def _asked(script: Script, calls: object, owner: ast.expr) -> Call | None:
@@ -107,12 +190,12 @@ def _asked(script: Script, calls: object, owner: ast.expr) -> Call | None:
     return calls.get(call) if isinstance(calls, dict) and call is not None else None
 
 
-def _called(program: Program) -> Iterator[tuple[str, str | None]]:
-    """Networks that training steps call in their own text, each as written and with its class."""
-    for _, loop in program.loops:
+def _called(program: Program) -> Iterator[tuple[Script, ast.expr, str | None]]:
+    """Networks that training steps call in their own text, each with its script and class."""
+    for script, loop in program.loops:
         for event in loop.events:
             call = event.call
             if call is None or event.evaluation or event.no_grad or event.via or call.receiver_class is None:
                 continue
             if isinstance(call.node.func, ast.Name | ast.Attribute) and call.method == "__call__":
-                yield ast.unparse(call.node.func), call.receiver_class
+                yield script, call.node.func, call.receiver_class

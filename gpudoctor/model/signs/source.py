@@ -97,6 +97,22 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Misfit:
+    """What a call gives that a function of the program cannot take: Python raises a TypeError."""
+
+    missing: tuple[str, ...]
+    """Parameters without a default that get no value."""
+    unknown: tuple[str, ...]
+    """Keywords that are no parameters."""
+    surplus: int
+    """Arguments by place for which there is no parameter."""
+    name: str
+    """The function, `build`, `Model.build`; of a constructor the class that is called."""
+    definition: SourceSpan
+    """The head of the function."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One call in a script."""
 
@@ -128,6 +144,8 @@ class Call:
     guards: tuple[Guard, ...] = ()
     """Conditions between the head of its function (or the module) and here, outermost first, loops or not;
     `if __name__ == "__main__"` is none."""
+    misfit: Misfit | None = None
+    """Where the program's own function or class that is called cannot take the arguments."""
 
     def argument(self, keyword: str, position: int | None = None) -> Value | None:
         """The argument's value; None when it is not passed (`Unknown` when it might be, see `open_ended`)."""

@@ -22,6 +22,10 @@ _ASIDE = re.compile(r"(^|[-_./])(dev|tests?|docs?|lint|build|ci)([-_./]|$)", re.
 """Requirement files of other work than training."""
 _CARRIED = ("torch", "transformers", "accelerate", "datasets", "deepspeed", "peft", "trl", "timm")
 """Packages whose releases checks compare with, and that projects carry as a copy of their own."""
+_OTHERS = ("third_party", "thirdparty", "3rdparty", "external", "externals", "vendor", "submodules", "libs")
+"""Where projects keep copies of others' code."""
+_ENOUGH_FOLDERS = 100
+"""Folders below one that are looked at for such copies."""
 _RELEASE = re.compile(
     r"""^__version__\s*=\s*["'](\d[\w.+-]*)["']|^\s+version\s*=\s*["'](\d[\w.+-]*)["']""", re.MULTILINE
 )
@@ -103,26 +107,48 @@ def _asked_in(folder: str) -> list[Asked]:
 
 
 def _carried(folder: str) -> Iterator[Asked]:
-    """Packages that a folder carries itself: scripts beside them import the copy, whatever is installed."""
+    """Packages that a folder carries itself: scripts beside them import the copy, whatever is installed.
+
+    The source tree of a package below it (`third_party/peft/setup.py`) is there to be installed.
+    """
+    trees = list(_source_trees(folder))
     for name in _CARRIED:
-        for package in (os.path.join(folder, name), os.path.join(folder, "src", name)):
-            if not os.path.isfile(os.path.join(package, "__init__.py")):
-                continue
-            places = [os.path.join(package, file) for file in ("__init__.py", "version.py", "_version.py")]
-            for path in (*places, os.path.join(folder, "setup.py")):
-                text = _text(path)
-                release = _RELEASE.search(text)
-                if release is not None:
-                    line = text.count("\n", 0, release.start()) + 1
-                    wanted = f"=={release[1] or release[2]}"
-                    yield Asked(name=name, wanted=wanted, path=path, line=line, folder=folder, own=True)
-                    break
-            break
+        for root in (folder, *trees):
+            release = _release(root, name)
+            if release is not None:
+                path, line, version = release
+                yield Asked(name=name, wanted=f"=={version}", path=path, line=line, folder=folder, own=True)
+                break
+
+
+def _release(root: str, name: str) -> tuple[str, int, str] | None:
+    """File, line and release of a package's own code below a folder; None where none tells it."""
+    for package in (os.path.join(root, name), os.path.join(root, "src", name)):
+        if not os.path.isfile(os.path.join(package, "__init__.py")):
+            continue
+        places = [os.path.join(package, file) for file in ("__init__.py", "version.py", "_version.py")]
+        for path in (*places, os.path.join(root, "setup.py")):
+            text = _text(path)
+            found = _RELEASE.search(text)
+            if found is not None:
+                return path, text.count("\n", 0, found.start()) + 1, found[1] or found[2]
+        return None
+    return None
+
+
+def _source_trees(folder: str) -> Iterator[str]:
+    """Folders below one that hold what pip installs: its own, and those where projects keep others' code."""
+    above = [folder, *(os.path.join(folder, name) for name in _OTHERS if name in _listed(folder, ""))]
+    for place in above:
+        for name in _listed(place, "")[:_ENOUGH_FOLDERS]:
+            tree = os.path.join(place, name)
+            if any(map(os.path.isfile, _paths(tree))):
+                yield tree
 
 
 def _listed(folder: str, name: str) -> list[str]:
     try:
-        return sorted(os.listdir(os.path.join(folder, name)))
+        return sorted(os.listdir(os.path.join(folder, name) or os.curdir))
     except OSError:
         return []
 

@@ -10,6 +10,7 @@ from gpudoctor.vitals.source.methods import of_method
 from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.resolving import Resolved, resolve
 from gpudoctor.vitals.source.scope import ScopeState
+from gpudoctor.vitals.source.signatures import misfit
 from gpudoctor.vitals.source.symbols import EVAL, Function
 from gpudoctor.vitals.source.values import (
     LOADER,
@@ -80,6 +81,7 @@ def call(program: "Program", frame: ScopeState, node: ast.Call) -> AbstractValue
         receiver_device=base.device,
         guessed=base.guessed,
         guards=tuple(mark.guard for mark in frame.marks),
+        misfit=misfit(found, node),
     )
     frame.module.calls[id(node)] = made
     effect = effects.of_call(found, made, node, positional)

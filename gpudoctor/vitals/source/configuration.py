@@ -5,6 +5,7 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gpudoctor.vitals.source import conversions
 from gpudoctor.vitals.source.commandline import Option, given, read_option, word_value
 from gpudoctor.vitals.source.conditions import dotted
 from gpudoctor.vitals.source.scope import ScopeState
@@ -91,8 +92,9 @@ def call_result(
         return AbstractValue(type="argparse.Namespace", attrs=dict(keywords), option=True)
     if name == "dict" and not args:
         return AbstractValue(type="dict", keys=dict(keywords), open=any(k.arg is None for k in node.keywords))
-    if name in ("int", "float", "bool", "str", "min", "max", "abs", "round") and base is NOTHING:
-        return _converted(name, args)
+    plain = conversions.call_result(name, method, base, args)
+    if plain is not None:
+        return plain
     if name == "getattr" and len(args) > 1 and isinstance(args[1].value, str):
         return _getattr(args)
     if name == "exec" and base is NOTHING and not frame.name:
@@ -114,39 +116,6 @@ def _getattr(args: list[AbstractValue]) -> AbstractValue | None:
     if first.option:
         return AbstractValue(option=True)
     return None
-
-
-_MOST = 10**15
-
-
-def _converted(name: str, args: list[AbstractValue]) -> AbstractValue | None:
-    if not args or any(not a.known for a in args):
-        if args and args[0].type == "rank":
-            return args[0].replace(value=MISSING)
-        kind = {"int": "number", "float": "number", "str": "str", "bool": "bool"}.get(name)
-        option = any(a.option for a in args)
-        return AbstractValue(type=kind, option=option) if kind and (option or args) else None
-    values = [a.value for a in args]
-    function = {
-        "int": int,
-        "float": float,
-        "bool": bool,
-        "str": str,
-        "min": min,
-        "max": max,
-        "abs": abs,
-        "round": round,
-    }[name]
-    try:
-        if isinstance(values[0], str) and len(values[0]) > 100:
-            return NOTHING
-        value = function(*values)  # type: ignore[operator]
-    except (TypeError, ValueError, OverflowError):
-        return NOTHING
-    if not isinstance(value, int | float | str | bool) or (isinstance(value, int) and abs(value) > _MOST):
-        return NOTHING
-    origin = next((a.origin for a in args if a.origin != "literal"), "literal")
-    return AbstractValue(value=value, origin=origin, option=any(a.option for a in args))
 
 
 def _parser(name: str, args: list[AbstractValue], keywords: dict[str, AbstractValue]) -> AbstractValue:

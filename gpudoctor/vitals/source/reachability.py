@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gpudoctor.analysis.source.syntax import walk
+from gpudoctor.vitals.source.inheritance import FUNCTIONS, Bases, Inheritance, last_word, methods_above
 from gpudoctor.vitals.source.program import is_main_guard
 from gpudoctor.vitals.source.symbols import Module
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
+_DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 _PLAIN_DECORATORS = frozenset(
     {
         "staticmethod", "classmethod", "property", "cached_property", "setter", "no_grad", "inference_mode",
@@ -32,18 +32,6 @@ _DYNAMIC = frozenset(
         "import_string", "locate", "attrgetter", "methodcaller",
     }
 )  # fmt: skip
-_LAYER_BASES = ("torch.nn.", "torch.utils.data.", "torch.autograd.", "abc.", "enum.", "typing.")
-_PLAIN_BASES = frozenset(
-    {"object", "ABC", "Enum", "Generic", "Protocol", "NamedTuple", "Exception", "dict", "list"}
-)
-_HOOKS = frozenset(
-    {
-        "forward", "backward", "setup_context", "jvp", "vmap", "train", "eval", "state_dict",
-        "load_state_dict", "parameters", "named_parameters", "extra_repr", "reset_parameters", "to", "apply",
-        "cuda", "cpu", "half", "float", "zero_grad", "get_extra_state", "set_extra_state",
-    }
-)  # fmt: skip
-"""Methods that torch calls on its own, or through which a module is used."""
 
 
 @dataclass(eq=False, slots=True)
@@ -57,8 +45,14 @@ class _Unit:
     """The class that it belongs to."""
     names: set[str] = field(default_factory=set)
     """What its code mentions; of a class, what its body mentions outside of methods."""
+    bases: set[str] = field(default_factory=set)
+    """Of a class: what it mentions only to extend it."""
+    supers: set[str] = field(default_factory=set)
+    """Of a method: methods that it calls of the classes above its own; `ANY` where that is not told."""
     always: bool = False
     """Whether something unseen may call it: registered, or a method that a library calls."""
+    registered: bool = False
+    """Whether a decorator may hand it to somebody."""
     full: str = ""
     """Its name with the module's path before it, as `_Code.mentions` writes it."""
 
@@ -68,7 +62,7 @@ class _Code:
     """One module, taken apart."""
 
     module: Module
-    bases: "_Bases"
+    bases: Bases
     names: set[str] = field(default_factory=set)
     """What importing it, or running it when it is an entry, mentions."""
     units: list[_Unit] = field(default_factory=list)
@@ -109,7 +103,7 @@ def cut_unreached(modules: Sequence[Module], trains: Sequence[tuple[Module, int]
     """
     _cut_switched_off(modules, trains)
     loops = [(module, line) for module, line in trains if not in_cut(module, line)]
-    bases = _Bases(modules)
+    bases = Bases(modules)
     codes = {id(module): _take_apart(module, bases) for module in modules}
     asks = any(code.asks for code in codes.values())
     if any(code.dynamic or (asks and code.hands) for code in codes.values()):
@@ -264,33 +258,62 @@ def _runs_training(codes: list[_Code], loops: list[tuple[Module, int]]) -> bool:
 
 def _closure(codes: list[_Code], roots: list[_Unit]) -> set[int]:
     """Units that the modules' own code reaches, and these roots."""
+    if not codes:
+        return set()
     aliases: dict[str, set[str]] = {}
     for code in codes:
         for name, real in code.aliases.items():
             aliases.setdefault(name, set()).add(real)
     units = [unit for code in codes for unit in code.units]
-    mentioned: set[str] = set()
-    waiting = set().union(*(code.names for code in codes)) if codes else set()
+    inheritance = Inheritance(codes[0].bases)
+    used: set[str] = set().union(*(code.names for code in codes))
+    extended: set[str] = set()
     reached = {id(unit) for unit in roots}
     for unit in roots:
-        waiting |= unit.names
-    while waiting:
-        mentioned |= waiting
-        for name in list(waiting):
-            mentioned |= aliases.get(name, set())
-        waiting = set()
+        used |= unit.names
+        extended |= unit.bases
+        if isinstance(unit.node, ast.ClassDef):
+            inheritance.use(unit.node)
+        elif unit.owner is not None and isinstance(unit.owner.node, ast.ClassDef):
+            inheritance.call_above(unit.owner.node, unit.supers)
+    grown = True
+    while grown:
+        grown = False
+        used |= set().union(*(aliases[name] for name in used if name in aliases))
+        extended |= set().union(*(aliases[name] for name in extended if name in aliases))
         for unit in units:
-            if id(unit) in reached or (unit.owner is not None and id(unit.owner) not in reached):
+            if isinstance(unit.node, ast.ClassDef) and (unit.registered or _among(unit, used)):
+                grown |= (unit.owner is None or id(unit.owner) in reached) and inheritance.use(unit.node)
+            if id(unit) in reached or not _runs(unit, used, extended, reached, inheritance):
                 continue
-            if unit.always or unit.node.name in mentioned or (unit.full in mentioned):
-                reached.add(id(unit))
-                waiting |= unit.names
-                if isinstance(unit.node, ast.ClassDef):
-                    waiting.add(unit.full)  # its methods come in the next round
+            grown = True
+            reached.add(id(unit))
+            used |= unit.names
+            extended |= unit.bases
+            if unit.owner is not None and isinstance(unit.owner.node, ast.ClassDef):
+                inheritance.call_above(unit.owner.node, unit.supers)
     return reached
 
 
-def _take_apart(module: Module, bases: "_Bases") -> _Code:
+def _among(unit: _Unit, names: set[str]) -> bool:
+    return unit.node.name in names or unit.full in names
+
+
+def _runs(unit: _Unit, used: set[str], extended: set[str], reached: set[int], inheritance: Inheritance) -> bool:
+    """Whether a unit is reached by what is known so far."""
+    if unit.owner is not None and id(unit.owner) not in reached:
+        return False
+    if isinstance(unit.node, ast.ClassDef):
+        return unit.always or _among(unit, used) or _among(unit, extended)
+    if not unit.always and not _among(unit, used):
+        return False
+    owner = unit.owner.node if unit.owner is not None else None
+    if not isinstance(owner, ast.ClassDef) or unit.registered:
+        return True
+    return unit.node not in owner.body or inheritance.runs(owner, unit.node.name)
+
+
+def _take_apart(module: Module, bases: Bases) -> _Code:
     code = _Code(
         module=module, bases=bases, own=_own(module), modules=_modules(module), foreign=_foreign(module)
     )
@@ -350,58 +373,26 @@ def _unit(
     names: set[str],
 ) -> None:
     unit = _Unit(node=node, body=body, owner=owner, full=_of_module(code.module, node.name))
-    unit.always = any(_last(item) not in _PLAIN_DECORATORS for item in node.decorator_list)
+    unit.always = unit.registered = any(
+        last_word(item) not in _PLAIN_DECORATORS for item in node.decorator_list
+    )
     code.units.append(unit)
     if isinstance(node, ast.ClassDef):
-        for base in (*node.bases, *(item.value for item in node.keywords), *node.decorator_list):
-            unit.names |= code.mentions(base)
+        for base in node.bases:
+            plain = isinstance(base, ast.Name | ast.Attribute)
+            (unit.bases if plain else unit.names).update(code.mentions(base))
+        for other in (*(item.value for item in node.keywords), *node.decorator_list):
+            unit.names |= code.mentions(other)
         _block(code, node.body, unit, unit.names)
         return
     unit.names = code.mentions(node)
     if owner is not None and isinstance(owner.node, ast.ClassDef):
+        unit.supers = methods_above(node)
         named = node.name.startswith("__") and node.name.endswith("__")
         unit.always |= named or code.bases.calls(code.module, owner.node, node.name)
     elif owner is None:
         for item in node.decorator_list:
             names |= code.mentions(item)
-
-
-class _Bases:
-    """Who may call the methods of a class by itself, by what the class extends."""
-
-    def __init__(self, modules: Sequence[Module]) -> None:
-        self._classes: dict[str, list[tuple[Module, ast.ClassDef]]] = {}
-        self._kinds: dict[int, str] = {}
-        for module in modules:
-            for klass in module.klasses:
-                self._classes.setdefault(klass.name, []).append((module, klass.node))
-
-    def calls(self, module: Module, owner: ast.ClassDef, method: str) -> bool:
-        """Whether a base of a class may call a method: any method, where the base is a framework's."""
-        kind = self._kind(module, owner)
-        return kind == "framework" or (kind == "layer" and method in _HOOKS)
-
-    def _kind(self, module: Module, owner: ast.ClassDef) -> str:
-        if id(owner) not in self._kinds:
-            self._kinds[id(owner)] = "plain"  # what a cycle meets
-            kinds = {self._of_base(module, owner, base) for base in owner.bases}
-            self._kinds[id(owner)] = next((kind for kind in ("framework", "layer") if kind in kinds), "plain")
-        return self._kinds[id(owner)]
-
-    def _of_base(self, module: Module, owner: ast.ClassDef, base: ast.expr) -> str:
-        name = ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
-        root, _, rest = name.partition(".")
-        full = module.imports.get(root, "")
-        full = f"{full}.{rest}" if rest and full else full
-        if full.startswith(_LAYER_BASES) or name.startswith("nn."):
-            return "layer"
-        if name in _PLAIN_BASES:
-            return "plain"
-        own = [item for item in self._classes.get(name.rpartition(".")[2], ()) if item[1] is not owner]
-        if not own:
-            return "framework"
-        kinds = {self._kind(*item) for item in own}
-        return next((kind for kind in ("framework", "layer") if kind in kinds), "plain")
 
 
 def _modules(module: Module) -> frozenset[str]:
@@ -412,7 +403,7 @@ def _modules(module: Module) -> frozenset[str]:
 
 def _looks_around(node: ast.Call) -> bool:
     """Whether a call may find a function of its own module by a name that only a run can tell."""
-    last = _last(node.func)
+    last = last_word(node.func)
     if last == "vars" and node.args:
         return False  # the fields of an object; a module's are seen by `_looks_up`
     return last in _NAMESPACES or (_evaluates(node) and len(node.args) == 1)
@@ -425,7 +416,7 @@ def _evaluates(node: ast.Call) -> bool:
 
 def _looks_up(module: Module, node: ast.Call) -> bool:
     """Whether a call may find a function of the program by a name that only a run can tell."""
-    last = _last(node.func)
+    last = last_word(node.func)
     if last in _DYNAMIC:
         return True
     if _evaluates(node):
@@ -445,7 +436,7 @@ def _looks_into(module: Module, node: ast.Call) -> bool:
 
 def _gets(node: ast.Call) -> bool:
     """Whether a call is `getattr` with a name that only a run can tell."""
-    if _last(node.func) != "getattr" or len(node.args) < 2:
+    if last_word(node.func) != "getattr" or len(node.args) < 2:
         return False
     return not isinstance(node.args[1], ast.Constant)
 
@@ -549,12 +540,6 @@ def _library_root(node: ast.Attribute) -> str:
     return inner.id if isinstance(inner, ast.Name) else ""
 
 
-def _last(node: ast.expr) -> str:
-    while isinstance(node, ast.Call):
-        node = node.func
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
 def _root(node: ast.AST) -> str:
     while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
         node = node.func if isinstance(node, ast.Call) else node.value
@@ -610,7 +595,7 @@ def _after_the_end(module: Module, block: list[ast.stmt]) -> None:
 def _constants(module: Module) -> dict[str, object]:
     """Names that the module binds once, at its top level, to a constant, and that nothing else can bind."""
     found: dict[str, object] = {}
-    if any(_last(call.func) in {"globals", "exec", "locals", "vars"} for call in module.of(ast.Call)):
+    if any(last_word(call.func) in {"globals", "exec", "locals", "vars"} for call in module.of(ast.Call)):
         return found
     bound: dict[str, int] = {}
     for name in module.of(ast.Name):

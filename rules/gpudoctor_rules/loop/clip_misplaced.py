@@ -22,6 +22,18 @@ class ClipMisplacedRule(Rule):
         late = finding.fact("how") == "late"
         unscale = f"{scaler}.unscale_({optimizer})"
         step = f"{scaler}.step({optimizer})" if scaler else f"{optimizer}.step()"
+        if finding.fact("how") == "part":
+            yield Remedy(
+                id="LOOP004-whole",
+                title="clip the tensor that the optimizer has",
+                steps=(f"instead of {where}", "    clip the whole tensor, or scale its .grad by hand"),
+                applicability=Applicability.DISPLAY_ONLY,
+                effort=Effort.ONE_LINE,
+                references=(
+                    "https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html",
+                ),
+            )
+            return
         if finding.fact("how") == "micro":
             yield Remedy(
                 id="LOOP004-once-a-step",

@@ -5,6 +5,7 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_host, prescribe
+from gpudoctor_checks.data.loader_bound import LoaderBound
 from gpudoctor_checks.data.slow_preprocessing import SlowPreprocessing
 from gpudoctor_rules.data.slow_preprocessing import SlowPreprocessingRule
 
@@ -206,3 +207,15 @@ IN_PLACE = """out = np.zeros((64, 64))
 def test_work_behind_an_option_counts_where_its_default_asks_for_it(work, default, found):
     patient = script_patient(BRANCHES.format(default=default, work=work))
     assert len(examine(SlowPreprocessing, patient)) == found
+
+
+@pytest.mark.parametrize(
+    "rest", ["x = np.asarray(x)", "pass\n            else:\n                x = np.asarray(x)"]
+)
+@pytest.mark.parametrize(("default", "found"), [('"pairs"', 1), ('"plain"', 0)])
+def test_a_loop_without_calls_stands_behind_the_option_of_the_calls_beside_it(rest, default, found):
+    work = f"""while x[0] < 3:
+                    x[0] += x[1]
+                {rest}"""
+    patient = script_patient(BRANCHES.format(default=default, work=work))
+    assert len(examine(LoaderBound, patient)) == found

@@ -191,6 +191,14 @@ def test_sick_a_schedule_that_nothing_steps():
     assert remedy.title == "call plan.step()"
 
 
+@pytest.mark.parametrize("name", ["opt_scheduler", "optim_plan", "optimizer_sched"])
+def test_healthy_a_scheduler_whose_name_speaks_of_the_optimizer(name):
+    text = SCHEDULED.format(inside="pass", made="pass", after="plan.step()").replace("plan", name)
+    assert not [
+        item for item in examine(AccumulationWrong, script_patient(text)) if item.fact("how") == "never"
+    ]
+
+
 @pytest.mark.parametrize(
     "change",
     [

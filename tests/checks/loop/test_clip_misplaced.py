@@ -202,3 +202,29 @@ OWN = """
 def test_a_method_named_like_a_clip_is_judged_by_what_it_runs(before, lines):
     found = examine(ClipMisplaced, script_patient(OWN.format(before=before)))
     assert [finding.span.line for finding in found] == lines
+
+
+PARTS = """
+    import torch
+    code = torch.zeros(8, 4, requires_grad=True)
+    held = [code]
+    rule = torch.optim.SGD([code], lr=0.1)
+    for x in torch.utils.data.DataLoader(torch.load("d.pt"), batch_size=8):
+        rule.zero_grad()
+        ((code - x) ** 2).sum().backward()
+        for part in range(4):
+            torch.nn.utils.clip_grad_norm_({given}, 1.0)
+        rule.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [("code[:, part]", 1), ("code[part, 1:]", 1), ("code", 0), ("held[:part]", 0), ("held[0]", 0)],
+)
+def test_sick_a_part_of_a_tensor_has_no_gradient_to_clip(given, found):
+    findings = examine(ClipMisplaced, script_patient(PARTS.format(given=given)))
+    assert [finding.fact("how") for finding in findings] == ["part"] * found
+    for finding in findings:
+        [remedy] = prescribe(ClipMisplacedRule, finding, script_patient("import torch"))
+        assert remedy.applicability is Applicability.DISPLAY_ONLY

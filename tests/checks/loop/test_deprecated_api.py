@@ -7,6 +7,7 @@ from gpudoctor.model import Severity
 from gpudoctor.model.signs.job import Job, Launch, Profile
 from gpudoctor.model.signs.packages import TorchBuild
 from gpudoctor.testing import examine, make_packages, prescribe
+from gpudoctor.vitals.project import read_project_versions
 from gpudoctor_checks.loop.deprecated_api import DeprecatedApi, table
 from gpudoctor_rules.loop.deprecated_api import DeprecatedApiRule
 
@@ -267,3 +268,60 @@ def test_what_a_release_has_that_an_import_is_last_in_is_a_note(head, severities
     )
     found = examine(DeprecatedApi, script_patient(text, torch=build("2.13.0")))
     assert [item.severity for item in found] == severities
+
+
+COMPANIONS = """
+import numpy as np
+import pandas as pd
+import torch
+import torchvision.transforms as T
+from scipy.misc import imresize
+frame, kept = pd.DataFrame(), []
+average = torch.zeros(3)
+{line}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "packages", "severities"),
+    [
+        ("x = np.zeros(3).astype(np.float)", {"numpy": "1.26.4"}, [Severity.ERROR]),
+        ("x = np.zeros(3).astype(np.float)", {"numpy": "1.22.0"}, [Severity.NOTE]),
+        ("x = np.zeros(3).astype(np.float)", {}, [Severity.WARNING]),
+        ("x = np.zeros(3).astype(np.float64)", {"numpy": "2.4.0"}, []),
+        ("x = np.zeros(3).astype(np.bool)", {"numpy": "1.26.4"}, [Severity.ERROR]),
+        ("x = np.zeros(3).astype(np.bool)", {"numpy": "2.4.0"}, []),
+        ("x = np.zeros(3).astype(np.bool)", {}, []),
+        ("try:\n    kind = np.float\nexcept AttributeError:\n    kind = float", {"numpy": "2.4.0"}, []),
+        ("np.float = float", {"numpy": "2.4.0"}, []),
+        ("x, _ = np.histogram([3], normed=True)", {"numpy": "1.26.4"}, [Severity.ERROR]),
+        ("x, _ = np.histogram([3], density=True)", {"numpy": "1.26.4"}, []),
+        ("frame = frame.append({'a': 3}, ignore_index=True)", {"pandas": "2.1.0"}, [Severity.ERROR]),
+        ("kept.append({'a': 3})", {"pandas": "2.1.0"}, []),
+        ("move = T.Scale(256)", {"torchvision": "0.21.0"}, [Severity.ERROR]),
+        ("move = T.Resize(256)", {"torchvision": "0.21.0"}, []),
+        ("average.mul_(0.9).add_(0.1, torch.ones(3))", {}, [Severity.NOTE]),
+        ("average.mul_(0.9).add_(torch.ones(3), alpha=0.1)", {}, []),
+    ],
+)
+def test_what_the_companions_of_torch_no_longer_have(line, packages, severities):
+    text = COMPANIONS.replace("from scipy.misc import imresize\n", "").format(line=line)
+    patient = script_patient(text, torch=build("2.13.0"), packages=make_packages(**packages))
+    assert [item.severity for item in examine(DeprecatedApi, patient)] == severities
+
+
+@pytest.mark.parametrize(
+    ("pinned", "severity"), [("torch==1.4.0", Severity.NOTE), ("torch>=1.4.0", Severity.ERROR)]
+)
+def test_in_a_project_of_an_older_torch_its_companions_are_older_too(tmp_path, pinned, severity):
+    (tmp_path / "requirements.txt").write_text(pinned + "\n")
+    (tmp_path / "train.py").write_text(COMPANIONS.format(line="print(imresize)"))
+    patient = script_patient(
+        tmp_path / "train.py",
+        torch=build("2.13.0"),
+        packages=make_packages(scipy="1.17.0"),
+        project_versions=read_project_versions([str(tmp_path / "train.py")]),
+    )
+    [finding] = examine(DeprecatedApi, patient)
+    assert finding.severity is severity
+    assert "was removed in scipy 1.3" in finding.message

@@ -35,6 +35,7 @@ def dead(share=0.4, steps=200, **fields):
 def test_sick_a_branch_that_is_cut_off():
     [finding] = look(dead())
     assert finding.severity is Severity.ERROR and "no gradient at all" in finding.message
+    assert finding.effect_of == "NUM010"  # an output that never changes comes first, where both are found
     assert "branch" in remedies(finding)
 
 
@@ -96,6 +97,7 @@ def test_a_frozen_body_in_the_optimizer_is_a_warning():
     [finding] = look(make_process(records=records))
     assert finding.severity is Severity.WARNING and finding.cost.breaks is None
     assert "Tower is only called without gradients (probe.py:8)" in finding.message
+    assert finding.effect_of is None
     assert "Leave Tower out of the optimizer" in remedies(finding)
 
 

@@ -121,3 +121,43 @@ FILLED = """
 @pytest.mark.parametrize(("head", "found"), [("while not ready:", 0), ("for _ in range(2):", 1)])
 def test_healthy_forward_passes_that_fill_a_store_when_it_is_empty(head, found):
     assert len(examine(EvaluationTooOften, script_patient(FILLED.format(head=head)))) == found
+
+
+TEACHER = """
+    import torch
+    pupil, teacher = torch.nn.Linear(4, 4).cuda(), torch.nn.Linear(4, 4).cuda()
+    rule = torch.optim.SGD(pupil.parameters(), lr=0.1)
+    store = torch.zeros(9, 8, 4)
+    for step, (x, y) in enumerate(torch.utils.data.DataLoader(torch.load("d.pt"), batch_size=8)):
+        weight = 1.0
+        said = torch.zeros(9, 8, 4)
+        many = []
+        for turn in range(9):
+            with torch.no_grad():
+                {store}
+        {use}
+        loss = (weight * (pupil(x.cuda()) - y.cuda()) ** 2).mean()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        print(said.mean(), loss)
+"""
+
+
+@pytest.mark.parametrize(
+    ("store", "use", "found"),
+    [
+        ("said[turn] = teacher(x.cuda() + turn)", "weight = (said.std(0) < 1).float()", 0),
+        (
+            "many.append(teacher(x.cuda() + turn))",
+            "spread = torch.stack(many).std(0); weight = spread.mean()",
+            0,
+        ),
+        ("guess, said = teacher(x), 3", "weight = guess", 0),
+        ("said[turn] = teacher(x.cuda() + turn)", "score = said.mean()", 1),
+        ("said[turn] = teacher(x.cuda() + turn)", "weight = said.std(0); weight = 2.0", 1),
+        ("score = teacher(x.cuda() + turn)", "print(score)", 1),
+    ],
+)
+def test_passes_whose_values_weigh_the_loss_are_a_part_of_the_step(store, use, found):
+    assert len(examine(EvaluationTooOften, script_patient(TEACHER.format(store=store, use=use)))) == found

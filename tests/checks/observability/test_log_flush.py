@@ -1,9 +1,12 @@
+from datetime import datetime, timezone
+
 import pytest
 from mending import gone, mended
+from recordings import make_machine, make_process, make_recording, make_steps, site
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Severity
-from gpudoctor.testing import examine, prescribe
+from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.observability.log_flush import LogFlush
 from gpudoctor_rules.observability.log_flush import LogFlushRule
 
@@ -45,3 +48,21 @@ def test_an_open_file_is_left_to_a_person():
 
 def test_sick_at_the_users_threshold():
     assert len(examine(LogFlush, script_patient(FOLDER / "healthy_seldom.py"), flush_period=200)) == 1
+
+
+@pytest.mark.parametrize(
+    ("share", "others", "severity"),
+    [(0.06, 0.1, Severity.WARNING), (0.06, 2.4, Severity.NOTE), (0.2, 2.4, Severity.WARNING)],
+)
+def test_the_price_of_flushes_beside_other_processes(share, others, severity):
+    steps = make_steps(2500, logging=0.01 * share / (1 - share))
+    process = make_process(steps, records=[site("logging", "os.fsync", 25.0 * share, 2500)])
+    recording = make_recording(
+        process,
+        started=datetime.fromtimestamp(process.wall, timezone.utc).isoformat(),
+        machine=make_machine(30, cpu=1.58 + others, tree_cpu=1.5),
+        machine_facts={"cpus": 4, "machine_cpus": 4},
+    )
+    [finding] = examine(LogFlush, make_patient(recording=recording))
+    assert finding.severity is severity
+    assert ("other processes kept all CPUs busy" in finding.message) is (others > 1)

@@ -170,10 +170,59 @@ def test_sick_and_healthy_checkpoints_in_a_loop_of_the_users_own(model, version,
     assert [finding.severity for finding in findings] == ([severity] if severity else [])
 
 
+def test_sick_a_checkpoint_beside_the_network_on_one_line_says_nothing_of_it():
+    text = BY_HAND.replace("policy = AutoModelForCausalLM.from_pretrained({model}).cuda()", "{made}")
+    text = text.replace("import torch\n", "import torch, torchvision\n").replace(", labels=tokens.cuda()", "")
+    made = 'judge = AutoModelForCausalLM.from_pretrained("org/judge"); policy = torchvision.models.vit_l_16().cuda()'
+    patient = script_patient(text.format(made=made), packages=make_packages(transformers="5.1.0"))
+    assert [finding.severity for finding in examine(MixedPrecisionOff, patient)] == [WARNING]
+
+
 def test_sick_names_that_only_sound_like_it():
     text = (FOLDER / "sick_resnet.py").read_text("utf-8")
     text = text.replace("def main():", "half = 7\n\n\ndef main():\n    precision = half / 2  # 精确率\n")
     assert len(examine(MixedPrecisionOff, script_patient(text))) == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "found"),
+    [
+        ("--num_samples", 1),
+        ("--rampup", 1),
+        ("--clamp", 1),
+        ("-damping", 1),
+        ("--amp", 0),
+        ("--use_amp", 0),
+        ("--useAMP", 0),
+        ("--no-amp", 0),
+        ("--amp-level", 0),
+        ("--use_fp16", 0),
+        ("--mixed-precision", 0),
+    ],
+)
+def test_an_option_of_lower_precision_and_words_that_have_its_letters(option, found):
+    text = (FOLDER / "sick_resnet.py").read_text("utf-8")
+    asked = (
+        f"import argparse\nwords = argparse.ArgumentParser()\nwords.add_argument('{option}')\n\n\ndef main():"
+    )
+    patient = script_patient(text.replace("def main():", asked, 1))
+    assert len(examine(MixedPrecisionOff, patient)) == found
+
+
+@pytest.mark.parametrize(
+    ("size", "network", "severity"),
+    [
+        ("batch_size=4", "resnet50", NOTE),
+        ("batch_size=5", "resnet50", WARNING),
+        ("batch_size=count()", "resnet50", WARNING),
+        ("batch_size=2", "detection.fasterrcnn_resnet50_fpn", WARNING),
+    ],
+)
+def test_a_classifier_of_a_few_images_waits_for_its_launches(size, network, severity):
+    text = (FOLDER / "sick_resnet.py").read_text("utf-8")
+    assert "batch_size=128" in text and "resnet50" in text
+    patient = script_patient(text.replace("batch_size=128", size).replace("resnet50", network))
+    assert [finding.severity for finding in examine(MixedPrecisionOff, patient)] == [severity]
 
 
 def test_healthy_checkpoint_whose_dtype_is_named():

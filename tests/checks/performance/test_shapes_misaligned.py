@@ -88,3 +88,32 @@ def test_a_program_in_float32_is_told_what_16_bits_would_meet(half, once):
         text = text.replace("def main():\n", "def main():\n    torch.set_default_dtype(torch.bfloat16)\n")
     [finding] = examine(ShapesMisaligned, script_patient(text))
     assert finding.message.endswith("take in pieces once it computes in 16 bits.") == once
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        ("CLIPTextModel", 0),
+        ("AutoModelForSequenceClassification", 0),
+        ("T5EncoderModel", 0),
+        ("AutoModelForSeq2SeqLM", 1),
+        ("AutoModelForMaskedLM", 1),
+    ],
+)
+def test_embeddings_that_are_only_looked_up_need_no_round_length(kind, found):
+    script = f"""
+    import torch
+    from transformers import AutoTokenizer, {kind}
+    words = AutoTokenizer.from_pretrained("org/words")
+    words.add_tokens(["<thing>"])
+    reader = {kind}.from_pretrained("org/words").cuda()
+    reader.resize_token_embeddings(len(words))
+    rule = torch.optim.AdamW(reader.parameters(), lr=1e-4)
+    for batch in torch.utils.data.DataLoader(torch.load("d.pt"), batch_size=8):
+        loss = reader(**batch)[0]
+        loss.backward()
+        rule.step()
+        rule.zero_grad()
+    """
+    kinds = [finding.fact("kind") for finding in examine(ShapesMisaligned, script_patient(script))]
+    assert kinds == ["vocabulary"] * found

@@ -257,6 +257,29 @@ def test_sick_a_read_beside_one_that_may_be_one_more_makes_the_count_a_least(bod
     assert f"GPU {count} to read" in finding.message
 
 
+@pytest.mark.parametrize(
+    ("body", "waits"),
+    [
+        ("board.add_scalar('loss', loss, step)", 1),
+        ("board.add_scalar('loss', loss, step)\nboard.add_scalar('same', loss, step)", 1),
+        (
+            "board.add_scalar('a', loss, step)\nboard.add_scalar('b', scalar_value=out.mean(), global_step=step)",
+            2,
+        ),
+        ("board.add_scalar('rate', rule.param_groups[0]['lr'], step)", 0),
+        ("board.add_scalar('loss', loss.item(), step)", 1),
+        ("if step % 100 == 0:\n    board.add_scalar('loss', loss, step)", 0),
+        ("board.add_text('step', str(step), step)", 0),
+    ],
+)
+def test_a_writer_reads_the_tensor_that_it_is_given(body, waits):
+    script = _training(body, "from torch.utils.tensorboard import SummaryWriter\nboard = SummaryWriter('runs')")
+    findings = examine(HostSyncInLoop, script_patient(script))
+    assert len(findings) == min(waits, 1)
+    for finding in findings:
+        assert ("once" if waits == 1 else f"{waits} ") in finding.message or "one wait" in finding.message
+
+
 def test_sick_values_that_the_step_goes_by_are_a_note():
     body = "\n".join(f"v{n} = out[{n}].max().item()\nif v{n} > 9:\n    break" for n in range(4))
     patient = script_patient(_training(body))

@@ -60,7 +60,7 @@ ZIPPED = """
     for x, y in torch.utils.data.DataLoader([]):
         x, y = x.cuda(), y.cuda()
         out = model(x)
-        values = torch.stack([criterion(out, y) for criterion in criteria])
+        values = scale_losses = torch.stack([criterion(out, y) for criterion in criteria])
         optimizer.zero_grad()
         values.sum().backward()
         optimizer.step()
@@ -76,6 +76,7 @@ ZIPPED = """
         ("i, (value, _)", "enumerate(zip(values, criteria))", 0),
         ("value, _", "zip(values, optimizer.param_groups)", 0),
         ("value, other", "zip(scale_losses, box_losses)", 0),
+        ("value", "scale_losses", 0),
         ("value, target", "zip(out, y)", 1),
         ("i, (value, target)", "enumerate(zip(out, y))", 1),
     ],

@@ -1,0 +1,182 @@
+"""LOOP013 call-misfit."""
+
+import ast
+from collections.abc import Iterator
+from enum import Enum
+
+from gpudoctor.analysis.source.control_flow import enclosing, never_runs
+from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_places import line_at
+from gpudoctor.analysis.source.target_versions import has_run
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
+from gpudoctor.model.signs.source import Call, Guard, GuardKind, Known, Misfit, Script, Source
+
+_BY_THE_OBJECT = frozenset({"forward", "training_step", "validation_step", "setup", "configure_optimizers"})
+"""Methods that torch and its engines call of an object that they have."""
+
+
+class Runs(Enum):
+    """Whether a call is reached, from what the source shows."""
+
+    UNSEEN = 0
+    SOMETIMES = 1
+    ALWAYS = 2
+
+
+class CallMisfit(Check):
+    """A training calls its own function or class with arguments that it does not take.
+
+    What it finds:
+        Calls of functions, constructors and class methods of the program's own files that leave out a
+        parameter without a default, name a keyword that is no parameter, or give more arguments than there
+        are places.
+    Why it hurts:
+        Python raises a TypeError when it gets there: after the queue, the download and the first epoch, where
+        the call is an evaluation's.
+    How it knows:
+        The call is resolved through imports to one definition, whose head is compared with the arguments.
+        Only plain functions are judged: no decorator, no `*` or `**` at the call, one definition of the name.
+        Methods of objects are left out, for a subclass may define them otherwise. The call's function has to be
+        called, too; behind a condition that the source does not settle it is a warning. Of a job that ran, its
+        own exception tells.
+    False alarms:
+        A module of the same name that is imported from another folder, through PYTHONPATH, say.
+    Remedies:
+        Give what is missing, or leave out what the function does not know.
+    References:
+        - https://docs.python.org/3/reference/expressions.html#calls
+    """
+
+    code = Code("LOOP013")
+    name = "call-misfit"
+    reads = frozenset({Reads.SOURCE})
+    severity = Severity.ERROR
+    no_rule = "only the author knows what the call was meant to give"
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        if has_run(patient):
+            return  # a run that came to the call died there, and shows its exception
+        said: set[ast.AST] = set()
+        for program in training_programs(patient.source):
+            reach = _Reach(program)
+            for script, call in program.calls:
+                misfit = call.misfit
+                if misfit is None or call.node in said or not _certain(program.source, script, call):
+                    continue
+                runs = reach.of(call)
+                if runs is not Runs.UNSEEN:
+                    said.add(call.node)
+                    yield self._found(script, call, misfit, runs)
+
+    def _found(self, script: Script, call: Call, misfit: Misfit, runs: Runs) -> Finding:
+        always = runs is Runs.ALWAYS
+        return self.finding(
+            f"{misfit.name}() ({line_at(misfit.definition, call.span)}) {_wrong(misfit)}: the call at line "
+            f"{call.span.line} raises a TypeError.",
+            evidence=(call.span, misfit.definition),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.ERROR if always else Severity.WARNING,
+            cost=Cost(breaks="the program dies at this call") if always else None,
+            subject=f"{script.path}:{call.span.line}",
+        )
+
+
+class _Reach:
+    """Whether calls of a program run, by who calls the functions that hold them."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._known: dict[str, Runs] = {"": Runs.ALWAYS}
+
+    def of(self, call: Call) -> Runs:
+        """Whether a call runs: its own conditions hold, and its function is called."""
+        runs = self._function(call.function)
+        return Runs.SOMETIMES if runs is Runs.ALWAYS and not all(map(_holds, call.guards)) else runs
+
+    def _function(self, function: str) -> Runs:
+        if function not in self._known:
+            self._known[function] = Runs.UNSEEN  # what a circle of calls meets
+            found = [self.of(call) for call in self._sites(function)]
+            self._known[function] = max(found, default=Runs.UNSEEN, key=lambda runs: runs.value)
+        return self._known[function]
+
+    def _sites(self, function: str) -> Iterator[Call]:
+        """The calls that run a function: by its name, or, of what Python and torch call, of its class."""
+        owner, _, last = function.rpartition(".")
+        held = last in _BY_THE_OBJECT or (last.startswith("__") and last.endswith("__"))
+        wanted = owner.rpartition(".")[2] if owner and held else last
+        for _, call in self._program.calls:
+            if call.method == wanted and call.function != function:
+                yield call
+
+
+def _wrong(misfit: Misfit) -> str:
+    """What does not fit, in words that follow the function's name."""
+    if misfit.unknown:
+        return f"has no parameter {_listed(misfit.unknown)}"
+    if misfit.missing:
+        return f"needs {_listed(misfit.missing)}, which it does not get"
+    return f"gets {misfit.surplus} more {'argument' if misfit.surplus == 1 else 'arguments'} than it takes"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    shown = names[:3]
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+
+
+def _holds(guard: Guard) -> bool:
+    """Whether a condition holds at some time of the run, as far as the source tells."""
+    if guard.kind is GuardKind.SWITCH:
+        return isinstance(guard.value, Known) and bool(guard.value.value)
+    return guard.mostly or guard.kind in (GuardKind.RANK, GuardKind.PERIOD, GuardKind.ONCE)
+
+
+def _certain(source: Source, script: Script, call: Call) -> bool:
+    """Whether the name that is called can only be the definition that was found, and the call may run."""
+    misfit = call.misfit
+    if misfit is None or never_runs(source, call):
+        return False
+    if any(isinstance(outer, ast.Try) for outer in enclosing(script, call.node)):
+        return False  # it may be tried on purpose
+    root = call.node.func
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    home = next((item for item in source.scripts if item.path == misfit.definition.path), None)
+    if not isinstance(root, ast.Name) or home is None:
+        return False
+    bound = list(_bindings(script).get(root.id, ()))
+    if len(bound) != 1 or isinstance(bound[0], ast.arg | ast.Name):
+        return False  # a parameter, or a name for one of several
+    top = misfit.name.partition(".")[0]
+    last = misfit.name.rpartition(".")[2]
+    return len(_bindings(home).get(top, ())) == 1 and not any(last in _patched(item) for item in source.scripts)
+
+
+@by_script
+def _bindings(script: Script) -> dict[str, set[object]]:
+    """What binds each name, anywhere in the file; two imports of one thing are one."""
+    found: dict[str, set[object]] = {}
+    for node in nodes(script, ast.Name):
+        if not isinstance(node.ctx, ast.Load):
+            found.setdefault(node.id, set()).add(node)
+    for item in nodes(script, ast.arg):
+        found.setdefault(item.arg, set()).add(item)
+    for definition in nodes(script, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef):
+        found.setdefault(definition.name, set()).add(definition)
+    for statement in nodes(script, ast.Import, ast.ImportFrom):
+        home = f"{statement.level}{statement.module}" if isinstance(statement, ast.ImportFrom) else ""
+        for alias in statement.names:
+            name = (alias.asname or alias.name).partition(".")[0]
+            found.setdefault(name, set()).add((home, alias.name))
+    return found
+
+
+@by_script
+def _patched(script: Script) -> frozenset[str]:
+    """Attributes that are set from outside: `helpers.build = mine`."""
+    return frozenset(
+        node.attr
+        for node in nodes(script, ast.Attribute)
+        if not isinstance(node.ctx, ast.Load) and ast.unparse(node.value) != "self"
+    )
