@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from forks import zygote
+from forks import Request, zygote
 
 TIMEOUT = 60
 _FORKS_TRAININGS = sys.platform == "linux" and hasattr(subprocess, "_fork_exec")
@@ -29,11 +29,14 @@ def gpudoctor(
     """
     environment = {**os.environ, "PYTHONUTF8": "1", **variables}
     if not start and hasattr(os, "fork") and not any(name.startswith("PYTHON") for name in variables):
-        program = (
-            ("zygote_training.py", str(trainings)) if trainings and _FORKS_TRAININGS else ("zygote_command.py",)
-        )
+        program = "zygote_training.py" if trainings and _FORKS_TRAININGS else "zygote_command.py"
         with TemporaryDirectory() as said:
-            return zygote(*program).run(["-m", *words], cwd or Path.cwd(), environment, Path(said), timeout)
+            return zygote(program).run(
+                Request(
+                    words=["-m", *words], folder=cwd or Path.cwd(), environment=environment, said=Path(said),
+                    limit=timeout, trainings=trainings,
+                )
+            )  # fmt: skip
     return subprocess.run(
         [sys.executable, "-m", "gpudoctor", *words],
         capture_output=True,

@@ -6,37 +6,55 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 Finished = subprocess.CompletedProcess[str]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A child to fork: its words, folder and environment; what it says goes through files in the folder `said`."""
+
+    words: Sequence[str]
+    folder: Path
+    environment: Mapping[str, str]
+    said: Path
+    limit: float
+    """Seconds after which it is killed."""
+    trainings: int = 0
+    """So many Python scripts that a command starts are forked as well (zygote_training.py)."""
+
+    def finished(self, code: int) -> Finished:
+        """How it ended, with what it said."""
+        texts = [(self.said / name).read_text(encoding="utf-8") for name in ("stdout", "stderr")]
+        return subprocess.CompletedProcess(list(self.words), code, *texts)
+
+
 class Zygote:
     """One such process; `program` is the file beside this one that it runs."""
 
-    def __init__(self, program: str, arguments: tuple[str, ...], environment: dict[str, str]) -> None:
-        words = [sys.executable, str(Path(__file__).with_name(program)), *arguments]
+    def __init__(self, program: str, environment: dict[str, str]) -> None:
+        words = [sys.executable, str(Path(__file__).with_name(program))]
         self._process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
 
-    def run(
-        self, words: list[str], folder: Path, environment: dict[str, str], said: Path, limit: float
-    ) -> Finished:
-        """Run words in a folder; what they say goes through files in the folder `said`."""
-        request = {
-            "words": words,
-            "environment": environment,
-            "folder": str(folder),
-            "said": str(said),
-            "limit": limit,
-        }
+    def run(self, request: Request) -> Finished:
+        """Run one child to its end."""
+        return self.run_together([request])[0]
+
+    def run_together(self, requests: Sequence[Request]) -> list[Finished]:
+        """Run children beside each other, all of them to their end."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
+        asked = [
+            {**vars(request), "folder": str(request.folder), "said": str(request.said)} for request in requests
+        ]
+        self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
-        code = int(self._process.stdout.readline())
-        texts = [(said / name).read_text(encoding="utf-8") for name in ("stdout", "stderr")]
-        return subprocess.CompletedProcess(words, code, *texts)
+        codes = json.loads(self._process.stdout.readline())
+        return [request.finished(code) for request, code in zip(requests, codes, strict=True)]
 
     def close(self) -> None:
         """End it."""
@@ -52,8 +70,8 @@ def own_environment() -> dict[str, str]:
 
 
 @functools.cache
-def zygote(program: str, *arguments: str, number: int = 0) -> Zygote:
-    """The worker's own, for a program; those of other numbers can run one beside it."""
-    made = Zygote(program, arguments, own_environment())
+def zygote(program: str) -> Zygote:
+    """The worker's own, for a program."""
+    made = Zygote(program, own_environment())
     atexit.register(made.close)
     return made

@@ -5,11 +5,12 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import frames
-from forks import Finished, own_environment, zygote
+from forks import Finished, Request, own_environment, zygote
 
 import gpudoctor
 
@@ -107,10 +108,7 @@ def run_script(
             check=False,
         )  # fmt: skip
     else:
-        words = (str(script), *words)
-        result = zygote("zygote.py").run(
-            [*words], tmp_path, environment(folder, **variables), tmp_path, TIMEOUT
-        )
+        result = zygote("zygote.py").run(forked(script, words, environment(folder, **variables)))
     if code is not None:
         assert result.returncode == code, result.stdout[-2000:] + result.stderr[-4000:]
     return Run(folder, script, result)
@@ -118,8 +116,23 @@ def run_script(
 
 def run_without(script: Path, *words: str) -> Finished:
     """A script in a forked process that has torch and no probe."""
+    return zygote("zygote.py").run(forked(script, words, own_environment()))
+
+
+def forked(
+    script: Path,
+    words: Sequence[str],
+    variables: Mapping[str, str],
+    *,
+    said: Path | None = None,
+    limit: float | None = None,
+) -> Request:
+    """A child for a script, in the script's folder; what it says is kept there, or in the folder `said`."""
     folder = script.parent
-    return zygote("zygote.py").run([str(script), *words], folder, own_environment(), folder, TIMEOUT)
+    return Request(
+        words=[str(script), *words], folder=folder, environment=variables, said=said or folder,
+        limit=limit or TIMEOUT,
+    )  # fmt: skip
 
 
 def run_plain(tmp_path: Path, script: Path, *words: str) -> Finished:

@@ -1,9 +1,9 @@
 """Forks children that have torch already, each to run one script under the probe: seconds a test are saved.
 
 Only the way in is another than under `gpudoctor run` (test_injection.py has the real one); the script is a main
-program, its end and its death are an interpreter's. Reads requests from standard input, a JSON object a line
-(`words`: the script and its arguments, `environment`, `folder`, `said`: the folder for what it says, `limit` in
-seconds), answers with the exit code, a line each.
+program, its end and its death are an interpreter's. Reads from standard input, a line each, JSON lists of what is
+to run at a time (`words`: the script and its arguments, `environment`, `folder`, `said`: the folder for what it says,
+`limit` in seconds), and answers each with the list of exit codes.
 """
 
 import atexit
@@ -18,12 +18,14 @@ from types import CodeType
 def serve() -> dict | None:
     """Answer requests; returns in a child, with its request, and in the parent at the end, with None."""
     for line in sys.stdin:
-        request = json.loads(line)
-        pid = os.fork()
-        if pid == 0:
-            os.setpgid(0, 0)
-            return request
-        print(os.waitstatus_to_exitcode(wait(pid, request["limit"])), flush=True)
+        children = []
+        for request in json.loads(line):
+            pid = os.fork()
+            if pid == 0:
+                os.setpgid(0, 0)
+                return request
+            children.append((pid, request["limit"]))
+        print(json.dumps([os.waitstatus_to_exitcode(wait(pid, limit)) for pid, limit in children]), flush=True)
     return None
 
 

@@ -164,14 +164,13 @@ if __name__ == "__main__":
     import gpudoctor.trial.jail.covering
     import gpudoctor.trial.jail.landlock  # noqa: F401
 
-    taken = load(["torch", "torch._dynamo", *sys.argv[2:]])
-    most = int(sys.argv[1])
+    taken = load(["torch", "torch._dynamo"])
     gc.collect()
     gc.freeze()
     asked = serve()
     if asked is not None:
         become(asked)
-        waiting, wanted = spares(most)
+        waiting, wanted = spares(asked["trainings"])
         if wanted is None:
             taken.clear()
             subprocess._fork_exec = Starting(waiting)
@@ -186,7 +185,7 @@ if __name__ == "__main__":
             holds_main = pkgutil.get_importer(sys.argv[0]) is not None
             if holds_main:
                 sys.path[0] = sys.argv[0]
-            del taken, waiting, wanted, most, zygote_command
+            del taken, waiting, wanted, asked, zygote_command
             with Main():
                 if holds_main:
                     runpy._run_module_as_main("__main__", alter_argv=False)
