@@ -9,6 +9,7 @@ to run at a time (`words`: the script and its arguments, `environment`, `folder`
 import atexit
 import json
 import os
+import pkgutil
 import signal
 import sys
 import time
@@ -93,8 +94,12 @@ def leave_at_exit() -> None:
     atexit.register(leave)
 
 
-def main_code() -> CodeType:
-    """The code of the script that this process is to be; the probe has begun where the environment wants it."""
+def main_code() -> CodeType | None:
+    """The code of the script that this process is to be; the probe has begun where the environment wants it.
+
+    None: as the interpreter does, runpy is to get it from a hook that takes the script for a place that holds
+    `__main__` (a mended script has one), and to run it in the names of `__main__`.
+    """
     boot = os.path.join(os.environ.get("GPUDOCTOR_PROBE", ""), "boot.py")
     if os.path.exists(boot):  # else the script is to run without us
         names = {"__name__": "_gpudoctor_boot"}
@@ -103,6 +108,9 @@ def main_code() -> CodeType:
         names["boot"](os.environ["GPUDOCTOR_PROBE"])
         if sys.meta_path[0].__class__.__name__ == "Waiting":
             sys.meta_path[0].imported("torch")
+    if pkgutil.get_importer(sys.argv[0]) is not None:
+        sys.path[0] = sys.argv[0]
+        return None
     with open(sys.argv[0], encoding="utf-8") as stream:
         code = compile(stream.read(), sys.argv[0], "exec")
     sys.modules["__main__"].__file__ = sys.argv[0]
@@ -110,6 +118,8 @@ def main_code() -> CodeType:
 
 
 if __name__ == "__main__":
+    import runpy
+
     import torch
     import torch._dynamo  # what the first optimizer imports
 
@@ -119,4 +129,7 @@ if __name__ == "__main__":
         become(asked)
         code = main_code()
         with Main():
-            exec(code, globals())
+            if code is None:
+                runpy._run_module_as_main("__main__", alter_argv=False)
+            else:
+                exec(code, globals())
