@@ -169,6 +169,7 @@ def test_forked_workers_are_measured(tmp_path):
         assert sum(row[4] for row in rows if row[3] == "__getitem__") > 0.5 * sum(row[4] for row in rows)
 
 
+@pytest.mark.slow
 def test_spawned_workers_train_and_are_measured(tmp_path):
     run = run_script(tmp_path, WORKERS.format(context="spawn"), start=True)
     assert len(run.rank.steps("index")) == 6
@@ -211,6 +212,7 @@ def test_forked_ranks_have_a_file_each(tmp_path):
     assert not ranks[None].steps("index")
 
 
+@pytest.mark.slow
 def test_an_exception_in_a_spawned_rank_is_told_there(tmp_path):
     torch = pytest.importorskip("torch")
     if not torch.distributed.is_available():

@@ -192,6 +192,7 @@ def test_a_command_that_dies_of_memory_leaves_nothing(job, text, code):
     job.nothing_is_left(scratch)
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_trial_leaves_nothing(job):
     pytest.importorskip("torch")
     job.write(TRAINS)
@@ -205,6 +206,7 @@ def test_ctrl_c_in_a_trial_leaves_nothing(job):
     job.nothing_is_left(scratch)
 
 
+@pytest.mark.slow
 def test_a_trial_that_dies_of_memory_is_said_and_leaves_nothing(job):
     pytest.importorskip("torch")
     job.write(TRAINS)
@@ -216,6 +218,7 @@ def test_a_trial_that_dies_of_memory_is_said_and_leaves_nothing(job):
     job.nothing_is_left(scratch)
 
 
+@pytest.mark.slow
 def test_a_trial_that_hangs_until_the_time_is_up_leaves_nothing(job):
     pytest.importorskip("torch")
     job.write(TRAINS)
