@@ -3,10 +3,12 @@
 Only the way in is another than under `gpudoctor run` (test_injection.py has the real one); the script is a main
 program, its end and its death are an interpreter's. Reads from standard input, a line each, JSON lists of what is
 to run at a time (`words`: the script and its arguments, `environment`, `folder`, `said`: the folder for what it says,
-`limit` in seconds), and answers each with the list of exit codes.
+`limit` in seconds, `name`: the kernel's name for the process), and answers each with the list of process ids and,
+once all have ended, with that of exit codes.
 """
 
 import atexit
+import ctypes
 import json
 import os
 import pkgutil
@@ -26,6 +28,7 @@ def serve() -> dict | None:
                 os.setpgid(0, 0)
                 return request
             children.append((pid, request["limit"]))
+        print(json.dumps([pid for pid, _ in children]), flush=True)
         print(json.dumps([os.waitstatus_to_exitcode(wait(pid, limit)) for pid, limit in children]), flush=True)
     return None
 
@@ -44,6 +47,8 @@ def wait(pid: int, limit: float) -> int:
     return os.waitpid(pid, 0)[1]
 
 
+_NAME = 15
+"""PR_SET_NAME of prctl(2): what is forked has the name, too; /proc has the variables of the zygote for all of them."""
 LEFT: list[int] = []
 """The exit code of a child, once it is known."""
 
@@ -79,6 +84,8 @@ def become(request: dict) -> None:
         opened = os.open(os.path.join(request["said"], name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(opened, handle)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    if request["name"]:
+        ctypes.CDLL(None).prctl(_NAME, request["name"].encode(), 0, 0, 0)
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
