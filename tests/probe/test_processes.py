@@ -171,7 +171,7 @@ def test_forked_workers_are_measured(tmp_path):
 
 @pytest.mark.slow
 def test_spawned_workers_train_and_are_measured(tmp_path):
-    run = run_script(tmp_path, WORKERS.format(context="spawn"), start=True)
+    run = run_script(tmp_path, WORKERS.format(context="spawn"))
     assert len(run.rank.steps("index")) == 6
     assert sorted(worker.of("items")[-1]["items"] for worker in run.workers) == [24, 24]
 
@@ -217,7 +217,7 @@ def test_an_exception_in_a_spawned_rank_is_told_there(tmp_path):
     torch = pytest.importorskip("torch")
     if not torch.distributed.is_available():
         pytest.skip("no torch.distributed")
-    run = run_script(tmp_path, SPAWN.format(method="spawn"), "die", start=True, code=1)
+    run = run_script(tmp_path, SPAWN.format(method="spawn"), "die", code=1)
     ranks = {told.one("start")["rank"]: told for told in run.ranks}
     died = ranks[1].one("exception")
     assert (died["exception"], died["message"], died["step"]) == ("ValueError", "of rank one", 7)
