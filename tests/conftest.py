@@ -35,3 +35,16 @@ def pytest_collection_finish() -> None:
     """What was loaded to collect the tests stays: going through it again at each collection takes 0.2 s and more."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
+    """Each worker of `-n N` has a run of whole files, and who is done first takes half of what another has left.
+
+    What a file's tests share (a process that has torch, a recording, a baseline) is then made once, not in each worker.
+    """
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)

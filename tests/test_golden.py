@@ -57,6 +57,7 @@ def compare(before: Path, now: Path, *more: str) -> subprocess.CompletedProcess[
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_a_changed_message_is_seen_and_an_inner_fact_is_not(snapshot):
     before, moved, changed = (
         snapshot("a", "It waits.", 1),
@@ -71,6 +72,7 @@ def test_a_changed_message_is_seen_and_an_inner_fact_is_not(snapshot):
     assert "test_one" in done.stdout and "It idles." in done.stdout and "test_folder" not in done.stdout
 
 
+@pytest.mark.slow
 def test_what_differs_from_run_to_run_is_not_compared(snapshot):
     before, again, now = snapshot("a", "3.1 ms", 1), snapshot("b", "3.2 ms", 1), snapshot("c", "3.3 ms", 1)
     done = compare(before, now, "--again", str(again))

@@ -38,6 +38,7 @@ def ask(capsys):
     return run
 
 
+@pytest.mark.slow
 def test_three_real_steps_beside_the_estimate_and_a_calibration(ask, tmp_path):
     """One run for all of it: it takes seconds to import torch and transformers in the child."""
     kept = tmp_path / "kept.json"

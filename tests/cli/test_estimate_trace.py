@@ -37,6 +37,7 @@ def needs_libraries():
         pytest.importorskip(name)
 
 
+@pytest.mark.slow
 def test_formulas_and_trace_side_by_side(ask):
     """A job of seven billion parameters: the two are independent, and within 5 % everywhere."""
     needs_libraries()
@@ -58,6 +59,7 @@ def test_formulas_and_trace_side_by_side(ask):
     )
 
 
+@pytest.mark.slow
 def test_an_architecture_that_no_formula_knows(ask, tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(TINY["biogpt"]), encoding="utf-8")

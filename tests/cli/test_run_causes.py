@@ -105,6 +105,7 @@ dist.destroy_process_group()
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
 
 
+@pytest.mark.slow
 def test_the_rank_that_is_late_is_found_although_the_other_waits_in_its_forward_pass(tmp_path):
     """DDP broadcasts the buffer before each forward pass."""
     first, *_ = run_of(tmp_path, TWO_RANKS, "-1", launcher=TORCHRUN)

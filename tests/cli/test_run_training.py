@@ -53,6 +53,7 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_numbers_and_files_are_the_same_and_the_steps_are_counted(tmp_path, script, alone):
     said, saved = alone
     watched = tmp_path / "watched"

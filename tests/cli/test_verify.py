@@ -39,6 +39,7 @@ def verify(folder: Path, *words: str, trainings: int = 0):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_proven_remedy_is_kept_and_nothing_else_is_written(tmp_path):
     pytest.importorskip("torch")
     folder = tmp_path / "job"

@@ -94,6 +94,7 @@ def test_a_missing_package_is_one_sentence(ask, monkeypatch):
     assert "--method qlora needs bitsandbytes" in err and "pip install bitsandbytes" in err
 
 
+@pytest.mark.slow
 def test_a_small_job_from_flags_to_report(tmp_path):
     """One run for all of it: written, measured beside its estimate, recorded, diagnosed, reported."""
     for name in ("torch", "transformers", "peft"):

@@ -1,6 +1,7 @@
 """A baseline: an old project starts at zero, and only new findings count."""
 
 import json
+import shutil
 
 import pytest
 from command import gpudoctor
@@ -30,13 +31,20 @@ def check(folder, *words):
     return gpudoctor("check", "train.py", *select, *words, cwd=folder)
 
 
-@pytest.fixture
-def project(tmp_path):
-    (tmp_path / "train.py").write_text(SICK)
-    assert codes(check(tmp_path)) == ["MEM003", "SYNC002"]
-    done = gpudoctor("check", "train.py", "--write-baseline", "known.json", cwd=tmp_path)
+@pytest.fixture(scope="module")
+def known(tmp_path_factory):
+    """The script and its baseline, as the command writes it: once for all tests, each has a copy."""
+    folder = tmp_path_factory.mktemp("known")
+    (folder / "train.py").write_text(SICK)
+    assert codes(check(folder)) == ["MEM003", "SYNC002"]
+    done = gpudoctor("check", "train.py", "--write-baseline", "known.json", cwd=folder)
     assert done.returncode == 0 and "findings written" in done.stderr
-    return tmp_path
+    return folder
+
+
+@pytest.fixture
+def project(known, tmp_path):
+    return shutil.copytree(known, tmp_path, dirs_exist_ok=True)
 
 
 def test_known_findings_are_silenced_and_counted(project):

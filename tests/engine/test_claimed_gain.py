@@ -71,6 +71,7 @@ def jobs(draw):
     return recording, idle if clock or (busy is not None and idle < 1) else 1.0
 
 
+@pytest.mark.slow
 @given(jobs())
 def test_no_wait_is_worth_more_than_the_device_is_idle(job):
     recording, most = job
@@ -85,6 +86,7 @@ def test_no_wait_is_worth_more_than_the_device_is_idle(job):
         assert float(told[1]) <= 1.06 / max(0.0099, 1 - most - own)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(PHASES), st.floats(0.0, 1.0), st.booleans(), st.booleans(), st.sampled_from([1, 2]))
 def test_no_wait_of_a_live_job_is_worth_more_than_its_devices_are_idle(phase, busy, gpm, exact, ranks):
     counts = {f"{phase}@train.py:{20 + n}": 40 for n in range(2)} | {"forward": 30, "collective": 10}

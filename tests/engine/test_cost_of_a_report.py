@@ -63,6 +63,7 @@ def growth(tmp_path: object, make: Callable[[int], Recording], sizes: tuple[int,
     return (costs[2] - costs[1]) / max(1, costs[1] - costs[0])
 
 
+@pytest.mark.slow
 def test_rows_records_and_samples_cost_no_more_than_their_number(tmp_path):
     everything(str(write_recording(large_recording(100), tmp_path / "first")))()  # what is made once
 

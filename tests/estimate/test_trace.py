@@ -90,6 +90,7 @@ def trace_all(config, job):
         return trace(config, job)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "layers", "changes"),
     [

@@ -6,11 +6,30 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from forks import zygote
+from forks import Begun, Request, zygote
 
 TIMEOUT = 60
 _FORKS_TRAININGS = sys.platform == "linux" and hasattr(subprocess, "_fork_exec")
 """Whether zygote_training.py works here: Linux, Python 3.11 or later; elsewhere interpreters are started."""
+
+
+def _program(trainings: int) -> str:
+    return "zygote_training.py" if trainings and _FORKS_TRAININGS else "zygote_command.py"
+
+
+def begin(
+    *words: str, cwd: Path, said: Path, name: str, timeout: float, trainings: int, **variables: str
+) -> Begun:
+    """`gpudoctor WORDS` as a forked process that may be watched, and ended, while it runs.
+
+    It and all that it forks have a name in /proc; what it says is kept in the folder `said`.
+    """
+    said.mkdir()
+    request = Request(
+        words=["-m", *words], folder=cwd, environment={**os.environ, "PYTHONUTF8": "1", **variables}, said=said,
+        limit=timeout, trainings=trainings, name=name,
+    )  # fmt: skip
+    return zygote(_program(trainings)).begin(request)
 
 
 def gpudoctor(
@@ -29,11 +48,13 @@ def gpudoctor(
     """
     environment = {**os.environ, "PYTHONUTF8": "1", **variables}
     if not start and hasattr(os, "fork") and not any(name.startswith("PYTHON") for name in variables):
-        program = (
-            ("zygote_training.py", str(trainings)) if trainings and _FORKS_TRAININGS else ("zygote_command.py",)
-        )
         with TemporaryDirectory() as said:
-            return zygote(*program).run(["-m", *words], cwd or Path.cwd(), environment, Path(said), timeout)
+            return zygote(_program(trainings)).run(
+                Request(
+                    words=["-m", *words], folder=cwd or Path.cwd(), environment=environment, said=Path(said),
+                    limit=timeout, trainings=trainings,
+                )
+            )  # fmt: skip
     return subprocess.run(
         [sys.executable, "-m", "gpudoctor", *words],
         capture_output=True,

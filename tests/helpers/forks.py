@@ -6,43 +6,115 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 Finished = subprocess.CompletedProcess[str]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A child to fork: its words, folder and environment; what it says goes through files in the folder `said`."""
+
+    words: Sequence[str]
+    folder: Path
+    environment: Mapping[str, str]
+    said: Path
+    limit: float
+    """Seconds after which it is killed."""
+    trainings: int = 0
+    """So many Python scripts that a command starts are forked as well (zygote_training.py)."""
+
+    name: str = ""
+    """By which it and what it forks can be found in /proc, at most 15 bytes (Linux)."""
+
+    def finished(self, code: int) -> Finished:
+        """How it ended, with what it said."""
+        texts = [(self.said / name).read_text(encoding="utf-8") for name in ("stdout", "stderr")]
+        return subprocess.CompletedProcess(list(self.words), code, *texts)
+
+
 class Zygote:
     """One such process; `program` is the file beside this one that it runs."""
 
-    def __init__(self, program: str, arguments: tuple[str, ...], environment: dict[str, str]) -> None:
-        words = [sys.executable, str(Path(__file__).with_name(program)), *arguments]
+    def __init__(self, program: str, environment: dict[str, str]) -> None:
+        words = [sys.executable, str(Path(__file__).with_name(program))]
         self._process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
 
-    def run(
-        self, words: list[str], folder: Path, environment: dict[str, str], said: Path, limit: float
-    ) -> Finished:
-        """Run words in a folder; what they say goes through files in the folder `said`."""
-        request = {
-            "words": words,
-            "environment": environment,
-            "folder": str(folder),
-            "said": str(said),
-            "limit": limit,
-        }
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
+    def run(self, request: Request) -> Finished:
+        """Run one child to its end."""
+        return self.run_together([request])[0]
+
+    def run_together(self, requests: Sequence[Request]) -> list[Finished]:
+        """Run children beside each other, all of them to their end."""
+        self._ask(requests)
+        return [request.finished(code) for request, code in zip(requests, self._answer(), strict=True)]
+
+    def begin(self, request: Request) -> "Begun":
+        """Start one child; nothing else can run here until its end was waited for."""
+        [pid] = self._ask([request])
+        return Begun(request, pid, lambda: self._answer()[0])
+
+    def _ask(self, requests: Sequence[Request]) -> list[int]:
+        """Process ids of the children."""
+        assert self._process.stdin is not None
+        asked = [
+            {**vars(request), "folder": str(request.folder), "said": str(request.said)} for request in requests
+        ]
+        self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
-        code = int(self._process.stdout.readline())
-        texts = [(said / name).read_text(encoding="utf-8") for name in ("stdout", "stderr")]
-        return subprocess.CompletedProcess(words, code, *texts)
+        return self._answer()
+
+    def _answer(self) -> list[int]:
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
 
     def close(self) -> None:
         """End it."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(60)
+
+
+class Begun:
+    """A child that may still run, with what its tests need of `subprocess.Popen`."""
+
+    def __init__(self, request: Request, pid: int, code: Callable[[], int]) -> None:
+        self.pid = pid
+        self.stdout = self
+        self._request = request
+        self._code = functools.cache(code)
+        self._read = 0
+
+    def readline(self) -> str:
+        """The next line that it says; what there is of it once the child has ended."""
+        path = self._request.said / "stdout"
+        while True:
+            ended = not Path(f"/proc/{self.pid}").exists()
+            text = path.read_text(encoding="utf-8") if path.exists() else ""
+            line, end, _ = text[self._read :].partition("\n")
+            if end or ended:
+                self._read += len(line + end)
+                return line + end
+            time.sleep(0.01)
+
+    @property
+    def returncode(self) -> int:
+        """Its exit code; waits for it, and for no longer than the request's limit."""
+        return self._code()
+
+    def wait(self, _seconds: float = 0.0) -> int:
+        """The same, as Popen has it."""
+        return self.returncode
+
+    def communicate(self, timeout: float = 0.0) -> tuple[str, str]:
+        """What it said, from the line on that was not read yet, and its errors; waits for its end."""
+        done = self._request.finished(self.wait(timeout))
+        return done.stdout[self._read :], done.stderr
 
 
 def own_environment() -> dict[str, str]:
@@ -52,8 +124,8 @@ def own_environment() -> dict[str, str]:
 
 
 @functools.cache
-def zygote(program: str, *arguments: str, number: int = 0) -> Zygote:
-    """The worker's own, for a program; those of other numbers can run one beside it."""
-    made = Zygote(program, arguments, own_environment())
+def zygote(program: str) -> Zygote:
+    """The worker's own, for a program."""
+    made = Zygote(program, own_environment())
     atexit.register(made.close)
     return made

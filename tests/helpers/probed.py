@@ -2,14 +2,16 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import frames
-from forks import Finished, own_environment, zygote
+from forks import Finished, Request, own_environment, zygote
 
 import gpudoctor
 
@@ -88,11 +90,13 @@ def run_script(
     code: int | None = 0,
     launch: tuple[str, ...] = (),
     start: bool = False,
+    ranks: int = 1,
     **variables: str,
 ) -> Run:
     """Write the script, run it under the probe, expect an exit code (None: any).
 
-    `start` starts an interpreter for it (so do options and launchers); else a process that has torch is forked.
+    `start` starts an interpreter for it (so do options and launchers); else a process that has torch is forked: one
+    for each of several ranks, with the variables that a launcher gives them.
     """
     folder = tmp_path / "recording"
     folder.mkdir(exist_ok=True)
@@ -106,20 +110,54 @@ def run_script(
             env=environment(folder, **variables), cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT,
             check=False,
         )  # fmt: skip
+    elif ranks > 1:
+        result = _worst(run_ranks(script, words, environment(folder, **variables), ranks))
     else:
-        words = (str(script), *words)
-        result = zygote("zygote.py").run(
-            [*words], tmp_path, environment(folder, **variables), tmp_path, TIMEOUT
-        )
+        result = zygote("zygote.py").run(forked(script, words, environment(folder, **variables)))
     if code is not None:
         assert result.returncode == code, result.stdout[-2000:] + result.stderr[-4000:]
     return Run(folder, script, result)
 
 
+def run_ranks(script: Path, words: Sequence[str], variables: Mapping[str, str], count: int) -> list[Finished]:
+    """So many ranks of a script, each in a forked process that has torch."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    requests = []
+    for rank in range(count):
+        said = script.parent / f"said-{rank}"
+        said.mkdir()
+        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count,
+                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}  # fmt: skip
+        among = {**variables, **{name: str(value) for name, value in place.items()}}
+        requests.append(forked(script, words, among, said=said))
+    return zygote("zygote.py").run_together(requests)
+
+
+def _worst(ended: Sequence[Finished]) -> Finished:
+    """The first that failed, or the first."""
+    return next((one for one in ended if one.returncode), ended[0])
+
+
 def run_without(script: Path, *words: str) -> Finished:
     """A script in a forked process that has torch and no probe."""
+    return zygote("zygote.py").run(forked(script, words, own_environment()))
+
+
+def forked(
+    script: Path,
+    words: Sequence[str],
+    variables: Mapping[str, str],
+    *,
+    said: Path | None = None,
+    limit: float | None = None,
+) -> Request:
+    """A child for a script, in the script's folder; what it says is kept there, or in the folder `said`."""
     folder = script.parent
-    return zygote("zygote.py").run([str(script), *words], folder, own_environment(), folder, TIMEOUT)
+    return Request(
+        words=[str(script), *words], folder=folder, environment=variables, said=said or folder,
+        limit=limit or TIMEOUT,
+    )  # fmt: skip
 
 
 def run_plain(tmp_path: Path, script: Path, *words: str) -> Finished:

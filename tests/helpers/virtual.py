@@ -10,15 +10,14 @@ import sysconfig
 import tempfile
 import textwrap
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 from command import gpudoctor
-from forks import Finished, own_environment, zygote
-from probed import environment
+from forks import Request, own_environment, zygote
+from probed import environment, forked
 
 from gpudoctor.analysis.run.line_costs import sites
 from gpudoctor.vitals.recording import read_recording
@@ -79,9 +78,8 @@ def run_virtual(folder: Path, text: str, *, start: bool = False) -> tuple[dict, 
 def run_unwatched(folder: Path) -> dict:
     """The truth of the program that was run in this folder last, without us."""
     truth = folder / "alone.json"
-    done = zygote("zygote.py").run(
-        [str(folder / "main.py")], folder, {**own_environment(), **_device(truth)}, folder, TIMEOUT
-    )
+    variables = {**own_environment(), **_device(truth)}
+    done = zygote("zygote.py").run(forked(folder / "main.py", (), variables, limit=TIMEOUT))
     assert done.returncode == 0, done.stderr
     return json.loads(truth.read_text())
 
@@ -101,15 +99,14 @@ def _forked(folder: Path, text: str, ranks: int) -> tuple[dict, list[dict]]:
     """Every rank in a process of its own, forked from one that has torch; the report on their recording."""
     script, place = _written(folder, text), Path(tempfile.mkdtemp(dir=folder))
 
-    def run(rank: int) -> Finished:
+    def request(rank: int) -> Request:
         said = place / f"rank{rank}"
         said.mkdir()
         among = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)} if ranks > 1 else {}
         variables = environment(place, **_device(place / f"truth{rank}.json"), **among)
-        return zygote("zygote.py", number=rank).run([str(script)], folder, variables, said, TIMEOUT)
+        return forked(script, (), variables, said=said, limit=TIMEOUT)
 
-    with ThreadPoolExecutor(ranks) as pool:
-        done = list(pool.map(run, range(ranks)))
+    done = zygote("zygote.py").run_together([request(rank) for rank in range(ranks)])
     assert not any(one.returncode for one in done), "".join(one.stderr for one in done)
     told = gpudoctor(
         "report", "--format", "json", "--output", str(place / "report.json"), str(place), timeout=TIMEOUT

@@ -1,14 +1,17 @@
 """Forks children that have torch already, each to run one script under the probe: seconds a test are saved.
 
 Only the way in is another than under `gpudoctor run` (test_injection.py has the real one); the script is a main
-program, its end and its death are an interpreter's. Reads requests from standard input, a JSON object a line
-(`words`: the script and its arguments, `environment`, `folder`, `said`: the folder for what it says, `limit` in
-seconds), answers with the exit code, a line each.
+program, its end and its death are an interpreter's. Reads from standard input, a line each, JSON lists of what is
+to run at a time (`words`: the script and its arguments, `environment`, `folder`, `said`: the folder for what it says,
+`limit` in seconds, `name`: the kernel's name for the process), and answers each with the list of process ids and,
+once all have ended, with that of exit codes.
 """
 
 import atexit
+import ctypes
 import json
 import os
+import pkgutil
 import signal
 import sys
 import time
@@ -18,12 +21,15 @@ from types import CodeType
 def serve() -> dict | None:
     """Answer requests; returns in a child, with its request, and in the parent at the end, with None."""
     for line in sys.stdin:
-        request = json.loads(line)
-        pid = os.fork()
-        if pid == 0:
-            os.setpgid(0, 0)
-            return request
-        print(os.waitstatus_to_exitcode(wait(pid, request["limit"])), flush=True)
+        children = []
+        for request in json.loads(line):
+            pid = os.fork()
+            if pid == 0:
+                os.setpgid(0, 0)
+                return request
+            children.append((pid, request["limit"]))
+        print(json.dumps([pid for pid, _ in children]), flush=True)
+        print(json.dumps([os.waitstatus_to_exitcode(wait(pid, limit)) for pid, limit in children]), flush=True)
     return None
 
 
@@ -41,6 +47,8 @@ def wait(pid: int, limit: float) -> int:
     return os.waitpid(pid, 0)[1]
 
 
+_NAME = 15
+"""PR_SET_NAME of prctl(2): what is forked has the name, too; /proc has the variables of the zygote for all of them."""
 LEFT: list[int] = []
 """The exit code of a child, once it is known."""
 
@@ -76,6 +84,8 @@ def become(request: dict) -> None:
         opened = os.open(os.path.join(request["said"], name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(opened, handle)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    if request["name"]:
+        ctypes.CDLL(None).prctl(_NAME, request["name"].encode(), 0, 0, 0)
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
@@ -91,8 +101,12 @@ def leave_at_exit() -> None:
     atexit.register(leave)
 
 
-def main_code() -> CodeType:
-    """The code of the script that this process is to be; the probe has begun where the environment wants it."""
+def main_code() -> CodeType | None:
+    """The code of the script that this process is to be; the probe has begun where the environment wants it.
+
+    None: as the interpreter does, runpy is to get it from a hook that takes the script for a place that holds
+    `__main__` (a mended script has one), and to run it in the names of `__main__`.
+    """
     boot = os.path.join(os.environ.get("GPUDOCTOR_PROBE", ""), "boot.py")
     if os.path.exists(boot):  # else the script is to run without us
         names = {"__name__": "_gpudoctor_boot"}
@@ -101,6 +115,9 @@ def main_code() -> CodeType:
         names["boot"](os.environ["GPUDOCTOR_PROBE"])
         if sys.meta_path[0].__class__.__name__ == "Waiting":
             sys.meta_path[0].imported("torch")
+    if pkgutil.get_importer(sys.argv[0]) is not None:
+        sys.path[0] = sys.argv[0]
+        return None
     with open(sys.argv[0], encoding="utf-8") as stream:
         code = compile(stream.read(), sys.argv[0], "exec")
     sys.modules["__main__"].__file__ = sys.argv[0]
@@ -108,6 +125,8 @@ def main_code() -> CodeType:
 
 
 if __name__ == "__main__":
+    import runpy
+
     import torch
     import torch._dynamo  # what the first optimizer imports
 
@@ -117,4 +136,7 @@ if __name__ == "__main__":
         become(asked)
         code = main_code()
         with Main():
-            exec(code, globals())
+            if code is None:
+                runpy._run_module_as_main("__main__", alter_argv=False)
+            else:
+                exec(code, globals())

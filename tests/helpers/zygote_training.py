@@ -11,7 +11,6 @@ import ctypes
 import gc
 import json
 import os
-import pkgutil
 import signal
 import socket
 import subprocess
@@ -164,14 +163,13 @@ if __name__ == "__main__":
     import gpudoctor.trial.jail.covering
     import gpudoctor.trial.jail.landlock  # noqa: F401
 
-    taken = load(["torch", "torch._dynamo", *sys.argv[2:]])
-    most = int(sys.argv[1])
+    taken = load(["torch", "torch._dynamo"])
     gc.collect()
     gc.freeze()
     asked = serve()
     if asked is not None:
         become(asked)
-        waiting, wanted = spares(most)
+        waiting, wanted = spares(asked["trainings"])
         if wanted is None:
             taken.clear()
             subprocess._fork_exec = Starting(waiting)
@@ -181,14 +179,9 @@ if __name__ == "__main__":
         else:
             turn_into(wanted, taken)
             code = main_code()
-            # As the interpreter does: a hook that takes the script for a place that holds `__main__` (a mended
-            # script has one) gives the code; runpy runs it in the names of `__main__`.
-            holds_main = pkgutil.get_importer(sys.argv[0]) is not None
-            if holds_main:
-                sys.path[0] = sys.argv[0]
-            del taken, waiting, wanted, most, zygote_command
+            del taken, waiting, wanted, asked, zygote_command
             with Main():
-                if holds_main:
+                if code is None:
                     runpy._run_module_as_main("__main__", alter_argv=False)
                 else:
                     exec(code, globals())

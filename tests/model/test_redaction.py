@@ -194,6 +194,7 @@ def cpu_seconds(text):
     return time.process_time() - start
 
 
+@pytest.mark.slow
 def test_no_text_of_120_kb_takes_long():
     slow = {
         shape: seconds

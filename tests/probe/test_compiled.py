@@ -103,6 +103,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "backend"), CASES)
 def test_dynamo_does_what_it_does_without_us(tmp_path, name, backend):
     """Our frames are not traced: no graph has anything of ours, and nothing is compiled again for our sake."""

@@ -135,6 +135,7 @@ KILLS = 190
 """Moments at which the writer is killed; ten more, of real trainings, are in test_unharmed.py."""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
 def test_kill_at_random_moments_leaves_whole_frames(tmp_path):
     root = os.path.dirname(os.path.dirname(os.path.abspath(table.__file__)))

@@ -7,7 +7,7 @@ import os
 import probed
 import pytest
 from packages import need
-from probed import run_plain, run_script
+from probed import run_plain, run_script, run_without
 
 need("torch")
 
@@ -54,9 +54,10 @@ print("loss", result.training_loss.hex(), trainer.state.global_step)
 """
 
 
+@pytest.mark.slow
 @needs("transformers", "accelerate")
 def test_the_trainer(tmp_path):
-    run = run_script(tmp_path, TRAINER, start=True)
+    run = run_script(tmp_path, TRAINER)
     told = run.rank
     assert len(told.steps("index")) == 12
     assert set(told.steps("backwards")) == {2}
@@ -74,7 +75,7 @@ def test_the_trainer(tmp_path):
     assert roles["training"]["batch_size"] == 4
     assert not told.of("lost")
     assert all(loss == loss for loss in told.steps("loss"))
-    (plain,) = [line for line in run_plain(tmp_path, run.script).stdout.splitlines() if "loss 0x" in line]
+    (plain,) = [line for line in run_without(run.script).stdout.splitlines() if "loss 0x" in line]
     assert plain in run.result.stdout
 
 
@@ -190,15 +191,15 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.skipif(os.name != "posix", reason="gloo and torchrun as on Linux")
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="gloo as on Linux")
 def test_fsdp2_and_ddp_on_two_ranks(tmp_path):
     pytest.importorskip("torch.distributed.fsdp")
     try:
         from torch.distributed.fsdp import fully_shard  # noqa: F401
     except ImportError:
         pytest.skip("this torch has no fully_shard")
-    launch = ("-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone")
-    run = run_script(tmp_path, FSDP, launch=launch)
+    run = run_script(tmp_path, FSDP, ranks=2)
     ranks = [told for told in run.ranks if told.of("loop")]
     assert [told.one("start")["rank"] for told in ranks] == [0, 1]
     for told in ranks:

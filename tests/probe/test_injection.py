@@ -34,6 +34,7 @@ def python(folder, *words, **variables):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_training_is_reached_and_sees_its_own_path(tmp_path):
     pytest.importorskip("torch")
     run = run_script(tmp_path, TRAIN, start=True)
@@ -141,6 +142,7 @@ def test_sitecustomize_is_old_python_too():
     assert [path.name for path in (PROBE / "site").glob("*.py")] == ["sitecustomize.py"]
 
 
+@pytest.mark.slow
 def test_a_launcher_that_never_trains_has_no_file(tmp_path):
     pytest.importorskip("torch")
     folder = tmp_path / "recording"

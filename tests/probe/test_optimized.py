@@ -78,6 +78,7 @@ def train(folder: Path, option: str, variables: dict[str, str]) -> tuple[str, di
     return done.stdout, {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_optimised_runs_are_what_they_are_without_us(tmp_path, monkeypatch):
     """One run without us is enough: what -OO takes away beside -O are docstrings."""
     (tmp_path / "site").mkdir()

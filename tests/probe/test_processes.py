@@ -169,8 +169,9 @@ def test_forked_workers_are_measured(tmp_path):
         assert sum(row[4] for row in rows if row[3] == "__getitem__") > 0.5 * sum(row[4] for row in rows)
 
 
+@pytest.mark.slow
 def test_spawned_workers_train_and_are_measured(tmp_path):
-    run = run_script(tmp_path, WORKERS.format(context="spawn"), start=True)
+    run = run_script(tmp_path, WORKERS.format(context="spawn"))
     assert len(run.rank.steps("index")) == 6
     assert sorted(worker.of("items")[-1]["items"] for worker in run.workers) == [24, 24]
 
@@ -211,11 +212,12 @@ def test_forked_ranks_have_a_file_each(tmp_path):
     assert not ranks[None].steps("index")
 
 
+@pytest.mark.slow
 def test_an_exception_in_a_spawned_rank_is_told_there(tmp_path):
     torch = pytest.importorskip("torch")
     if not torch.distributed.is_available():
         pytest.skip("no torch.distributed")
-    run = run_script(tmp_path, SPAWN.format(method="spawn"), "die", start=True, code=1)
+    run = run_script(tmp_path, SPAWN.format(method="spawn"), "die", code=1)
     ranks = {told.one("start")["rank"]: told for told in run.ranks}
     died = ranks[1].one("exception")
     assert (died["exception"], died["message"], died["step"]) == ("ValueError", "of rank one", 7)

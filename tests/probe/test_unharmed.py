@@ -93,6 +93,7 @@ def alone(tmp_path: Path, script: Path, *words: str):
     return plain, files(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "options"),
     [
@@ -200,6 +201,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_what_was_recorded_before_kill_9_is_read(tmp_path):
     """Ten of the two hundred moments; the others are in test_frames.py, with the writer alone."""

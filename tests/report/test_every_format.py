@@ -25,6 +25,7 @@ EXAMPLES = settings(
 )
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(report=reports)
 def test_any_report_is_valid_json_of_the_schema(report):

@@ -110,6 +110,7 @@ def test_an_interrupt_leaves_nothing(folder):
     assert all(gone(int(word)) for word in Path("pids").read_text().split())
 
 
+@pytest.mark.slow
 def test_the_window_ends_after_its_steps_and_what_started_it_does_not_go_on(folder):
     pytest.importorskip("torch")
     Path("train.py").write_text(TRAIN)
@@ -128,6 +129,7 @@ def test_the_window_ends_after_its_steps_and_what_started_it_does_not_go_on(fold
     assert os.getcwd() == str(folder.parent)
 
 
+@pytest.mark.slow
 def test_a_run_of_no_fixed_length_ends_when_enough_was_seen(folder):
     pytest.importorskip("torch")
     Path("train.py").write_text(TRAIN)

@@ -178,7 +178,7 @@ def test_a_training_learns_the_same_and_its_sums_are_the_same(tmp_path):
     at = [[str(plain.script), plain.line(mark), 8] for mark in ("sum", "count", "shown", "list")]
     for path in plain.folder.iterdir():
         path.unlink()
-    put_off = run_script(tmp_path, TRAINING, start=True, GPUDOCTOR_OVERRIDES=json.dumps({"source.reads": at}))
+    put_off = run_script(tmp_path, TRAINING, GPUDOCTOR_OVERRIDES=json.dumps({"source.reads": at}))
     total, correct, shown, history, weights = json.loads(put_off.result.stdout)
     expected = json.loads(plain.result.stdout)
     assert (total, correct, weights) == (pytest.approx(expected[0]), expected[1], expected[4])
@@ -217,7 +217,7 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.skipif(os.name != "posix", reason="gloo and torchrun as on Linux")
+@pytest.mark.skipif(os.name != "posix", reason="gloo as on Linux")
 def test_meetings_of_ranks_are_left_out_by_all_of_them(tmp_path):
     pytest.importorskip("torch")
     script = tmp_path / "train.py"
@@ -229,8 +229,7 @@ def test_meetings_of_ranks_are_left_out_by_all_of_them(tmp_path):
         if f"# {mark}" in line
     }
     table = {"source.calls": [[str(script), at["barrier"], 0], [str(script), at["reduce"], 5]]}
-    launch = ("-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone")
-    run_script(tmp_path, RANKS, launch=launch, GPUDOCTOR_OVERRIDES=json.dumps(table))
+    run_script(tmp_path, RANKS, ranks=2, GPUDOCTOR_OVERRIDES=json.dumps(table))
     (first, weights), (second, same) = (
         json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in (0, 1)
     )

@@ -138,7 +138,7 @@ def test_skipping_an_evaluation_moves_no_loss_and_edited_files_keep_their_names(
             "trial.isolate": True, "source.files": {str(script): str(mended)},
             "source.every": [[str(script), line, every]],
         }  # fmt: skip
-        run = run_script(folder, text, prefix="", start=True, GPUDOCTOR_OVERRIDES=json.dumps(overrides))
+        run = run_script(folder, text, prefix="", GPUDOCTOR_OVERRIDES=json.dumps(overrides))
         losses.append(run.rank.steps("loss"))
         said.append(run.result.stdout.split("\n"))
         assert said[-1][-2] == f"{script} __main__ None"

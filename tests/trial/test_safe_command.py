@@ -8,11 +8,13 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from command import begin
+from forks import Begun
 from trees import fingerprint
 
 from gpudoctor.trial.scratch import remove_scratch, scratch_folder
@@ -20,6 +22,8 @@ from gpudoctor.trial.scratch import remove_scratch, scratch_folder
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 _PATIENCE = 300.0
 """Seconds that a busy machine may take; nothing waits so long on one that is not."""
+_NAMED = 15
+"""Bytes of a process's name that the kernel keeps."""
 
 SAVES = """
 import json, os, shutil, sys
@@ -77,6 +81,7 @@ class Job:
     folder: Path
     before: dict[str, tuple[object, ...]]
     mark: str
+    forked: list[Begun]
 
     def write(self, text: str, name: str = "run.py") -> None:
         """Add a script; what is there from now on is to stay."""
@@ -85,21 +90,41 @@ class Job:
 
     def start(self, *words: str, level: str = "overlay") -> subprocess.Popen[str]:
         """`gpudoctor verify` on the script."""
-        state = self.folder.parent / "state"
-        variables = {"MARK": self.mark, "GPUDOCTOR_PROTECTION": level, "XDG_STATE_HOME": str(state)}
         return subprocess.Popen(
-            [sys.executable, "-m", "gpudoctor", "verify", "--select", "SYNC", "--quiet", *words,
-             "--", sys.executable, "run.py"],
-            cwd=self.folder, env={**os.environ, **variables}, start_new_session=True, text=True,
+            [sys.executable, "-m", "gpudoctor", *self._words(words)],
+            cwd=self.folder, env={**os.environ, **self._variables(level)}, start_new_session=True, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
+    def fork(self, *words: str) -> Begun:
+        """The same in a forked process, whose trainings are forked too, from one that has torch."""
+        self.forked.append(
+            begin(
+                *self._words(words), cwd=self.folder, said=self.folder.parent / "said", name=self.mark[:_NAMED],
+                timeout=_PATIENCE, trainings=8, **self._variables("overlay"),
+            )
+        )  # fmt: skip
+        return self.forked[-1]
+
+    def _words(self, more: Sequence[str]) -> tuple[str, ...]:
+        return ("verify", "--select", "SYNC", "--quiet", *more, "--", sys.executable, "run.py")
+
+    def _variables(self, level: str) -> dict[str, str]:
+        state = self.folder.parent / "state"
+        return {"MARK": self.mark, "GPUDOCTOR_PROTECTION": level, "XDG_STATE_HOME": str(state)}
+
     def left(self) -> list[int]:
-        """Processes that descend from ours."""
+        """Processes that descend from ours: they have our variable or, forked, our name; a dead one is none."""
         found = []
         for entry in Path("/proc").iterdir():
             try:
-                if entry.name.isdecimal() and f"MARK={self.mark}".encode() in (entry / "environ").read_bytes():
+                if entry.name.isdecimal() and (
+                    f"MARK={self.mark}".encode() in (entry / "environ").read_bytes()
+                    or (
+                        (f"({self.mark[:_NAMED]})" in (stat := (entry / "stat").read_text()))
+                        and stat.rsplit(")", 1)[1].split()[0] != "Z"
+                    )
+                ):
                     found.append(int(entry.name))
             except OSError:
                 continue
@@ -126,13 +151,15 @@ def job(tmp_path: Path):
     (folder / "old").mkdir(parents=True)
     for name, text in (("log.csv", "0\n"), ("note.txt", "note"), ("last.json", '{"step": 7}'), ("old/x", "x")):
         (folder / name).write_text(text)
-    made = Job(folder=folder, before=fingerprint(folder), mark=uuid.uuid4().hex)
+    made = Job(folder=folder, before=fingerprint(folder), mark=uuid.uuid4().hex, forked=[])
     yield made
     for pid in made.left():
         os.kill(pid, signal.SIGKILL)
+    for process in made.forked:
+        process.wait()
 
 
-def scratch_of(process: subprocess.Popen[str]) -> Path:
+def scratch_of(process: subprocess.Popen[str] | Begun) -> Path:
     """The scratch place, from what the script says first."""
     assert process.stdout is not None
     said = process.stdout.readline().strip()
@@ -145,7 +172,7 @@ def place(said: str) -> Path:
     return next(path for path in (Path(said), *Path(said).parents) if path.name.startswith("gpudoctor-trial-"))
 
 
-def ready(process: subprocess.Popen[str]) -> None:
+def ready(process: subprocess.Popen[str] | Begun) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
 
@@ -192,35 +219,39 @@ def test_a_command_that_dies_of_memory_leaves_nothing(job, text, code):
     job.nothing_is_left(scratch)
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_trial_leaves_nothing(job):
     pytest.importorskip("torch")
     job.write(TRAINS)
     job.write(HANGS, "other.py")
-    process = job.start("--against", f"{shlex.quote(sys.executable)} other.py")
+    process = job.fork("--against", f"{shlex.quote(sys.executable)} other.py")
     scratch = scratch_of(process)
     ready(process)
     until(lambda: (scratch / "lap-2").exists())
+    assert process.pid in job.left()
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(_PATIENCE) == 130
     job.nothing_is_left(scratch)
 
 
+@pytest.mark.slow
 def test_a_trial_that_dies_of_memory_is_said_and_leaves_nothing(job):
     pytest.importorskip("torch")
     job.write(TRAINS)
     job.write(DIES, "other.py")
-    process = job.start("--against", f"{shlex.quote(sys.executable)} other.py")
+    process = job.fork("--against", f"{shlex.quote(sys.executable)} other.py")
     scratch = scratch_of(process)
     _, errors = process.communicate(timeout=_PATIENCE)
     assert process.returncode == 0 and "MemoryError" in errors, errors
     job.nothing_is_left(scratch)
 
 
+@pytest.mark.slow
 def test_a_trial_that_hangs_until_the_time_is_up_leaves_nothing(job):
     pytest.importorskip("torch")
     job.write(TRAINS)
     job.write(HANGS, "other.py")
-    process = job.start("--budget", "8s", "--against", f"{shlex.quote(sys.executable)} other.py")
+    process = job.fork("--budget", "8s", "--against", f"{shlex.quote(sys.executable)} other.py")
     said, errors = process.communicate(timeout=_PATIENCE)
     assert process.returncode == 0, errors
     job.nothing_is_left(place(said.partition("\n")[0]) if said else None)

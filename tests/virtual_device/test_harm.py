@@ -27,6 +27,7 @@ def losses(report):
     return [item["code"] for item in report["findings"] if item["severity"] == "error"]
 
 
+@pytest.mark.slow
 def test_forked_workers_of_later_epochs_live(tmp_path):
     report, _ = run_virtual(tmp_path, f"{HEAD}\nvgpu.device.set_kernel(2e-5)\n{FORKS}", start=True)
     assert report["run"]["steps"] == 60

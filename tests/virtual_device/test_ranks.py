@@ -107,6 +107,7 @@ LATE = {"loader": 15e-3, "host": 15e-3, "device": 4e-3}
 PARTS = {"loader": "in data wait", "host": "in lines of its own", "device": ""}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spread", "cause"), [("ddp", "loader"), ("ddp", "host"), ("ddp", "device"), ("fsdp", "loader")]
 )
@@ -142,6 +143,7 @@ def test_collectives_that_nothing_hides(tmp_path, spread, link):
     assert all(abs(share - truth["exposed"]) < TOLERANCE for truth in truths)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spread", "link"), [("ddp", 1e-4), ("fsdp", 0.8e-3)])
 def test_healthy_ranks_whose_device_works(tmp_path, spread, link):
     """FSDP's collectives take a tenth of the step, and all but the first and the last are hidden."""

@@ -54,6 +54,7 @@ def test_the_log_is_read_back_as_a_recording_of_nvidia_smi(tmp_path):
     assert list(recording.machine.column("gpu0_util"))[-1] == pytest.approx(0.95)
 
 
+@pytest.mark.slow
 def test_metrics_are_served_on_the_loopback_only():
     pytest.importorskip("prometheus_client")
     from gpudoctor.watch.metrics import Exporter

@@ -101,6 +101,7 @@ def test_only_common_steps_are_compared():
     assert aligned(make_recording()) is None
 
 
+@pytest.mark.slow
 def test_many_ranks_are_aligned_in_bounds():
     kinds = [make_steps(2000, seed=seed) for seed in range(4)]
     slow = make_steps(2000, data_wait=0.0052)

@@ -140,6 +140,7 @@ while time.monotonic() < end:
 """
 
 
+@pytest.mark.slow
 def test_a_run_beside_a_sick_card(tmp_path, monkeypatch, capfd):
     """The real binding, the child, the recorder, the reader and the checks, with a driver that says what we want."""
     pytest.importorskip("torch")

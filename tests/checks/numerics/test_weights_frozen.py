@@ -193,6 +193,7 @@ for step in range(80):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("second", "said"), [("judge", 1), ("maker", 0)])
 def test_an_optimizer_that_was_given_another_models_parameters(tmp_path, second, said):
     """The other model learns with both, so that nothing stands still; the source loads weights somewhere."""

@@ -138,6 +138,7 @@ def test_what_is_no_trace_of_steps_is_wrong_usage(tmp_path):
         open_recording(write(tmp_path / "t.json", gpu_trace()), str(tmp_path / "smi.csv"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 def test_a_real_trace_of_this_torch(tmp_path):
     script = tmp_path / "prof.py"
@@ -224,6 +225,7 @@ def test_intervals_agree_with_counting_points():
         assert left == sorted(left) and all(a < b for a, b in left)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nothing", [b"{},", b"[],", b"1,"])
 def test_a_trace_of_millions_of_empty_events_is_refused_soon(tmp_path, nothing):
     bomb = tmp_path / "bomb.json"

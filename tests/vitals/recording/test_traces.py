@@ -357,6 +357,7 @@ def test_traces_of_other_formats_get_a_sentence_that_says_what_to_do(tmp_path, n
         open_recording(str(tmp_path / name))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS and its meaning")
 def test_a_large_trace_is_read_in_little_memory(tmp_path):
     path, many = tmp_path / "big.json", 100_000
