@@ -8,6 +8,7 @@ from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.instrumentation import share_below
 from gpudoctor.analysis.run.job_facts import main_model, on_gpu
 from gpudoctor.analysis.run.steady_run import Run, judged, measured, ran_on_cpu
+from gpudoctor.analysis.source.control_flow import taken_back
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
 from gpudoctor.analysis.source.networks import network
@@ -163,7 +164,8 @@ class AttentionEager(Check):
         for script, call in program.calls:
             if call.name.startswith("torch.backends.cuda.") and call.method in _KERNELS:
                 value = call.argument("enabled", 0)
-                if isinstance(value, Known) and value.value is False and not any(g.never for g in call.guards):
+                never = any(guard.never for guard in call.guards) or taken_back(script, call)
+                if isinstance(value, Known) and value.value is False and not never:
                     off.setdefault(call.method, (script, call))
         if len(off) < len(_KERNELS):
             return

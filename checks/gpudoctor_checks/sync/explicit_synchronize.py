@@ -9,7 +9,7 @@ from gpudoctor.analysis.source.call_frequency import measures, often, step_perio
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
-from gpudoctor.text import percent
+from gpudoctor.text import count, percent
 
 _DEVICE = frozenset(
     {
@@ -149,11 +149,14 @@ class ExplicitSynchronize(Check):
         total = sum(wait.rate for wait in waits)
         first = waits[0]
         timed = any(event.call is not None and event.call.name in _CLOCKS for event in loop.events)
-        more = f" and at {len(waits) - 1} more place{'s' * (len(waits) > 2)}" if len(waits) > 1 else ""
+        spans = list(dict.fromkeys(wait.event.span for wait in waits))
+        more = f" and at {count(len(spans) - 1, 'more place')}" if len(spans) > 1 else ""
+        times = f" {len(waits)} times" if len(waits) > len(spans) == 1 else ""
         place = f"{first.event.span.path.rpartition('/')[2]}:{first.event.span.line}"
         return self.finding(
-            f"{_shown(first.call)}() makes the host wait for the GPU {often(first.period)} ({place}){more}.",
-            evidence=tuple(wait.event.span for wait in waits[:8]),
+            f"{_shown(first.call)}() makes the host wait for the GPU{times} {often(first.period)} "
+            f"({place}){more}.",
+            evidence=tuple(spans[:8]),
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if total >= self.limit("waits_per_step") else Severity.NOTE,
             subject=f"{script.path}:{loop.span.line}",

@@ -25,6 +25,18 @@ def statement(script: Script, node: ast.AST) -> ast.stmt | None:
     return next((item for item in enclosing(script, node) if isinstance(item, ast.stmt)), None)
 
 
+def taken_back(script: Script, call: Call) -> bool:
+    """Whether a function that sets a switch sets it again in a `finally`: it holds for what runs meanwhile."""
+    function = next((item for item in enclosing(script, call.node) if isinstance(item, FUNCTIONS)), None)
+    if function is None:
+        return False
+    ends = [part for node in ast.walk(function) if isinstance(node, ast.Try) for part in node.finalbody]
+    again = {id(node) for part in ends for node in ast.walk(part)}
+    return any(
+        id(other.node) in again for other in script.calls if other.name == call.name and other is not call
+    )
+
+
 def bound_to(script: Script, node: ast.AST) -> str:
     """The name or attribute that a value is assigned to, `self.prof`, through `a if b else c`; else ""."""
     for above in enclosing(script, node):

@@ -93,3 +93,32 @@ def test_sick_attention_that_is_switched_on():
 @pytest.mark.parametrize(("kind", "inside"), [("", "scores * 0.1"), ("'soft'", "abs(scores)")])
 def test_healthy_attention_that_does_not_run_or_is_of_another_kind(kind, inside):
     assert examine(AttentionEager, script_patient(_MIXER.format(kind=kind, inside=inside))) == []
+
+
+EXPORTING = """
+import torch
+from torch import nn
+from contextlib import contextmanager
+@contextmanager
+def plain_attention():
+    torch.backends.cuda.enable_flash_sdp(False)
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    try:
+        yield
+    finally:
+        RESTORE
+net = nn.TransformerEncoderLayer(64, 4).cuda()
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in torch.utils.data.DataLoader(data, batch_size=4, shuffle=True):
+    opt.zero_grad()
+    net(x.cuda()).sum().backward()
+    opt.step()
+with plain_attention():
+    torch.onnx.export(net, torch.randn(1, 8, 64).cuda(), "net.onnx")
+"""
+BACK = "torch.backends.cuda.enable_flash_sdp(True); torch.backends.cuda.enable_mem_efficient_sdp(True)"
+
+
+@pytest.mark.parametrize(("restore", "found"), [(BACK, 0), ("print('exported')", 1)])
+def test_switches_that_a_function_takes_back_hold_for_its_caller_only(restore, found):
+    assert len(examine(AttentionEager, script_patient(EXPORTING.replace("RESTORE", restore)))) == found
