@@ -12,6 +12,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged, measured, spot
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, bound, callers, enclosing, loop_node
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.inherited_mode import left_in_eval_mode
+from gpudoctor.analysis.source.optimizers import optimizers
 from gpudoctor.analysis.source.scopes import Scopes
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import line_at, place
@@ -443,10 +444,24 @@ def _stays(source: Source, loop: Loop) -> Iterator[_Left]:
         own = switch.call is not None and model_of(switch.call) == "self"
         if key(switch) in back or (own and back) or not _plain(switch):
             continue  # `self.eval()` in a module: the loop has another name for it
+        if _held_fixed(source, switch):
+            continue
         for run in forwards(loop):
             if not run.evaluation and not run.no_grad and key(run) == key(switch) and _trained(loop, run):
                 yield _Left(loop, switch, run)
                 break
+
+
+def _held_fixed(source: Source, switch: Event) -> bool:
+    """Whether the optimizers that the same function builds hold other models only: this one does not learn."""
+    assert switch.call is not None
+    here = [
+        one
+        for one in optimizers(source)
+        if one.call.function == switch.call.function and one.script.path == switch.span.path
+    ]
+    name = model_of(switch.call)
+    return bool(here) and all(one.whole and name not in one.roots for one in here)
 
 
 def _known(call: Call) -> bool:

@@ -714,3 +714,28 @@ for x, y in DataLoader(data, batch_size=4):
 def test_gradients_of_the_input_train_nothing(learn, found):
     said = examine(EvalModeMisuse, script_patient(SALIENCY.replace("LEARN", learn)))
     assert len([item for item in said if item.fact("how") == "training"]) == found
+
+
+PROBED = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+encoder = nn.Sequential(nn.Linear(8, 8), nn.Dropout())
+head = nn.Linear(8, 2)
+def fit(encoder, head):
+    optimizer = torch.optim.Adam(HELD.parameters())
+    for epoch in range(9):
+        head.train()
+        encoder.eval()
+        for x, y in DataLoader(data, batch_size=4, shuffle=True):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(head(encoder(x)), y).backward()
+            optimizer.step()
+fit(encoder, head)
+"""
+
+
+@pytest.mark.parametrize(("held", "found"), [("head", 0), ("encoder", 1)])
+def test_a_model_that_no_optimizer_of_the_function_holds_may_stay_in_eval_mode(held, found):
+    said = examine(EvalModeMisuse, script_patient(PROBED.replace("HELD", held)))
+    assert len([item for item in said if item.fact("how") == "training"]) == found
