@@ -126,7 +126,7 @@ def test_killed_by_the_system_and_the_time_limit(monkeypatch):
     [
         (("--model", "7b", "--write-calibration"), "--write-calibration needs --measure"),
         (("--model", "7b", "--measure-seconds", "3"), "need --measure"),
-        (("--model", "7b", "--measure", "--measure-seconds", "0"), "no number of seconds"),
+        (("--model", "7b", "--measure", "--measure-seconds", "0"), "not a number of seconds"),
         (("--model", "7b", *MEASURE, "--gpus", "2", "--parallel", "ddp"), "--measure runs on one device"),
         (("--model", "7b", *MEASURE, "--mode", "inference"), "--mode inference has none"),
         (("--model", "7b", *MEASURE, "--method", "full", "--stack", "litgpt"), "--stack litgpt"),

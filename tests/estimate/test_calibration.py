@@ -121,7 +121,7 @@ def test_absurd_numbers_are_refused(tmp_path):
     for wrong in (-1, "9", 1 << 60, True):
         raw["entries"][0]["context_bytes"] = wrong
         path.write_text(json.dumps(raw))
-        with pytest.raises(CalibrationError, match="no number of bytes"):
+        with pytest.raises(CalibrationError, match="not a number of bytes"):
             read(path)
 
 

@@ -11,6 +11,7 @@ from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.analysis.source.target_versions import has_run
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Call, Guard, GuardKind, Known, Misfit, Script, Source
+from gpudoctor.model.unavailable import Unavailable
 
 _BY_THE_OBJECT = frozenset({"forward", "training_step", "validation_step", "setup", "configure_optimizers"})
 """Methods that torch and its engines call of an object that they have."""
@@ -56,7 +57,7 @@ class CallMisfit(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if has_run(patient):
-            return  # a run that came to the call died there, and shows its exception
+            raise Unavailable("the job has run: a call that does not fit shows as its exception")
         said: set[ast.AST] = set()
         for program in training_programs(patient.source):
             reach = _Reach(program)

@@ -50,7 +50,7 @@ def job(ranks, **changes):
         ("GPU-ffffffff", 0, "no GPU has"),
         (f"{UUIDS[0]},GPU-ffff,{UUIDS[1]}", 1, "no GPU has"),
         ("GPU-", 0, "fits several"),
-        ("MIG-11111111-2222", 0, "no MIG device"),
+        ("MIG-11111111-2222", 0, "not a MIG device"),
     ],
 )
 def test_sick_values(value, visible, words):

@@ -4,7 +4,7 @@ import pytest
 from recordings import make_process, make_recording, make_steps
 from scripts import script_patient
 
-from gpudoctor.model import Severity
+from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine
 from gpudoctor_checks.loop.call_misfit import CallMisfit
 
@@ -149,4 +149,5 @@ def test_sick_one_function_that_two_functions_import(tmp_path):
 
 def test_healthy_a_job_that_ran_tells_by_its_exception():
     recording = make_recording(make_process(make_steps(100)))
-    assert examine(CallMisfit, script_patient(PROGRAM.format(line="Base(3)"), recording=recording)) == []
+    with pytest.raises(Unavailable, match="the job has run"):
+        examine(CallMisfit, script_patient(PROGRAM.format(line="Base(3)"), recording=recording))
