@@ -262,3 +262,17 @@ def test_the_setup_of_a_source_tree_tells_its_release(tmp_path, monkeypatch):
     assert asked(tmp_path, "trl", "code/train.py") == {("setup.py", "==0.3.1", 3)}
     monkeypatch.chdir(tmp_path)
     assert read_project_versions(["train.py"]).of("train.py", "trl")[0].own
+
+
+@pytest.mark.parametrize(
+    ("command", "counts"), [("!torchrun --nproc 2 code/train.py --lr 1", 1), ("print('code/train.py')", 0)]
+)
+def test_a_notebook_that_launches_a_script_speaks_for_it(tmp_path, command, counts):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "launch.ipynb").write_text(NOTEBOOK.replace("EXTRA", command))
+    with contextlib.suppress(Unavailable):
+        assert {item[1] for item in asked(tmp_path, script="code/train.py")} == (
+            {"==2.4.0"} if counts else set()
+        )
+        return
+    assert not counts

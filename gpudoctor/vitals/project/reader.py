@@ -9,6 +9,7 @@ from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import REQUIREMENTS, SCRIPT
 from gpudoctor.model.signs.project import Asked, ProjectVersions
 from gpudoctor.vitals.project.formats import RequiredPackage, formats, is_manual
+from gpudoctor.vitals.source.notebook import NotANotebook, read_notebook
 
 _TOPS = (".git", ".hg")
 """What the top folder of a repository has."""
@@ -31,6 +32,8 @@ _RELEASE = re.compile(
 )
 """A release as a package or its setup script writes it."""
 _NOTEBOOK = ".ipynb"
+_FEW = 4
+"""Scripts of a program, the entry first, whose folders are searched for a notebook that launches it."""
 _ENOUGH_FILES = 40
 """Files of one folder that are read; a folder with more of them is a collection, not a project."""
 
@@ -40,7 +43,9 @@ def read_project_versions(paths: Iterable[str]) -> ProjectVersions:
     paths = list(dict.fromkeys(paths))
     read: dict[str, tuple[Asked, ...]] = {}
     found: dict[str, tuple[Asked, ...]] = {}
-    notebooks = {path: tuple(_in_notebook(path)) for path in paths if path.endswith(_NOTEBOOK)}
+    own = {path: tuple(_in_notebook(path)) for path in paths if path.endswith(_NOTEBOOK)}
+    launched = tuple(asked for notebook in _launching(paths) for asked in _in_notebook(notebook))
+    notebooks = {path: (*own.get(path, ()), *launched) for path in paths}
     for folder in dict.fromkeys(os.path.dirname(path) for path in paths):
         lines: list[Asked] = []
         for place in _upwards(folder):
@@ -51,6 +56,26 @@ def read_project_versions(paths: Iterable[str]) -> ProjectVersions:
     if not any(found.values()) and not any(notebooks.values()):
         raise Unavailable("no requirements file, environment file, Dockerfile or README names a version")
     return ProjectVersions(folders=found, files=notebooks)
+
+
+def _launching(paths: list[str]) -> Iterator[str]:
+    """Notebooks above a script that launch it: `!torchrun scripts/train.py`."""
+    names = {os.path.basename(path) for path in paths if path.endswith(".py")}
+    folders = dict.fromkeys(place for path in paths[:_FEW] for place in _upwards(os.path.dirname(path)))
+    for folder in folders if names else ():
+        beside = [name for name in _listed(folder or os.curdir, "") if name.endswith(_NOTEBOOK)]
+        for name in beside[:_ENOUGH_FILES]:
+            text = _text(os.path.join(folder, name))
+            if any(script in text for script in names) and _runs(text, names):
+                yield os.path.join(folder, name)
+
+
+def _runs(text: str, names: set[str]) -> bool:
+    try:
+        commands = [command for _, command in read_notebook(text).commands]
+    except NotANotebook:
+        return False
+    return any(os.path.basename(word) in names for command in commands for word in command.split())
 
 
 def _in_notebook(path: str) -> Iterator[Asked]:
