@@ -22,6 +22,7 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
+    TrackRecord,
 )
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
 from gpudoctor.text import duration, percent
@@ -73,6 +74,7 @@ class CheckpointTooOften(Check):
 
     code = Code("OBS003")
     name = "checkpoint-too-often"
+    track_record = TrackRecord(right=0, wrong=1)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (

@@ -81,7 +81,7 @@ class EvaluationTooOften(Check):
 
     code = Code("OBS004")
     name = "evaluation-too-often"
-    track_record = TrackRecord(right=0, wrong=1)
+    track_record = TrackRecord(right=0, wrong=2)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING

@@ -22,6 +22,7 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
+    TrackRecord,
     Unavailable,
 )
 from gpudoctor.model.job_devices import lowest_capability
@@ -69,6 +70,7 @@ class AttentionEager(Check):
 
     code = Code("PERF006")
     name = "attention-eager"
+    track_record = TrackRecord(right=0, wrong=1)
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
