@@ -9,6 +9,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,6 +75,14 @@ print("ready", flush=True)
 )
 
 
+def shown(pid: int) -> tuple[bytes, str]:
+    """The command line of a process and where it waits."""
+    with suppress(OSError):
+        place = Path(f"/proc/{pid}")
+        return (place / "cmdline").read_bytes(), (place / "wchan").read_text()
+    return b"gone", ""
+
+
 @dataclass
 class Job:
     """A folder with a user's files, and who was started in it."""
@@ -133,7 +142,7 @@ class Job:
     def nothing_is_left(self, scratch: Path | None) -> None:
         """Files as before; no process, no scratch, a moment later."""
         until(lambda: not self.left() and (scratch is None or not scratch.exists()))
-        assert self.left() == []
+        assert self.left() == [], [shown(pid) for pid in self.left()]
         assert scratch is None or not scratch.exists()
         assert fingerprint(self.folder) == self.before
 
