@@ -77,7 +77,7 @@ def _lighter(probe: Probe, watch: Enter, watched: Leave) -> tuple[Enter, Leave]:
     plain, item = probe.torch.Tensor, probe.torch._C.TensorBase.item
 
     def enter(args: Any, kwargs: Any) -> Any:
-        root = _roots(args, kwargs)
+        root = args[0] if args else kwargs.get("tensors")
         if clock.compiled is not None and ident() == clock.ident:
             clock.take()
         if clock.blind and type(root) is plain and not seen():

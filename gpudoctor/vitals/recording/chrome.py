@@ -7,7 +7,8 @@ import json
 import os
 import re
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -59,11 +60,21 @@ def read_events(name: str, take: Callable[[Event], None]) -> dict[str, Any]:
 
     Raises `UsageError` for a file that is no whole trace, `Unavailable` for one that is too large.
     """
-    try:
+    with readable(name, "whole JSON"):
         size = os.stat(name).st_size
         most = unpacked_most(size, TRACE) if is_packed(name) else TRACE.most
         with open_unpacked(name) as stream:
             return _Text(stream, most).document(take)
+
+
+@contextmanager
+def readable(name: str, form: str) -> Iterator[None]:
+    """Whatever is wrong with a trace file becomes a sentence; `form` is what it should be.
+
+    Raises `UsageError` for a file that is no whole trace, `Unavailable` for one that is too large.
+    """
+    try:
+        yield
     except OSError as error:
         reason = error.strerror or str(error)
         if TRACE.beyond in reason:
@@ -72,11 +83,11 @@ def read_events(name: str, take: Callable[[Event], None]) -> dict[str, Any]:
             ) from error
         raise UsageError(f"{name}: cannot be read: {reason}") from error
     except RecursionError as error:
-        raise UsageError(f"{name}: not whole JSON: it nests too deeply") from error
+        raise UsageError(f"{name}: not {form}: it nests too deeply") from error
     except _NoList as error:
         raise UsageError(f"{name}: its traceEvents are not a list") from error
     except ValueError as error:
-        raise UsageError(f"{name}: not whole JSON: {error}") from error
+        raise UsageError(f"{name}: not {form}: {error}") from error
 
 
 class _NoList(ValueError):

@@ -6,17 +6,15 @@ from pathlib import Path
 from gpudoctor.errors import UsageError
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.vitals.recording.archive import MANIFEST
-from gpudoctor.vitals.recording.kineto import is_trace, read_trace
+from gpudoctor.vitals.recording.kineto import is_perfetto, is_trace, read_trace
 from gpudoctor.vitals.recording.reader import read_recording
 from gpudoctor.vitals.recording.smi import is_smi_log, read_smi_log
 from gpudoctor.vitals.recording.snapshot import is_pickle, read_snapshot
 from gpudoctor.vitals.saved_kernel_log import is_kernel_log, read_saved_log
 
-_TRACES = ("*.pt.trace.json", "*.pt.trace.json.gz")
-"""Names that torch.profiler.tensorboard_trace_handler gives."""
+_TRACES = ("*.pt.trace.json", "*.pt.trace.json.gz", "*.pftrace", "*.pftrace.gz")
+"""Names that torch.profiler.tensorboard_trace_handler gives, and Perfetto's."""
 _OTHERS = {
-    (".pftrace", ".perfetto-trace"): "a Perfetto trace in protobuf is not read; write JSON with "
-    "prof.export_chrome_trace('trace.json'), or convert it with `traceconv json FILE trace.json`",
     (".nsys-rep", ".qdrep"): "a report of Nsight Systems is not read; record with torch.profiler, or with "
     "`gpudoctor run`",
 }
@@ -73,7 +71,7 @@ def _traces_in(name: str) -> list[str]:
 
 def _kind(path: Path) -> str:
     if os.path.isfile(path):
-        if is_trace(path):
+        if is_trace(path) or is_perfetto(path):
             return "trace"
         if is_smi_log(path):
             return "smi"
