@@ -62,17 +62,23 @@ def run_virtual(folder: Path, text: str, *, start: bool = False) -> tuple[dict, 
 
     `start` goes by `gpudoctor run`; else the program is forked with torch at hand, and `report` reads its recording.
     """
-    if not start:
-        report, [truth] = _forked(folder, text, 1)
-        return report, truth
-    script, report, truth = _written(folder, text), folder / "report.json", folder / "truth.json"
+    report, [truth] = _started(folder, text, 1) if start else _forked(folder, text, 1)
+    return report, truth
+
+
+def _started(folder: Path, text: str, ranks: int) -> tuple[dict, list[dict]]:
+    """By `gpudoctor run`, and several ranks by torchrun; nothing is at hand, as for a user."""
+    script, place = _written(folder, text), Path(tempfile.mkdtemp(dir=folder))
+    report, truth = place / "report.json", place / "truth{rank}.json"
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"] if ranks > 1 else []
     done = gpudoctor(
-        "run", "--format", "json", "--output", str(report), "--", sys.executable, str(script),
-        timeout=TIMEOUT, GPUDOCTOR_VIRTUAL_DEVICE=str(extension()), GPUDOCTOR_TRUTH=str(truth),
+        "run", "--format", "json", "--output", str(report), "--", sys.executable, *launcher, str(script),
+        timeout=TIMEOUT, **_device(truth),
     )  # fmt: skip
     assert done.returncode in (0, 1), done.stderr
-    assert truth.exists(), done.stderr
-    return json.loads(report.read_text()), json.loads(truth.read_text())
+    truths = [Path(str(truth).format(rank=rank)) for rank in range(ranks)]
+    assert all(path.exists() for path in truths), done.stderr
+    return json.loads(report.read_text()), [json.loads(path.read_text()) for path in truths]
 
 
 def run_unwatched(folder: Path) -> dict:
@@ -133,9 +139,11 @@ def run_until(folder: Path, text: str, shape: Callable[[dict], bool]) -> tuple[d
     return _until(lambda: run_virtual(folder, text), shape)
 
 
-def run_ranks(folder: Path, text: str, shape: Callable[[list[dict]], bool]) -> tuple[dict, list[dict]]:
+def run_ranks(
+    folder: Path, text: str, shape: Callable[[list[dict]], bool], *, start: bool = False
+) -> tuple[dict, list[dict]]:
     """The same with two ranks: the report, and what each rank's device knows."""
-    return _until(lambda: _forked(folder, text, 2), shape)
+    return _until(lambda: (_started if start else _forked)(folder, text, 2), shape)
 
 
 def _until(play: Callable[[], tuple[dict, Truth]], shape: Callable[[Truth], bool]) -> tuple[dict, Truth]:

@@ -151,3 +151,16 @@ def test_healthy_ranks_whose_device_works(tmp_path, spread, link):
     report, truths = run_ranks(tmp_path, program(spread, TIMED + 50, link=link, work=work), works)
     assert verdicts(report) == {}
     assert spread == "ddp" or all(truth["hidden"] > truth["exposed"] for truth in truths)
+
+
+@pytest.mark.slow
+def test_run_over_torchrun_says_what_the_ranks_devices_know(tmp_path):
+    """All of the way that a user takes: `gpudoctor run -- torchrun train.py`, and its report."""
+    text = program("ddp", TIMED + 60, loader=LATE["loader"])
+    report, truths = run_ranks(tmp_path, text, one_is_late, start=True)
+    assert report["run"]["ranks"] == 2
+    late = verdicts(report)["DIST001"]
+    assert late["message"].startswith("Rank 1 ")
+    assert abs(late["cost"]["step_share"] - truths[0]["awaited"]) < 2 * TOLERANCE
+    claimed = max(item["cost"]["step_share"] or 0.0 for item in report["findings"])
+    assert claimed <= max(truths[0]["awaited"], 1 - truths[1]["busy"]) + TOLERANCE

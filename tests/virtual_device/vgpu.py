@@ -171,8 +171,9 @@ def covered(spans):
 
 
 def tell(truth):
-    """Write a scenario's truth where its test reads it."""
+    """Write a scenario's truth where its test reads it; `{rank}` in its path is this process's."""
     path = os.environ.get("GPUDOCTOR_TRUTH")
     if path:
+        path = path.format(rank=os.environ.get("RANK", "0"))
         with open(path, "w", encoding="utf-8") as file:
             json.dump(truth, file)
