@@ -70,7 +70,7 @@ def test_words_name_operation_module_line_and_what_more_digits_do():
     wide = story({"dtype": "float16", "wide": "finite", "largest": 186879.4, "edge": "", "words": "", "module": None},
                  precision="float32", finite=True)  # fmt: skip
     assert wide.words() == (
-        "In the loss or beside the model log gave -inf (train.py:41): a value of 1.87e+05 does not fit float16 "
+        "In the loss or outside the model log gave -inf (train.py:41): a value of 1.87e+05 does not fit float16 "
         "(largest 65,504). In float32 the same step is finite: only the range of float16 was too small."
     )
     batch = story({"kind": "batch", "name": "['image']", "value": "nan", "items": [195], "bad": 32, "of": 512})
