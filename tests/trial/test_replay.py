@@ -82,7 +82,7 @@ def test_words_name_operation_module_line_and_what_more_digits_do():
 
 FINDING = Finding(
     code=Code("NUM002"), name="nan-loss", severity=Severity.ERROR, confidence=Confidence.CONFIRMED,
-    message="The loss of step 12 is nan; nothing had grown before.", facts=(("cause", "operation"), ("step", 12)),
+    message="The loss of step 12 is nan; no loss or norm had grown before.", facts=(("cause", "operation"), ("step", 12)),
     traits=frozenset({Trait.FIRST_BAD_STEP}),
     evidence=(Measurement(name="first_bad_step", value=12, unit="{step}"),),
 )  # fmt: skip
