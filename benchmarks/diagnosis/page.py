@@ -45,7 +45,7 @@ death, and its suggestion to try `torch.compile`, which comes with almost every 
 aside both as a first place and as an alarm. It names no lines. It stops after 50 steps and two
 seconds by default; for programs that die its window is the whole run.
 """
-_PUBLIC = """## Programs that nobody here wrote
+_PUBLIC = """## Programs by other authors
 
 Public programs, made to run on a CPU with small made-up data, as they are and with faults that somebody
 put in as a person would make them. The expected codes were written before gpudoctor ran. *Strict*: the cause
@@ -58,7 +58,7 @@ the first 74 sick ones had the right finding first
 (two of the other six were too little ill to be found, and were made worse). 55 programs in
 other shapes (iterable sets, generators, loops in other modules, runs of 40 to 60 steps) that no
 check had seen gave 37 of 42 first places and 4 alarms on 13 well ones; what they showed was
-mended too, and they are not part of the table. Notes are no alarms, and neither are the sampler
+mended too, and they are not part of the table. Notes are not alarms, and neither are the sampler
 that the two-rank twins lack on purpose and what follows from it.
 """
 

@@ -151,8 +151,8 @@ def room_words(job: JobMemory) -> str:
 
 
 def short_words(job: JobMemory) -> str:
-    """`needs 93 GiB at the loss, and NVIDIA H100 (--gpu) has 79.5 GiB beside the CUDA context`."""
-    left = f"{card_words(job)} has {size(job.room)} beside the CUDA context"
+    """`needs 93 GiB at the loss, and NVIDIA H100 (--gpu) has 79.5 GiB in addition to the CUDA context`."""
+    left = f"{card_words(job)} has {size(job.room)} in addition to the CUDA context"
     return f"needs {size(job.now.peak)} at {job.instant}, and {left}"
 
 

@@ -34,7 +34,7 @@ examples:
 The command runs several times, bounded: the first run is shown, the others are silent. Your files are
 protected.
 With --model a training program is written for it (transformers, PEFT, bitsandbytes, DeepSpeed), with random
-weights and tokens: estimated beside measured memory, speed, and the same trials. Its report goes to standard
+weights and tokens: estimated and measured memory, speed, and the same trials. Its report goes to standard
 output. It needs the packages of the extra `train`: `pip install '.[train]'`
 in a copy of gpudoctor's repository.
 exit codes: those of the command's first run, 0 where it was ended once enough was seen; with --fail-on those of

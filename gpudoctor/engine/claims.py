@@ -293,7 +293,7 @@ PASSED = Need(name="a check passed", missing=_nothing_passed)
 READ = Need(name="every file that was named was read", missing=_unread)
 GPUS = Need(name="a GPU of this machine answered", missing=_no_gpu)
 TRAINING = Need(name="a training was found in the files", missing=_no_training)
-PLACE = Need(name="the job's GPUs, where it asks for any, are here", missing=_elsewhere)
+PLACE = Need(name="the job's GPUs, if it requests any, are here", missing=_elsewhere)
 
 MACHINE_HEALTHY = Claim(
     name="machine-healthy",
@@ -325,13 +325,13 @@ SAVED_GPUS_WELL = Claim(
         PASSED,
         Need(name="the file lists a GPU that answered", missing=_no_gpu),
         Need(name="the file lists every GPU", missing=_gpus_unlisted),
-        Need(name="the file holds errors, clocks, temperatures, power and link", missing=_readings_missing),
+        Need(name="the file has errors, clocks, temperatures, power and link", missing=_readings_missing),
     ),
 )
 CRASHED_RUN: Need[Ran] = Need(name="no check crashed", missing=_crashed)
 STEPS = Need(name=f"{FEWEST_STEPS} steady steps", missing=_few_steps)
 RANKS = Need(name="every rank reported", missing=_ranks_unseen)
-DEVICE = Need(name="its GPU, where it uses one, was sampled", missing=_device_unseen)
+DEVICE = Need(name="its GPU, if it uses one, was sampled", missing=_device_unseen)
 RUN_HEALTHY: Claim[Ran] = Claim(
     name="run-healthy",
     commands=("run", "report", "verify"),
@@ -359,7 +359,7 @@ REST_WELL: Claim[Ran] = Claim(
     ),
 )
 SAMPLES = Need(name=f"{FEWEST_SAMPLES} stack samples", missing=_few_samples)
-WATCHED_GPUS = Need(name="the GPUs were read, where there are any", missing=_gpus_unread)
+WATCHED_GPUS = Need(name="the GPUs were read, if there are any", missing=_gpus_unread)
 WATCH_WELL: Claim[ProcessWindow] = Claim(
     name="watch-well",
     commands=("watch",),
@@ -387,7 +387,7 @@ PROVEN: Claim[TrialRow] = Claim(
     says="Proven: ",
     needs=(
         Need(name="pairs of runs whose interval is above 1 for all looks", missing=_not_faster),
-        Need(name="the loss did not move, where one was seen", missing=_loss_moved),
+        Need(name="the loss did not change, if one was seen", missing=_loss_moved),
     ),
 )
 CURED: Claim[TrialRow] = Claim(

@@ -42,9 +42,9 @@ def _of_log(title: str, log: KernelLog, ranked: Sequence[Ranked], case: Examined
     if unfit := _unfit(title, ranked):
         return unfit
     if warnings := _number(ranked, Severity.WARNING):
-        return f"{title} holds events of the GPU driver that need a look ({count(warnings, 'warning')})."
+        return f"{title} has events of the GPU driver that need a look ({count(warnings, 'warning')})."
     if ranked:
-        return f"{title} holds no event of the GPU driver above a note ({count(len(ranked), 'note')})."
+        return f"{title} has no event of the GPU driver above a note ({count(len(ranked), 'note')})."
     messages = count(log.read or 0, "kernel message")
     if missing := NO_XID.lacks(case):
         return f"{title} holds {messages}; {missing[0]}."

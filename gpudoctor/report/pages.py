@@ -164,7 +164,7 @@ def verdicts_markdown(claims: Iterable[Claim[Any]]) -> str:
             "# What a verdict requires",
             "",
             "A verdict calls something well, better or cured only where it was examined and found so. This",
-            "table lists those sentences and what each requires. Where something is missing, the verdict",
+            "table lists those sentences and what each requires. If something is missing, the verdict",
             "says what was measured, and names what was not seen. The table is",
             "`gpudoctor/engine/claims.py`; a test takes each requirement away once.",
             "",

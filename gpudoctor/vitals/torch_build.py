@@ -39,7 +39,7 @@ def read_torch(packages: Packages) -> TorchBuild:
         cuda=cuda,
         hip=hip,
         arch_list=_arch_list(folder, packages.prefix) if cuda or hip else (),
-        cxx11_abi=Absent("libc10.so does not tell it") if abi is None else abi,
+        cxx11_abi=Absent("libc10.so does not show it") if abi is None else abi,
         path=str(folder),
     )
 
@@ -54,7 +54,7 @@ def _arch_list(folder: Path, prefix: str) -> Reading[tuple[str, ...]]:
     """The text behind `torch.cuda.get_arch_list()`: a literal that stands in libtorch_python.so."""
     text = search_library(_library(folder, prefix, "libtorch_python.so"), _find_arches)
     if text is None:
-        return Absent("libtorch_python.so does not tell the architectures")
+        return Absent("libtorch_python.so does not list the architectures")
     return tuple(text.decode().split())
 
 

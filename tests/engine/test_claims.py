@@ -164,7 +164,7 @@ CASES = {
                 problems=("job.out: check does not read logs",)
             ),
             "a training was found in the files": lambda: script("import torch\nprint(torch.zeros(2))\n"),
-            "the job's GPUs, where it asks for any, are here": lambda: script(
+            "the job's GPUs, if it requests any, are here": lambda: script(
                 TRAINING.replace("Linear(2, 2)", "Linear(2, 2).cuda()")
             ),
         },
@@ -183,7 +183,7 @@ CASES = {
             "a check passed": lambda: saved_gpus(Blind),
             "the file lists a GPU that answered": lambda: saved_gpus(gpus=[]),
             "the file lists every GPU": lambda: saved_gpus(unlisted=6),
-            "the file holds errors, clocks, temperatures, power and link": lambda: saved_gpus(
+            "the file has errors, clocks, temperatures, power and link": lambda: saved_gpus(
                 gpus=[make_gpu(temperature=NOT_HELD)]
             ),
         },
@@ -199,7 +199,7 @@ CASES = {
                 table=make_steps(200, **SLOW)
             ),
             "every rank reported": lambda: run(ranks=((0, 4), (1, 4), (3, 4))),
-            "its GPU, where it uses one, was sampled": lambda: run(device="cuda:0"),
+            "its GPU, if it uses one, was sampled": lambda: run(device="cuda:0"),
         },
     ),
     "rest-well": (
@@ -209,7 +209,7 @@ CASES = {
             f"{FEWEST_STEPS} steady steps": lambda: run(Dear, steps=15),
             "no note is about 15 % of the time or more": lambda: run(Dear, DearNote),
             "every rank reported": lambda: run(Dear, ranks=((0, 2),)),
-            "its GPU, where it uses one, was sampled": lambda: run(Dear, device="cuda:0"),
+            "its GPU, if it uses one, was sampled": lambda: run(Dear, device="cuda:0"),
         },
     ),
     "watch-well": (
@@ -217,7 +217,7 @@ CASES = {
         {
             f"{FEWEST_SAMPLES} stack samples": lambda: watch({"forward": 20}),
             "most of its time is computation": lambda: watch({"forward": 60, "data_wait": 10, "sync": 10}),
-            "the GPUs were read, where there are any": lambda: watch(
+            "the GPUs were read, if there are any": lambda: watch(
                 gaps=(Gap(panel="gpu", reason="NVIDIA driver: hung", fix="gpudoctor check"),)
             ),
         },
@@ -237,7 +237,7 @@ CASES = {
             "pairs of runs whose interval is above 1 for all looks": lambda: tried(
                 Conclusion.PROVEN, verdict="no clear difference"
             ),
-            "the loss did not move, where one was seen": lambda: tried(Conclusion.PROVEN, loss="moved"),
+            "the loss did not change, if one was seen": lambda: tried(Conclusion.PROVEN, loss="moved"),
         },
     ),
     "cured": (

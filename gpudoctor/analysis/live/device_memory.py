@@ -16,7 +16,7 @@ def near_limit(check: Check, window: ProcessWindow) -> Iterator[Finding]:
     """MEM005: the most that the driver has counted on a card of the job's in the window."""
     cards = [gpu for gpu in job_gpus(window) if gpu.memory_total and gpu.memory.known()]
     if not cards:
-        raise Unavailable("no GPU of the job tells its memory")
+        raise Unavailable("no GPU of the job reports its memory")
     shares = {gpu.index: max(gpu.memory.known()) / float(gpu.memory_total or 1) for gpu in cards}
     index = max(shares, key=shares.__getitem__)
     share, total = shares[index], next(gpu.memory_total or 0 for gpu in cards if gpu.index == index)

@@ -65,7 +65,7 @@ def long_enough(window: ProcessWindow) -> None:
 def device_leak(check: Check, window: ProcessWindow) -> Iterator[Finding]:
     """MEM001: bytes that a rank holds on its GPUs."""
     if not any(rank.device_memory.values for rank in window.ranks):
-        raise Unavailable("the driver does not tell how much device memory the processes hold")
+        raise Unavailable("the driver does not report how much device memory the processes hold")
     long_enough(window)
     found = [one for rank in window.ranks if (one := growing(rank, rank.device_memory))]
     worst = max(found, key=lambda one: one.rate, default=None)

@@ -188,7 +188,7 @@ def loader_dead(check: Check, window: ProcessWindow) -> Iterator[Finding]:
                     ),
                 ),
                 confidence=Confidence.CONFIRMED,
-                cost=Cost(breaks="the training stands still"),
+                cost=Cost(breaks="the training makes no progress"),
                 subject=rank.title,
                 facts=(("memory", False), ("hangs", True)),
             )

@@ -35,7 +35,7 @@ def host_sync(check: Check, window: ProcessWindow, suspect: Suspect) -> Iterator
     yield confirmed(
         check,
         window,
-        f"The host stands at lines that read a tensor, {found.words}{where(found.places)}{idle}.",
+        f"The host waits at lines that read a tensor, {found.words}{where(found.places)}{idle}.",
         found=found,
         severity=severity,
         name="sync_share",

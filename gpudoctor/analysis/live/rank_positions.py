@@ -101,7 +101,7 @@ def collectives(
     yield confirmed(
         check,
         window,
-        f"The ranks stand in collectives that the script calls itself, {found.words}{where(found.places)}.",
+        f"The ranks wait in collectives that the script calls itself, {found.words}{where(found.places)}.",
         found=found,
         severity=severity,
         name="collective_share",
@@ -139,7 +139,7 @@ def hang(check: Check, window: ProcessWindow) -> Iterator[Finding]:
             ),
         ),
         confidence=Confidence.CONFIRMED,
-        cost=Cost(breaks="the training stands still"),
+        cost=Cost(breaks="the training makes no progress"),
         subject=odd[0].title if len(odd) == 1 else "",
         facts=(("rank", odd[0].rank if odd and odd[0].rank is not None else -1),),
     )

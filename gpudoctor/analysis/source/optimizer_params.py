@@ -85,17 +85,17 @@ def _copy(program: Program, one: BoundOptimizer) -> OptimizerMismatch | None:
             continue
         if call.name == "copy.deepcopy" and call.node.args:
             text = ast.unparse(call.node.args[0])
-            message = f"{one.name} holds the parameters of a copy of {text}, not those of {text}."
+            message = f"{one.name} has the parameters of a copy of {text}, not those of {text}."
             return OptimizerMismatch(one, message, breaks, owner, "copy", text)
         if _builds(program, call) and call.name != "copy.deepcopy":
-            message = f"{one.name} holds the parameters of a model built on the spot ({ast.unparse(owner)})."
+            message = f"{one.name} has the parameters of a model built on the spot ({ast.unparse(owner)})."
             return OptimizerMismatch(one, message, breaks, owner, "copy")
     given = one.given
     if isinstance(given, ast.Call) and ast.unparse(given.func) == "list" and given.args:
         given = given.args[0]
     text = ast.unparse(given)
     if re.fullmatch(r"[\w.]+\.state_dict\(\)\.values\(\)", text):
-        message = f"{one.name} holds the tensors of a state_dict(): they never get gradients."
+        message = f"{one.name} has the tensors of a state_dict(): they never get gradients."
         return OptimizerMismatch(
             one, message, breaks, one.given, "copy", text.replace("state_dict().values()", "parameters()")
         )
@@ -167,9 +167,7 @@ def _change(
     line, name = getattr(statement, "lineno", 0), one.name or "the optimizer"
     stale = f"{name} steps the old parameters, so the model is not trained"
     if target == root and _SHARDS.search(call.name):
-        message = (
-            f"{name} is built before {root} is sharded (line {line}): it holds the parameters from before."
-        )
+        message = f"{name} is built before {root} is sharded (line {line}): it has the earlier parameters."
         return OptimizerMismatch(one, message, stale, statement, "order")
     if not isinstance(statement, ast.Assign):
         return None
@@ -181,9 +179,7 @@ def _change(
         message = f"{name} is built before line {line} adds {new} to {target}: the new layer is not in it."
         return OptimizerMismatch(one, message, f"{new} is never trained", statement, "order")
     if target == root and call.name == "peft.get_peft_model":
-        message = (
-            f"{name} is built before {root} gets its adapters (line {line}): it holds the frozen base only."
-        )
+        message = f"{name} is built before {root} gets its adapters (line {line}): it has only the frozen base."
         return OptimizerMismatch(one, message, stale, statement, "order")
     if target == root and (_builds(program, call) or call.name == "torch.load"):
         message = f"{name} is built over {root}, and line {line} puts a new model in its place."

@@ -157,7 +157,7 @@ class _Scanner:
         try:
             return str(json.loads(token, strict=False))
         except ValueError:
-            raise self.error(start, "a string holds an escape that JSON does not have") from None
+            raise self.error(start, "a string has an escape that JSON does not allow") from None
 
     def place(self, position: int) -> tuple[int, int]:
         line = bisect_right(self.starts, position)

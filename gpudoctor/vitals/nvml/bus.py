@@ -100,7 +100,7 @@ def kernel_module_version(roots: Roots) -> Reading[str]:
     except OSError:
         return Absent("the nvidia kernel module is not loaded")
     found = re.search(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)*)\s", text, re.MULTILINE)
-    return found.group(1) if found else Absent("/proc/driver/nvidia/version holds no version")
+    return found.group(1) if found else Absent("/proc/driver/nvidia/version has no version")
 
 
 def compat_libcuda(roots: Roots, environment: Mapping[str, str]) -> str | None:

@@ -104,7 +104,7 @@ def _kept(finding: Finding, script: Script, call: Call) -> tuple[Edit, ...]:
 def _lengths() -> Remedy:
     return Remedy(
         id="DATA011-lengths",
-        title="lengths stored beside the data, read by the sampler",
+        title="lengths stored next to the data, read by the sampler",
         steps=(
             'dataset = dataset.map(lambda row: {"length": len(row["input_ids"])}, num_proc=4)',
             'lengths = dataset["length"]   # one column, no item is decoded',

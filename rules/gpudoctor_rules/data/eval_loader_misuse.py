@@ -37,7 +37,7 @@ class EvalLoaderMisuseRule(Rule):
                 id="DATA007-gather",
                 title="gather the predictions and cut them to the length of the set",
                 steps=(
-                    "predictions = gathered[: len(dataset)]   # the repeats stand at the end",
+                    "predictions = gathered[: len(dataset)]   # the repeats are at the end",
                     "or evaluate on one rank; with accelerate: accelerator.gather_for_metrics(...)",
                 ),
                 applicability=Applicability.DISPLAY_ONLY,

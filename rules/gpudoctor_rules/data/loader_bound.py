@@ -147,7 +147,7 @@ def _lighter(finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: A
         id="DATA001-tensors",
         title="hand over few tensors, not many objects",
         steps=(
-            "stack what a batch holds into a few tensors in collate_fn: each goes over in shared memory, and "
+            "stack the batch into a few tensors in collate_fn: each goes over in shared memory, and "
             "every Python object is pickled, sent and unpickled by the training process",
             "leave out what the step does not use (paths, texts, masks that can be made on the device), and "
             "send uint8 and int32 as they are: convert on the device",

@@ -34,7 +34,7 @@ class LoaderDeadRule(Rule):
         yield Remedy(
             id="DATA010-memory",
             title="fewer workers, prefetch_factor=1",
-            steps=("each worker holds prefetch_factor batches; data sets as arrays, not as lists of objects",),
+            steps=("each worker keeps prefetch_factor batches; data sets as arrays, not as lists of objects",),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
             uses=frozenset(),

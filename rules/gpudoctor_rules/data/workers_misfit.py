@@ -127,7 +127,7 @@ class WorkersMisfitRule(Rule):
             title="longer epochs: one pass of the loader over several of the data set",
             steps=(
                 "torch.utils.data.ConcatDataset([dataset] * 10), or a sampler that never ends",
-                "where the set fits into memory: no loader at all, indices into its tensors",
+                "if the set fits into memory: no loader at all, indices into its tensors",
             ),
             applicability=Applicability.UNSAFE,
             effort=Effort.SMALL_EDIT,

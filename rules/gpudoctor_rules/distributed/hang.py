@@ -17,7 +17,7 @@ class HangRule(Rule):
             id="DIST008-rank",
             title=f"look at rank {rank}: it does not come to where the others wait"
             if odd
-            else "look at where all of them stand",
+            else "look at where all of them are",
             steps=(
                 "py-spy dump --pid PID   # of each rank, twice: what does not change is where it hangs",
                 "a collective in a branch that not all ranks take; uneven numbers of batches; a lock held "

@@ -77,7 +77,7 @@ class DriverUnreachableRule(Rule):
         steps = (
             "sudo modprobe nvidia && nvidia-smi",
             "When it refuses: dkms status; mokutil --sb-state   # not built for this kernel, or not signed",
-            "lsmod | grep nouveau   # must be empty: nouveau holds the card",
+            "lsmod | grep nouveau   # must be empty: nouveau blocks the card",
         )
         return self._remedy("load", "load the nvidia kernel module", steps, Effort.ADMINISTRATOR, _DRIVER)
 
@@ -116,7 +116,7 @@ class DriverUnreachableRule(Rule):
 
     def _restart_node(self, cause: str) -> Remedy:
         steps: tuple[str, ...] = (
-            'sudo dmesg | grep -E "NVRM|Xid" | tail -30   # what the driver said',
+            'sudo dmesg | grep -E "NVRM|Xid" | tail -30   # messages of the driver',
             "Drain the node and reboot it.",
         )
         if cause == "no-gpu":

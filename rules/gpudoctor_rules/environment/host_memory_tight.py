@@ -37,7 +37,7 @@ class HostMemoryTightRule(Rule):
         elif container in {"docker", "podman"} and host is not None and host.memory_limit is not None:
             line = f"{container} run --memory={gib}g ..."
         else:
-            line = "ps -eo rss,pid,user,args --sort=-rss | head   # who holds the memory"
+            line = "ps -eo rss,pid,user,args --sort=-rss | head   # which process uses the memory"
         return Remedy(
             id=f"{self.answers}-memory",
             title=f"give the job {gib} GiB of host memory",

@@ -41,7 +41,7 @@ class ShmTooSmallRule(Rule):
     def _clear(self) -> Remedy:
         return Remedy(
             id=f"{self.answers}-clear",
-            title="see who holds /dev/shm and delete what dead jobs left there",
+            title="find which processes use /dev/shm and delete what dead jobs left there",
             steps=(
                 "fuser -v /dev/shm/* 2>&1 | head",
                 "ls -la /dev/shm",

@@ -29,7 +29,7 @@ class CollectiveTimeoutRule(Rule):
             return  # nobody came late
         yield Remedy(
             id="FAIL004-longer",
-            title="a longer timeout, where one rank rightly works longer",
+            title="a longer timeout, if one rank works longer on purpose",
             steps=("dist.init_process_group(..., timeout=datetime.timedelta(hours=1))",),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,

@@ -38,7 +38,7 @@ def _exit(where: str, known: bool) -> Remedy:
         id="FAIL001-exit",
         title=f"read what it says before {where}" if known else f"read {where}",
         steps=(
-            f"{where}: the condition above it says why; let it raise an exception with the reason"
+            f"{where}: the condition above it shows why; let it raise an exception with the reason"
             if known
             else "sys.exit ends a program without a traceback; let it raise an exception with the reason",
         ),

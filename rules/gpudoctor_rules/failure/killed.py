@@ -16,7 +16,7 @@ class KilledRule(Rule):
                 id="FAIL002-memory",
                 title="less host memory, or more of it",
                 steps=(
-                    "fewer loader workers, or prefetch_factor=1: each worker holds its own batches",
+                    "fewer loader workers, or prefetch_factor=1: each worker keeps its own batches",
                     "data sets memory-mapped (numpy.load(..., mmap_mode='r')) instead of lists of Python "
                     "objects",
                     "Slurm: --mem; Kubernetes: resources.limits.memory; Docker: --memory",

@@ -17,10 +17,9 @@ class NativeCrashRule(Rule):
             id="FAIL006-stack",
             title="see the native stack once",
             steps=(
-                "gdb -batch -ex run -ex bt --args python train.py ...   # the library's name stands in "
-                f"the first frames{where}",
-                "python -X faulthandler train.py ...                     # the Python side, where it is "
-                "not known",
+                "gdb -batch -ex run -ex bt --args python train.py ...   # the library's name is in the "
+                f"first frames{where}",
+                "python -X faulthandler train.py ...                     # the Python side, if it is unknown",
             ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.COMMAND,

@@ -60,7 +60,7 @@ def reset(code: Code, finding: Finding, *, later: bool = False) -> Remedy:
             "Drain the node: no job may start on it (Slurm: scontrol update nodename=$(hostname -s) "
             "state=drain reason=gpu-reset).",
             f"sudo nvidia-smi --gpu-reset{target}",
-            "Where the reset is refused (NVLink peers, a program that holds the GPU): reboot the node.",
+            "If the reset is refused (NVLink peers, a program that uses the GPU): reboot the node.",
         ),
         applicability=Applicability.DISPLAY_ONLY,
         effort=Effort.ADMINISTRATOR,

@@ -18,7 +18,7 @@ class LowUtilizationRule(Rule):
             if explained
             else "find what the host does meanwhile",
             steps=(
-                "the finding of that part of the step says how; utilisation follows"
+                "the finding of that part of the step shows how; utilisation follows"
                 if explained
                 else "py-spy dump --pid PID; PERF011 where the host only launches, PERF014 where its own "
                 "lines take the time",

@@ -25,9 +25,10 @@ class OccupiedRule(Rule):
                 f"kill {pids.replace(',', ' ')}   # when it is yours or left over",
             ), Effort.COMMAND)  # fmt: skip
         elif cause in {"processes", "unseen"}:
-            yield self._by_hand("find-holder", f"find who holds GPU {gpus} from the host", (
+            yield self._by_hand("find-holder", f"find which process uses GPU {gpus} from the host", (
                 f"sudo fuser -v {nodes}   # on the host",
-                "A process that has died and still holds memory: reset the GPU when nobody else uses it.",
+                "A process that has died and still occupies memory: reset the GPU when no other process "
+                "uses it.",
             ), Effort.ADMINISTRATOR)  # fmt: skip
         elif cause == "compute-mode":
             yield self._by_hand("compute-mode", f"compute mode default on GPU {gpus}", (

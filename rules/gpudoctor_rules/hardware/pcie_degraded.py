@@ -27,7 +27,7 @@ class PcieDegradedRule(Rule):
         yield actions.inspect(
             self.answers,
             f"reseat {finding.subject}{wins}",
-            "sudo lspci -vv -d 10de: | grep -E 'LnkCap:|LnkSta:'   # the link's capability beside its state",
+            "sudo lspci -vv -d 10de: | grep -E 'LnkCap:|LnkSta:'   # the link's capability and its state",
             "Reseat the card; check riser, cable and the slot's setting in the BIOS.",
             "When it stays so on this slot with another card, the slot or the switch is at fault.",
         )

@@ -16,7 +16,7 @@ class PersistenceOffRule(Rule):
             title="start nvidia-persistenced",
             steps=(
                 "sudo systemctl enable --now nvidia-persistenced",
-                "Where there is no such service: sudo nvidia-smi -pm 1   # until the next reboot",
+                "If there is no such service: sudo nvidia-smi -pm 1   # until the next reboot",
             ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.ADMINISTRATOR,

@@ -36,7 +36,7 @@ class DoubleSoftmaxRule(Rule):
             title=f"raw logits for {finding.fact('loss')}",
             steps=(
                 f"use {text} there: the loss applies the function itself" if text else "give it the logits",
-                "Where probabilities are wanted (metrics, inference), apply softmax or sigmoid there.",
+                "If you need probabilities (metrics, inference), apply softmax or sigmoid there.",
             ),
             applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE,

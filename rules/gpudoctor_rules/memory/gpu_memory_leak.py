@@ -15,7 +15,7 @@ class GpuMemoryLeakRule(Rule):
         yield from retained.remedies(
             self.answers,
             "torch.cuda.memory._record_memory_history(); "
-            "torch.cuda.memory._dump_snapshot('mem.pickle')   # who holds it",
+            "torch.cuda.memory._dump_snapshot('mem.pickle')   # what keeps it",
             finding,
             patient,
         )

@@ -39,7 +39,7 @@ class HostMemoryLeakRule(Rule):
             return
         yield from retained.remedies(
             self.answers,
-            "tracemalloc, or gc.get_objects() counted by type between two epochs, says who holds it",
+            "tracemalloc, or gc.get_objects() counted by type between two epochs, shows what keeps it",
             finding,
             patient,
         )

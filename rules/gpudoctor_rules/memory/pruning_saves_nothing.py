@@ -26,7 +26,7 @@ class PruningSavesNothingRule(Rule):
             id="MEM011-structured",
             title="structured pruning, or 2:4 semi-structured sparsity",
             steps=(
-                "Remove whole channels or heads and build smaller layers (ln_structured tells which).",
+                "Remove whole channels or heads and build smaller layers (ln_structured shows which).",
                 "torch.sparse.to_sparse_semi_structured(weight)   # 2:4, from compute capability 8.0 on",
             ),
             applicability=Applicability.DISPLAY_ONLY,

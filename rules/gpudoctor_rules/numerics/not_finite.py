@@ -123,7 +123,7 @@ def _edge_steps(operation: str, cause: str, phase: str) -> tuple[str, ...]:
 _PLAIN: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "poisoned-weights": (
         "weights", "start from finite weights",
-        ("torch.empty holds whatever lay in memory: initialise it; look at what was loaded",
+        ("torch.empty contains old memory: initialise it; look at what was loaded",
          "assert all(p.isfinite().all() for p in model.parameters())   # before the first step"),
     ),
     "constant": (

@@ -53,7 +53,7 @@ class WeightsFrozenRule(Rule):
                 (),
             ),
             "idle": (
-                f"let gradients reach {text or 'what this optimizer holds'} before its step",
+                f"let gradients reach {text or 'the parameters of this optimizer'} before its step",
                 ("take detach() and no_grad() out of the way from its output to its loss",
                  "call zero_grad() before the backward pass, not between it and the step",
                  "leave the optimizer out where the part is to stay as it is"),

@@ -53,7 +53,7 @@ class LogFlushRule(Rule):
             title=_BAR[0] if drawn else _TITLES.get(kind, "no flush in the step"),
             steps=_BAR[1:]
             if drawn
-            else (_STEPS[kind], "log.flush() once an epoch, or every few hundred steps, where it must be."),
+            else (_STEPS[kind], "log.flush() once an epoch, or every few hundred steps, if you need it."),
             applicability=Applicability.SAFE if whole else Applicability.DISPLAY_ONLY,
             effort=Effort.SMALL_EDIT if kind == "open" else Effort.ONE_LINE,
             override=(("every", "50"),) if kind in {"sync", "flush"} else (),

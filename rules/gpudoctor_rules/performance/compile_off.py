@@ -37,7 +37,7 @@ class CompileOffRule(Rule):
             id="PERF003-compile",
             title=title,
             steps=(
-                title + ("" if "=" in title else "  # after the network stands on its device, before the loop"),
+                title + ("" if "=" in title else "  # after the network is on its device, before the loop"),
                 "TORCH_LOGS=recompiles,graph_breaks shows what keeps it from gaining.",
             ),
             applicability=Applicability.UNSAFE,

@@ -35,9 +35,7 @@ def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], t
         edits: tuple[Edit, ...] = ()
         behind = finding.fact("from_end")
         if behind:
-            step = (
-                f"Line {behind} counts rows from the end, where the padding comes: count from the old length."
-            )
+            step = f"Line {behind} counts rows from the end, at the padding: count from the old length."
             return title, (f"Line {line}: {title}", step), ()
         if span is not None:
             edits = (KeywordEdit(path=span.path, line=line, column=span.column, set=change),)

@@ -83,7 +83,7 @@ def _environments(finding: Finding, patient: Patient) -> Remedy:
         steps=(
             f"gymnasium.vector.AsyncVectorEnv([make_env] * {count}), or an environment that steps whole arrays",
             "act on all their observations in one forward pass, under torch.inference_mode()",
-            "where the device stands still meanwhile: gather in one process while another one learns",
+            "if the device is idle meanwhile: gather in one process while another one learns",
         ),
         # Other episodes are seen, in another order.
         applicability=Applicability.DISPLAY_ONLY,

@@ -81,7 +81,7 @@ def test_healthy_jetson_cpu_and_rocm():
 
 
 @pytest.mark.parametrize(
-    "arches", [Absent("libtorch_python.so does not tell the architectures"), (), ("gfx90a",)]
+    "arches", [Absent("libtorch_python.so does not list the architectures"), (), ("gfx90a",)]
 )
 def test_healthy_an_unknown_list_is_no_finding(arches):
     with pytest.raises(Unavailable, match="architectures"):

@@ -41,7 +41,7 @@ def test_sick_in_a_container_the_pid_is_not_named():
     patient = make_patient(survey=survey)
     [finding] = examine(Occupied, patient)
     assert "gpudoctor cannot look them up in this container" in finding.message
-    assert titles(finding, patient) == ["find who holds GPU 0 from the host"]
+    assert titles(finding, patient) == ["find which process uses GPU 0 from the host"]
 
 
 def test_sick_memory_that_nobody_visible_holds():
