@@ -175,7 +175,9 @@ def test_a_pickle_that_names_code_is_refused_and_not_run(tmp_path, capsys):
     made = str(tmp_path / "made")
     code, _, said = report(tmp_path, capsys, {"segments": [Called(made)]})
     assert (
-        code == 2 and "it names a class or a function, which loading would run" in said and "snapshot.pickle" in said
+        code == 2
+        and "it names a class or a function, which loading would run" in said
+        and "snapshot.pickle" in said
     )
     assert not os.path.exists(made)
 

@@ -52,7 +52,7 @@ def fragmented(check: Check, window: ProcessWindow) -> Iterator[Finding]:
         if reserved < check.limit("ratio") * used or reserved < check.limit("reserved_share") * total:
             continue
         yield check.finding(
-            f"{rank.title.capitalize()}: {size(reserved)} are reserved for {size(used)} at the peak of a step.",
+            f"{rank.title.capitalize()}: {size(reserved)} is reserved for {size(used)} at the peak of a step.",
             evidence=(
                 Measurement(name="memory_reserved", value=int(reserved), unit="B"),
                 Measurement(name="memory_peak", value=int(used), unit="B"),
