@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
+from gpudoctor.probe.wire.frames import FrameWriter, columns_frame, json_frame, json_text
 from gpudoctor.recorder.folder import MACHINE
-from gpudoctor.recorder.frames import FrameWriter, columns_frame, json_frame
 from gpudoctor.recorder.gpus import GpuFeed
 from gpudoctor.recorder.host import HostMeter
 from gpudoctor.recorder.processes import ProcessSnapshot, tree, usage
@@ -187,13 +187,13 @@ class _Writer:
 
     def facts(self, t: float, fields: Mapping[str, object]) -> None:
         self.has_facts = True
-        self._append(json_frame("facts", t, fields))
+        self._append(json_frame(json_text("facts", t, fields)))
 
     def block(self, rows: list[Row]) -> None:
         if rows:
             names = dict.fromkeys(name for row in rows for name in row)
-            columns = {name: [row.get(name, math.nan) for row in rows] for name in names}
-            self._append(columns_frame("machine", columns, {}))
+            values = [[row.get(name, math.nan) for row in rows] for name in names]
+            self._append(columns_frame("machine", [(name, "d") for name in names], values))
 
     def close(self) -> None:
         if self._file is not None:

@@ -105,8 +105,8 @@ def test_workers_are_known_by_their_files(tmp_path):
 
 
 def test_a_full_disk_costs_rows_and_nothing_else(tmp_path, monkeypatch):
+    from gpudoctor.probe.wire.frames import FrameWriter
     from gpudoctor.recorder import machine
-    from gpudoctor.recorder.frames import FrameWriter
 
     def full(self: FrameWriter, data: bytes) -> None:
         if self.bytes:
@@ -130,20 +130,20 @@ def test_a_full_disk_costs_rows_and_nothing_else(tmp_path, monkeypatch):
 
 
 def test_what_a_full_disk_cut_short_is_taken_back(tmp_path):
-    from gpudoctor.recorder.frames import FrameWriter, json_frame
+    from gpudoctor.probe.wire.frames import FrameWriter, json_frame, json_text
 
     file = FrameWriter(tmp_path / "x.gdr")
-    file.append(json_frame("facts", 0.0, {"cpus": 1}))
+    file.append(json_frame(json_text("facts", 0.0, {"cpus": 1})))
     size = (tmp_path / "x.gdr").stat().st_size
     real = os.write
     try:
         os.write = lambda handle, data: real(handle, data[:7])  # type: ignore[assignment]
         with pytest.raises(OSError):
-            file.append(json_frame("facts", 1.0, {"cpus": 2}))
+            file.append(json_frame(json_text("facts", 1.0, {"cpus": 2})))
     finally:
         os.write = real
     assert (tmp_path / "x.gdr").stat().st_size == size
-    file.append(json_frame("facts", 2.0, {"cpus": 3}))
+    file.append(json_frame(json_text("facts", 2.0, {"cpus": 3})))
     assert (tmp_path / "x.gdr").read_bytes().count(b'"facts"') == 2
 
 

@@ -10,15 +10,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.model.signs.recording import PHASES, Process
+from gpudoctor.model.signs.recording import DEVICE, PHASES, Process
 
 OTHER = "other"
 """What is left of a step when all phases are taken away."""
 PARTS = (*PHASES, OTHER)
-_ON_DEVICE = frozenset(
-    f"device_{name}" for name in ("transfer", "forward", "backward", "optimizer", "collective", "busy", "idle")
-)
-"""Columns of the device's clock, which times some of the steps only."""
 _PROBE = "probe"
 """Our own readings: no time of the program's."""
 _SLOW = 1.5
@@ -74,14 +70,14 @@ class Steady:
 
         A phase on the device: share of the device's time in the steps that were timed there, which are not all.
         """
-        own = (self._timed_on_device() if phase in _ON_DEVICE else 0.0) or self._own_seconds
+        own = (self._timed_on_device() if phase in DEVICE else 0.0) or self._own_seconds
         return min(1.0, self.total(phase) / own) if own > 0 else 0.0
 
     def per_step(self, column: str) -> float:
         """Mean of a column a step: seconds of a phase, number of calls."""
         if not self.steps:
             return 0.0
-        if column in _ON_DEVICE:
+        if column in DEVICE:
             return self.share(column) * self.step_seconds  # our readings wait for the device, too
         return self.total(column) / self.steps
 
