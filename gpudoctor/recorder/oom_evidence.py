@@ -4,7 +4,7 @@ import re
 
 from gpudoctor.model import Unavailable
 from gpudoctor.model.redaction import mask_cut
-from gpudoctor.recorder.host import control_group
+from gpudoctor.vitals.host.cgroup import control_group
 from gpudoctor.vitals.kernel_log import read_kernel_log
 
 _TELLING = re.compile(

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from recorded import Recorded, wait_for
 
-from gpudoctor.recorder.host import HostMeter
 from gpudoctor.recorder.machine import FIRST_ROWS, LATER_ROWS, Thinning, _worker_pids
-from gpudoctor.recorder.processes import takes, tree, usage
 from gpudoctor.vitals.host.cgroup import GroupMemory
+from gpudoctor.vitals.host.meter import HostMeter
+from gpudoctor.vitals.process.procfs import takes, tree, usage, whole_tree
 from gpudoctor.vitals.recording import read_recording
 
 BUSY = """
@@ -73,6 +73,7 @@ def test_the_tree_is_the_process_and_what_descends_from_it():
     child = subprocess.Popen([sys.executable, "-c", code])
     try:
         assert wait_for(lambda: len(tree(child.pid)) == 2)
+        assert whole_tree(child.pid) == tree(child.pid)
         first, second = tree(child.pid)
         assert first == child.pid
         seen = usage(second)
@@ -234,6 +235,6 @@ class Quota:
 
 def test_a_quota_counts_among_the_cpus():
     allowed = len(os.sched_getaffinity(0))
-    assert HostMeter(Quota(None)).facts()["cpus"] == allowed
-    assert HostMeter(Quota(0.5)).facts()["cpus"] == 0.5
-    assert HostMeter(Quota(1000.0)).facts()["cpus"] == allowed
+    assert HostMeter(group=Quota(None)).limits()["cpus"] == allowed
+    assert HostMeter(group=Quota(0.5)).limits()["cpus"] == 0.5
+    assert HostMeter(group=Quota(1000.0)).limits()["cpus"] == allowed
