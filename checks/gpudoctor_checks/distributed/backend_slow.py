@@ -4,12 +4,13 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
 from gpudoctor.analysis.run.steady_run import judged, measured, ran_on_cpu
 from gpudoctor.analysis.source.control_flow import calls_function, enclosing
 from gpudoctor.analysis.source.device_tensors import Target
-from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
+from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import DDP, SHARDED
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, TrackRecord
 from gpudoctor.model.signs.source import Call, Known, Script
@@ -104,7 +105,7 @@ class BackendSlow(Check):
                 )
 
 
-@by_script
+@once
 def _backends(script: Script) -> list[tuple[Call, tuple[str, Known]]]:
     """Calls that ask for a slow backend, with its keyword and value."""
     found = [(call, _backend(call)) for call in script.calls]

@@ -9,8 +9,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import chain
 
-from gpudoctor.analysis.source.control_flow import enclosing, never_runs
-from gpudoctor.analysis.source.loop_counters import function_of
+from gpudoctor.analysis.source.control_flow import enclosing, function_of, never_runs
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
 from gpudoctor.analysis.source.target_versions import Meant, meant_version, told_version

@@ -9,7 +9,7 @@ from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, judged, measured, spot
-from gpudoctor.analysis.source.control_flow import FUNCTIONS, bound, callers, enclosing, loop_node
+from gpudoctor.analysis.source.control_flow import bound, callers, enclosing, function_of, loop_node
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.inherited_mode import left_in_eval_mode
 from gpudoctor.analysis.source.optimizers import optimizers
@@ -363,7 +363,7 @@ def _volatile(source: Source, loop: Loop) -> bool:
 
 def _handed_in(script: Script, node: ast.AST, model: str) -> bool:
     """Whether the model comes from the caller: the module itself, or a parameter."""
-    function = next((item for item in enclosing(script, node) if isinstance(item, FUNCTIONS)), None)
+    function = function_of(script, node)
     if function is None or model == "self":
         return model == "self"
     given = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)

@@ -4,13 +4,14 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.instrumentation import share_below
 from gpudoctor.analysis.run.job_facts import main_model, on_gpu
 from gpudoctor.analysis.run.steady_run import Run, judged, measured, ran_on_cpu
 from gpudoctor.analysis.source.control_flow import taken_back
 from gpudoctor.analysis.source.device_tensors import Target
-from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
+from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import network
 from gpudoctor.model import (
     Check,
@@ -231,7 +232,7 @@ def _seen_eager(run: Run) -> float:
     return share_below(process, _EAGER)
 
 
-@by_script
+@once
 def _words_said(script: Script) -> frozenset[str]:
     """What a script speaks of: attention scores that are wanted, models trained eagerly, fused kernels."""
     patterns = (("scores", _WANTS_SCORES), ("eager model", _NEEDS_EAGER), ("fused", _FUSED))
@@ -249,10 +250,15 @@ def _eager(file: ConfigFile) -> Iterator[Entry]:
 
 
 def _is_built(program: Program, name: str) -> bool:
-    return name in program.once("short", lambda: {called.rpartition(".")[2] for called in program.called})
+    return name in _last_words(program)
 
 
-@by_script
+@once
+def _last_words(program: Program) -> frozenset[str]:
+    return frozenset(called.rpartition(".")[2] for called in program.called)
+
+
+@once
 def _attentions(script: Script) -> list[tuple[str, SourceSpan]]:
     """Every place of a script's modules that writes attention out, with its class."""
     if "softmax" not in script.text.lower():

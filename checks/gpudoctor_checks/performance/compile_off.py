@@ -4,12 +4,13 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.cost_attribution import suspicions
 from gpudoctor.analysis.run.job_facts import compiled, on_gpu
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.batch_shapes import fixed_shape
 from gpudoctor.analysis.source.device_tensors import Target
-from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
+from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import Network, network
 from gpudoctor.analysis.source.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
 from gpudoctor.analysis.source.syntax import nodes
@@ -153,7 +154,7 @@ def _compiles(program: Program) -> bool:
     return any(_speaks_of_compiling(script) for script in program.scripts)
 
 
-@by_script
+@once
 def _speaks_of_compiling(script: Script) -> bool:
     for call in script.calls:
         if _WORDS.search(call.method) and not call.name.startswith(("re.", "regex.", "builtins.")):

@@ -4,12 +4,13 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spot
 from gpudoctor.analysis.source.device_tensors import Target
-from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
+from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import plain
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
@@ -232,7 +233,7 @@ def _old(patient: Patient, path: str, first: float) -> Meant | None:
     return None if meant.asked is not None and a_line_admits(patient, "torch", path, f"{first:g}.0") else meant
 
 
-@by_script
+@once
 def _candidates(script: Script) -> list[Call]:
     """Calls that make an optimizer of a library."""
     return [

@@ -4,9 +4,10 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.device_tensors import Target
-from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
+from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import Layer, Network, network
 from gpudoctor.analysis.source.precision import Precision, told_precision
 from gpudoctor.analysis.source.syntax import walk
@@ -252,7 +253,7 @@ def _only_looked_up(call: Call) -> bool:
     return kind.startswith("transformers.") and _HEADED.search(kind) is None and kind.count(".") == 1
 
 
-@by_script
+@once
 def _candidates(script: Script) -> list[Call]:
     """Calls that resize embeddings or make a collator."""
     return [
@@ -280,7 +281,7 @@ def _fixed_lengths(program: Program) -> bool:
     return any(_cuts(script) for script in program.scripts)
 
 
-@by_script
+@once
 def _cuts(script: Script) -> bool:
     if "group_texts" in script.text:
         return True

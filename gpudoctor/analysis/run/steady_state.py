@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.memo import once
+from gpudoctor.model.memo import remembered
 from gpudoctor.model.signs.recording import DEVICE, PHASES, Process
 
 OTHER = "other"
@@ -54,11 +55,7 @@ class Steady:
 
     def total(self, column: str) -> float:
         """Sum of the known values; `other` is what no phase holds, and no reading of ours."""
-        key = ("steady total", column)
-        if key not in self.process.memory:
-            self.process.memory[key] = self._total(column)
-        total: float = self.process.memory[key]
-        return total
+        return remembered(self.process, ("steady total", column), lambda: self._total(column))
 
     def _total(self, column: str) -> float:
         if column == OTHER:
@@ -99,11 +96,7 @@ class Steady:
 
         An upper bound: while the host launches onto an empty stream, the gaps between kernels are not seen.
         """
-        key = ("steady idle",)
-        if key not in self.process.memory:
-            self.process.memory[key] = self._idle()
-        share: float | None = self.process.memory[key]
-        return share
+        return remembered(self.process, "steady idle", self._idle)
 
     def _idle(self) -> float | None:
         busy, idle = self.values("device_busy"), self.values("device_idle")

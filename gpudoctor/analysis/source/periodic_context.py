@@ -2,8 +2,8 @@
 
 import ast
 
-from gpudoctor.analysis.source.control_flow import enclosing, loop_node, statement
-from gpudoctor.analysis.source.loop_counters import counter_at, function_of
+from gpudoctor.analysis.source.control_flow import enclosing, function_of, loop_node, statement
+from gpudoctor.analysis.source.loop_counters import counter_at
 from gpudoctor.analysis.source.periodic_edits import events_at, own_lines
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_edits import put_under, replace_node

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
-from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing, loop_node, statement
-from gpudoctor.analysis.source.loop_counters import LOOPS, Head, LoopCounter, counter_at, function_of
+from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing, function_of, loop_node, statement
+from gpudoctor.analysis.source.loop_counters import LOOPS, Head, LoopCounter, counter_at
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_edits import insert_after, put_under, replace_node
 from gpudoctor.model.remedy import Edit, KeywordEdit

@@ -4,8 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.control_flow import enclosing, statement
-from gpudoctor.analysis.source.loop_counters import function_of
+from gpudoctor.analysis.source.control_flow import enclosing, function_of, statement
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Script, Source

@@ -79,6 +79,13 @@ def by_kind(found: Iterable[ast.AST]) -> dict[type[ast.AST], list[ast.AST]]:
     return kinds
 
 
+def root_name(node: ast.AST) -> str:
+    """The name that an expression begins with: `a` of `a.data[0].mul_(0.9)`; "" where it begins with none."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 @once
 def parents(script: Script) -> Mapping[ast.AST, ast.AST]:
     """Each node of the tree but the tree itself, in the order of `nodes`, with the node that holds it."""

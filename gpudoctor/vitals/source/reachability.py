@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gpudoctor.analysis.source.syntax import walk
+from gpudoctor.analysis.source.syntax import root_name, walk
 from gpudoctor.vitals.source.inheritance import FUNCTIONS, Bases, Inheritance, last_word, methods_above
 from gpudoctor.vitals.source.program import is_main_guard
 from gpudoctor.vitals.source.symbols import Module
@@ -322,7 +322,7 @@ def _take_apart(module: Module, bases: Bases) -> _Code:
         if alias.asname:
             code.aliases[alias.asname] = alias.name.rpartition(".")[2]
     code.dynamic = any(_looks_up(module, call) for call in module.of(ast.Call)) or any(
-        node.attr == "modules" and _root(node) == "sys" for node in module.of(ast.Attribute)
+        node.attr == "modules" and root_name(node) == "sys" for node in module.of(ast.Attribute)
     )
     code.asks = any(_looks_into(module, call) for call in module.of(ast.Call))
     code.hands = _hands_modules(module)
@@ -430,7 +430,7 @@ def _looks_into(module: Module, node: ast.Call) -> bool:
     """`getattr(thing, name)` of an object that may be any of the program's."""
     if not _gets(node) or isinstance(node.func, ast.Call) or _looks_up_own(node):
         return False
-    origin = module.imports.get(_root(node.args[0]))
+    origin = module.imports.get(root_name(node.args[0]))
     return origin is None or any(origin.startswith(link.name + ".") for link in module.links)
 
 
@@ -457,7 +457,7 @@ def _hands_modules(module: Module) -> bool:
 
 def _of_program(module: Module, node: ast.expr) -> bool:
     """Whether an expression begins with an imported module of the program."""
-    origin = module.imports.get(_root(node), "")
+    origin = module.imports.get(root_name(node), "")
     return bool(origin) and any(
         link.name == origin or link.name.startswith(origin + ".") for link in module.links
     )
@@ -538,12 +538,6 @@ def _library_root(node: ast.Attribute) -> str:
     while isinstance(inner, ast.Attribute):
         inner = inner.value
     return inner.id if isinstance(inner, ast.Name) else ""
-
-
-def _root(node: ast.AST) -> str:
-    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 # branches
