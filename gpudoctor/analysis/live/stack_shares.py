@@ -11,7 +11,7 @@ from gpudoctor.model.finding import Cost, Finding, Whose
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.signs.process import GpuWindow, Place, ProcessWindow
-from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
+from gpudoctor.model.unavailable import ReaderCrashed, Unavailable, optional
 from gpudoctor.text import percent
 
 ENOUGH = 30
@@ -28,10 +28,7 @@ Suspect = Callable[[], Iterable[Finding]]
 
 def watched(patient: Patient) -> ProcessWindow | None:
     """The window; None where no process is watched."""
-    try:
-        return patient.process
-    except Unavailable:
-        return None
+    return optional(lambda: patient.process)
 
 
 def enough(window: ProcessWindow, least: int = ENOUGH) -> int:

@@ -25,7 +25,7 @@ from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.model.signs.source import Script, Source
-from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.model.unavailable import Unavailable, optional
 
 LEAST_STEPS = 30
 """Steady steps before a share of time is judged (with fewer, one slow step would decide)."""
@@ -129,10 +129,7 @@ def unused(recording: Recording) -> float | None:
 
 def recorded(patient: Patient) -> Recording | None:
     """The recording; None where nothing was run."""
-    try:
-        return patient.recording
-    except Unavailable:
-        return None
+    return optional(lambda: patient.recording)
 
 
 def judged(patient: Patient, least: float = LEAST_STEPS) -> Run | None:
@@ -255,10 +252,7 @@ def script_at(patient: Patient, *paths: str) -> Script | None:
 
 def source_of(patient: Patient) -> Source | None:
     """The source; None where none was given."""
-    try:
-        return patient.source
-    except Unavailable:
-        return None
+    return optional(lambda: patient.source)
 
 
 def sites_of(run: Run, *phases: str) -> list[Site]:

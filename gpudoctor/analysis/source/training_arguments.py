@@ -17,12 +17,12 @@ from gpudoctor.analysis.source.declared_settings import (
     from_keyword,
 )
 from gpudoctor.analysis.source.syntax import nodes
-from gpudoctor.analysis.workload import optional
 from gpudoctor.model.evidence import Setting
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.job import Launch
 from gpudoctor.model.signs.source import Call, Known, Script, Source
+from gpudoctor.model.unavailable import optional
 
 TRAINING_ARGUMENTS = frozenset({"TrainingArguments", "Seq2SeqTrainingArguments"})
 """The classes of transformers whose defaults are the documented ones."""
