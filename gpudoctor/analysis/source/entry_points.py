@@ -28,10 +28,7 @@ class Program:
     @property
     def loops(self) -> Iterator[tuple[Script, Loop]]:
         """Its training loops."""
-        for script in self.scripts:
-            for loop in script.loops:
-                if loop.role is LoopRole.TRAINING:
-                    yield script, loop
+        return self.source.training_loops
 
     @property
     def calls(self) -> Iterator[tuple[Script, Call]]:

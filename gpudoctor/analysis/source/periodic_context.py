@@ -52,10 +52,6 @@ def _reads_after(script: Script, place: ast.With, item: ast.withitem) -> list[as
     return wanted if near == wanted and simple and all(id(node) in inside for node in readers) else None
 
 
-def _names(part: ast.stmt) -> set[str]:
-    return {node.id for node in ast.walk(part) if isinstance(node, ast.Name)}
-
-
 def _behind(script: Script, place: ast.stmt) -> list[ast.stmt]:
     """The statements of the same block that follow one."""
     above = next(iter(enclosing(script, place)), None)
