@@ -84,10 +84,14 @@ def started(item: ProcessUsage) -> float:
     """Epoch seconds at which it started."""
     if not LINUX:
         return item.ticks / _TICK
-    for line in _read("/proc/stat").splitlines():
-        if line.startswith(b"btime "):
-            return int(line.split()[1]) + item.ticks / _TICK
-    return 0.0
+    boot = boot_time()
+    return boot + item.ticks / _TICK if boot is not None else 0.0
+
+
+def boot_time() -> float | None:
+    """Epoch seconds of this boot; None where the kernel does not say."""
+    found = re.search(rb"^btime (\d+)", _read("/proc/stat"), re.MULTILINE)
+    return float(found[1]) if found else None
 
 
 def command(pid: int) -> tuple[str, ...]:
