@@ -113,7 +113,7 @@ class EvalModeMisuse(Check):
 
     code = Code("LOOP002")
     name = "eval-mode-misuse"
-    track_record = TrackRecord(right=27, wrong=10)
+    track_record = TrackRecord(right=29, wrong=13)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
