@@ -153,7 +153,7 @@ _WORDS = {
         "finds": "(Which call, keyword or order of statements in a training loop; how often.)",
         "knows": "(From the source alone: what it cannot see.)",
         "reads": "SOURCE", "limit": "steps", "default": "10.0", "unit": "{{steps}}",
-        "meaning": "A call more often than once in so many steps is a finding.",
+        "meaning": "A call more often than once in this many steps is a finding.",
     },
     "recording": {
         "finds": "(What a run has measured; from which share of a step on.)",

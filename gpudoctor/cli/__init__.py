@@ -66,9 +66,11 @@ def _our_file(path: str) -> str:
 def _fault(error: Exception) -> str:
     """What is said of an error that no door has turned into a sentence: ours, or a machine that is full."""
     if isinstance(error, MemoryError):
-        return "there is not enough memory for this; give it less at once, or a machine with more"
+        return "out of memory; examine fewer files at once, or use a machine with more memory"
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
-        return f"the machine refuses: {error.strerror}{f': {error.filename}' if error.filename else ''}"
+        return (
+            f"the operating system refused: {error.strerror}{f': {error.filename}' if error.filename else ''}"
+        )
     import traceback
 
     frames = [
@@ -79,8 +81,8 @@ def _fault(error: Exception) -> str:
     place = " < ".join(f"{file}:{frame.lineno} in {frame.name}" for file, frame in reversed(frames[-3:]))
     words = " ".join(str(error).split())[:300]
     return (
-        f"internal error: {type(error).__name__}: {words} ({place}). This is a fault of gpudoctor; "
-        "please report it with this line and what you gave it"
+        f"internal error: {type(error).__name__}: {words} ({place}). This is a bug in gpudoctor; "
+        "please report it with this line and its input"
     )
 
 

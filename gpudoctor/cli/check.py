@@ -37,7 +37,7 @@ examples:
   gpudoctor check                                   this machine
   gpudoctor check train.py ds_config.json           a script and its config, on this machine
   gpudoctor check train.py -- --lr 3e-4             the script with its command-line arguments
-  gpudoctor check job.sbatch || exit 1              a job script: its launch line is followed
+  gpudoctor check job.sbatch || exit 1              a job script and what it launches
 exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 examination incomplete."""
 
 
@@ -50,23 +50,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     job = parser.add_argument_group("the job")
     job.add_argument(
-        "--profile", choices=PROFILES, default="auto", help="what launches it (default: from the environment)"
+        "--profile", choices=PROFILES, default="auto", help="launcher (default: from the environment)"
     )
     job.add_argument("--ranks", type=positive, metavar="N", help="training processes on this node")
     job.add_argument("--gpus", type=count, metavar="N", help="GPUs that the job expects on this node")
     job.add_argument(
         "--gpu",
         metavar="NAME|BYTES",
-        help="the card that the job is meant for: H100, 24GiB (default: the machine's)",
+        help="GPU that the job will run on: H100, 24GiB (default: this machine's)",
     )
     job.add_argument("--python", metavar="PATH", help="interpreter or environment folder that the job will use")
-    job.add_argument("--pid", type=positive, metavar="PID", help="take environment variables from this process")
+    job.add_argument("--pid", type=positive, metavar="PID", help="read environment variables from this process")
     parser.add_argument(
         "--wait",
         type=seconds,
         default=None,
         metavar="SECONDS",
-        help="patience with a driver that does not answer",
+        help="seconds to wait for an unresponsive driver",
     )
     add_mend_flags(parser)
     add_report_flags(parser)
@@ -116,7 +116,8 @@ def _admission(arguments: argparse.Namespace, targets: "Targets") -> "PatientReq
 
     if arguments.script_arguments and not targets.items:
         raise UsageError(
-            "arguments after -- belong to a script, and none was named: gpudoctor check train.py -- --lr 3e-4"
+            "arguments after -- are for a script, but you named none; name it: gpudoctor check train.py -- "
+            "--lr 3e-4"
         )
     return PatientRequest(
         targets=targets,

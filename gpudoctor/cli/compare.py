@@ -23,7 +23,7 @@ UNKNOWN = 3
 EPILOG = """\
 examples:
   gpudoctor compare before/ after/
-  gpudoctor compare baseline.zip run/ --max-regression 5%      in CI: exit code 1 when it got slower
+  gpudoctor compare baseline.zip run/ --max-regression 5%      in CI: exit code 1 if it got slower
 The time compared is that of a step, or of a sample where the batches differ in size.
 exit codes: 0; 1 slower by more than --max-regression, and not by chance; 2 wrong usage; 3 a recording cannot be
 read or, with --max-regression, compared."""
@@ -35,10 +35,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("before", metavar="A", help="recording of the first run: folder or zip file")
     parser.add_argument("after", metavar="B", help="recording of the second run")
     parser.add_argument(
-        "--max-regression", type=_share, metavar="SHARE", help="exit code 1 beyond this: 5%% or 0.05"
+        "--max-regression",
+        type=_share,
+        metavar="SHARE",
+        help="exit code 1 if it is slower by more than this: 5%% or 0.05",
     )
-    parser.add_argument("--format", choices=FORMATS, default="text", help="how to print it (default: text)")
-    parser.add_argument("--output", metavar="FILE", help="write it to FILE, the verdict to stderr")
+    parser.add_argument("--format", choices=FORMATS, default="text", help="output format (default: text)")
+    parser.add_argument("--output", metavar="FILE", help="write the comparison to FILE, the verdict to stderr")
     parser.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)"
     )
@@ -54,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     for recording in recordings:
         if recording.kernel_log is not None or recording.snapshot is not None:
             raise UsageError(
-                f"{recording.path}: a {recording.origin} holds no run to compare; `gpudoctor report` reads it"
+                f"{recording.path}: a {recording.origin} has no run to compare; use `gpudoctor report`"
             )
     reports = tuple(_examined(item) for item in recordings)
     result = compare(*recordings, (reports[0], reports[1]))
@@ -104,7 +107,7 @@ def _share(text: str) -> float:
     try:
         number = float(word.removesuffix("%")) / (100.0 if word.endswith("%") else 1.0)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share; write 5% or 0.05") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share; give 5% or 0.05") from None
     if not 0 <= number < 100 or (not word.endswith("%") and number > 1):
-        raise argparse.ArgumentTypeError(f"{text} is not a share; write 5% or 0.05")
+        raise argparse.ArgumentTypeError(f"{text} is not a share; give 5% or 0.05")
     return number

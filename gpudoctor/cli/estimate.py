@@ -40,8 +40,8 @@ examples:
   gpudoctor estimate --model qwen2.5-0.5b --method lora --measure --write-calibration
   gpudoctor estimate --model 7b --vary seq=1k,2k,4k --plot memory.svg
 defaults: sequence 2048, batch 1, bf16, AdamW, checkpointing, SDPA, transformers 5 with PEFT and bitsandbytes.
-network: only for a hub id that is neither known nor cached; its config.json alone is fetched.
-exit codes: 0 it fits or no card is named, 1 it does not fit, 2 wrong usage, 3 --measure came to no end."""
+network: only for a hub id that is neither known nor cached; only its config.json is fetched.
+exit codes: 0 it fits or no card is named, 1 it does not fit, 2 wrong usage, 3 --measure did not finish."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "gpudoctor estimate [--model MODEL] [--gpu NAME|BYTES] [options] [CONFIG ...]"
     parser.epilog = EPILOG
     parser.add_argument(
-        "targets", nargs="*", metavar="CONFIG", help="training configs that say what the job is, or a model"
+        "targets", nargs="*", metavar="CONFIG", help="training configs that describe the job, or a model"
     )
     parser.add_argument(
         "--model",
@@ -63,25 +63,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--gpu", metavar="NAME|BYTES", help="the card: H100, RTX 4090, 24GiB, 80GB; several: 2x24GiB"
     )
     more = parser.add_argument_group("more answers")
-    more.add_argument("--fit", action="store_true", help="search what fits the card, fastest first")
+    more.add_argument("--fit", action="store_true", help="list the settings that fit the card, fastest first")
     more.add_argument(
-        "--explain", action="store_true", help="every formula with the numbers in it, and its source"
+        "--explain", action="store_true", help="show every formula with its numbers and its source"
     )
     more.add_argument(
-        "--compare", action="store_true", help="what other tools' formulas answer, and why they differ"
+        "--compare", action="store_true", help="show what other tools' formulas compute, and why they differ"
     )
     more.add_argument(
         "--trace", action="store_true",
-        help="follow the real code on fake tensors (needs torch); a script target is imported and run",
+        help="trace the real code on fake tensors (needs torch); a script target is imported and run",
     )  # fmt: skip
     more.add_argument(
-        "--trace-seconds", type=float, metavar="N", help="how long that may take (120; a script 300)"
+        "--trace-seconds",
+        type=float,
+        metavar="N",
+        help="seconds that the trace may take (default: 120; a script 300)",
     )
-    more.add_argument("--vary", metavar="KEY=V1,V2", help="one table over values of a flag: seq=1k,2k,4k")
+    more.add_argument("--vary", metavar="KEY=V1,V2", help="print one table over values of a flag: seq=1k,2k,4k")
     more.add_argument("--plot", metavar="FILE", help="draw memory over --vary (or the batch) as .svg or .png")
     report = parser.add_argument_group("report")
-    report.add_argument("--format", choices=FORMATS, default="text", help="how to print it (default: text)")
-    report.add_argument("--output", metavar="FILE", help="write it to FILE")
+    report.add_argument("--format", choices=FORMATS, default="text", help="output format (default: text)")
+    report.add_argument("--output", metavar="FILE", help="write the answer to FILE")
     report.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)"
     )
@@ -97,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
         given = f"{arguments.trace_seconds:g}"
         raise UsageError(f"--trace-seconds is {given}; it must be from 0 to {_LONGEST_TRACE}")
     if arguments.script_arguments and not arguments.trace:
-        raise UsageError("estimate runs no script without --trace: nothing belongs after --")
+        raise UsageError("estimate runs a script only with --trace; add --trace, or remove what follows --")
     if arguments.output is not None:
         from gpudoctor.cli.reporting import check_output
 
@@ -129,7 +132,7 @@ def _count_cards(arguments: argparse.Namespace) -> None:
         raise UsageError(
             f"--gpu {arguments.gpu} names {cards} GPUs and --gpus {arguments.gpus}; give one number"
             if cards
-            else f"--gpu {arguments.gpu} names no GPU; give 1 or more"
+            else f"--gpu {arguments.gpu} is below 1; give 1 or more"
         )
     arguments.gpu, arguments.gpus = counted[2], cards
 
@@ -142,7 +145,8 @@ def _shared_out(fields: dict[str, Any]) -> list[str]:
         return []
     fields["parallel"] = _SHARED
     return [
-        f"--parallel {_SHARED}: weights, gradients and optimizer are divided over the {cards // split} GPUs;"
+        f"--parallel {_SHARED}: weights, gradients and optimizer states are sharded over the "
+        f"{cards // split} GPUs;"
         " ddp keeps all of them on each"
     ]
 
@@ -227,7 +231,7 @@ def _asked(arguments: argparse.Namespace) -> tuple["FoundModel", dict[str, Any],
             model = told.model
         if model is None and not numbers:
             raise UsageError(
-                f"{', '.join(targets)}: names no model; add --model (7b, llama-3-8b, a config.json)"
+                f"{', '.join(targets)}: it names no model; add --model (7b, llama-3-8b, a config.json)"
             )
     found = find_model(model, numbers)
     return found, fields, [*found.assumptions, *assumptions, *_shared_out(fields)]
@@ -327,13 +331,13 @@ def _advised(answer: "Answer", arguments: argparse.Namespace) -> "Answer":
         answer = replace(answer, rivals=rivals(shown))
     if card is None:
         if arguments.fit:
-            raise UsageError(
-                "--fit needs a card: --gpu H100, --gpu 24GiB (this machine has none that is known)"
-            )
+            raise UsageError("--fit needs a card: --gpu H100, --gpu 24GiB (this machine has no known card)")
         return answer
     if arguments.fit:
         if shown.job.mode == "inference":
-            raise UsageError("--fit searches training jobs; for inference see what it has room for")
+            raise UsageError(
+                "--fit searches training jobs; for inference, read the largest batch and context in the answer"
+            )
         methods = [each.job.method for each in answer.estimates]
         found = search(answer.shape, answer.estimates[0].job, card, methods)
         if not found.best and len(methods) == 1:

@@ -19,8 +19,7 @@ def read_job(targets: Sequence[str]) -> DeclaredJob:
     for target in targets:
         if target.endswith((".py", ".ipynb")):
             raise UsageError(
-                f"{target}: a script; estimate reads training configs and models (--model 7b), and a script "
-                f"with --trace, which imports and runs it"
+                f"{target} is a script; add --trace, which imports and runs it, or give a config or --model 7b"
             )
         if not os.path.isfile(target):
             raise UsageError(f"{target}: no such file; name a training config, or a model with --model")
@@ -53,4 +52,4 @@ def _follow_deepspeed(file: "ConfigFile", target: str, told: DeclaredJob) -> Non
         if os.path.isfile(path):
             _add(path, told)
             return
-    told.assumptions.append(f"{named}, named by {target}, is not there: ZeRO is not counted")
+    told.assumptions.append(f"{named}, named by {target}, does not exist: ZeRO is not counted")

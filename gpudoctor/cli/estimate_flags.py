@@ -16,9 +16,9 @@ SHAPE_FLAGS = {
 """Numbers of a model that no name is known for; `intermediate` is the shape's `mlp`."""
 _JOB_NUMBERS = {
     "lora_rank": ("method", "rank of the adapters"),
-    "quant_group": ("method", "weights that share a scale in a GPTQ or AWQ base, 0 for one a column"),
-    "freeze_layers": ("method", "freeze: layers from the bottom that are not trained"),
-    "seq": ("step", "tokens in a row, k for 1,024"),
+    "quant_group": ("method", "weights that share a scale in a GPTQ or AWQ base, 0 for one scale per column"),
+    "freeze_layers": ("method", "freeze: number of bottom layers that are not trained"),
+    "seq": ("step", "tokens per sequence, k for 1,024"),
     "batch": ("step", "rows in a micro batch on one GPU"),
     "accumulate": ("step", "micro batches in a step"),
     "checkpoint_every": ("step", "checkpoint every n-th block"),
@@ -28,35 +28,38 @@ _JOB_NUMBERS = {
     "pp": ("GPUs", "pipeline stages"),
     "cp": ("GPUs", "context parallel degree"),
     "ep": ("GPUs", "expert parallel degree"),
-    "context": ("inference", "tokens that a sequence may grow to"),
+    "context": ("inference", "longest sequence, in tokens"),
     "concurrency": ("inference", "sequences at a time"),
 }
 _JOB_CHOICES = {
-    "method": ("method", job.METHODS, "what is trained, on which base; without it: full, LoRA and QLoRA"),
+    "method": ("method", job.METHODS, "training method and base (default: full, LoRA and QLoRA)"),
     "quant": ("method", job.QUANTS, "4-bit type of qlora"),
     "lora_dtype": ("method", job.DTYPES, "type of the adapters; PEFT makes them fp32"),
     "dtype": ("step", job.DTYPES, "type of the weights"),
     "mixed_precision": ("step", job.MIXED, "autocast"),
     "optimizer": ("step", job.OPTIMIZERS, "the optimizer; adamw is torch's, foreach on a GPU"),
-    "attention": ("step", job.ATTENTION, "which attention runs"),
+    "attention": ("step", job.ATTENTION, "attention implementation"),
     "loss": ("step", job.LOSSES, "cross entropy: stock, one fused kernel, or in chunks with the head"),
-    "stack": ("step", job.STACKS, "whose code runs, in which release"),
+    "stack": ("step", job.STACKS, "libraries and their releases"),
     "parallel": ("GPUs", job.PARALLEL, "data parallelism"),
-    "offload": ("GPUs", job.OFFLOAD, "what lives on the host"),
+    "offload": ("GPUs", job.OFFLOAD, "what is offloaded to the host"),
     "mode": ("inference", job.MODES, "train, or serve with a cache of keys and values"),
     "kv_dtype": ("inference", job.KV_DTYPES, "type of the cache"),
 }
 _SWITCHES = {
     "double_quant": ("method", "quantize the scales of qlora too"),
     "kbit_prepare": ("method", "PEFT's k-bit preparation of a quantized base"),
-    "experts_quantized": ("method", "quantize routed experts too; without it as the library does"),
+    "experts_quantized": ("method", "quantize routed experts too (default: as the library does)"),
     "lora_dora": ("method", "DoRA"),
     "lora_fused": ("method", "fused LoRA kernels on a quantized base (Unsloth, foak)"),
-    "train_embeddings": ("method", "train embedding and head whole beside the adapters"),
+    "train_embeddings": ("method", "train the embedding and the head fully, in addition to the adapters"),
     "master_weights": ("step", "an fp32 copy of the weights in the optimizer"),
-    "fused_norm": ("step", "norm and rotary kernels that keep no fp32 copies (Liger)"),
+    "fused_norm": ("step", "norm and rotary kernels that save no fp32 copies (Liger)"),
     "compiled": ("step", "torch.compile"),
-    "outputs_kept": ("step", "the loop holds its logits through the backward; without it as the library does"),
+    "outputs_kept": (
+        "step",
+        "the loop keeps its logits during the backward pass (default: as the library does)",
+    ),
 }
 _GROUPS = {"method": "what is trained", "step": "the step", "GPUs": "several GPUs", "inference": "inference"}
 

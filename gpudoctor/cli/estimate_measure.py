@@ -22,22 +22,22 @@ def add_measure_flags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("measuring")
     group.add_argument(
         "--measure", action="store_true",
-        help="build the model with random weights, run three real steps here, beside the estimate",
+        help="build the model with random weights, run three real steps here, and compare",
     )  # fmt: skip
     group.add_argument(
         "--measure-device", choices=("auto", "cuda", "cpu"), default="auto",
-        help="where (default: auto, CUDA when there, else the CPU)",
+        help="device to measure on (default: auto, CUDA if present, else the CPU)",
     )  # fmt: skip
     group.add_argument(
         "--measure-seconds", type=_seconds, metavar="S", help="stop measuring after S seconds (default: 900)"
     )
     group.add_argument(
         "--write-calibration", nargs="?", const="", metavar="FILE",
-        help="keep what --measure found for later estimates, in FILE or the user's data folder",
+        help="save what --measure found for later estimates, in FILE or the user's data folder",
     )  # fmt: skip
     group.add_argument(
         "--calibration", metavar="FILE|none",
-        help="use this calibration (default: the user's own, where it is of this card)",
+        help="use this calibration (default: the user's own, if it is for this card)",
     )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def check_flags(arguments: argparse.Namespace) -> None:
     """Refuse early what would fail after minutes; raises `UsageError`."""
     if arguments.write_calibration is not None:
         if not arguments.measure:
-            raise UsageError("--write-calibration needs --measure: it keeps what was measured")
+            raise UsageError("--write-calibration saves a measurement; add --measure")
         path = _target(arguments)
         if os.path.isdir(path):
             raise UsageError(f"--write-calibration {path}: is a folder; give a file")
@@ -91,7 +91,7 @@ def known(arguments: argparse.Namespace, card: "Device | None") -> tuple["Calibr
     if found is None and explicit:
         held = ", ".join(dict.fromkeys(entry.gpu for entry in entries)) or "no card"
         wanted = card.name if card is not None else "no card"
-        return None, [f"{name} is not used: it is of {held}, and the estimate is for {wanted}"]
+        return None, [f"{name} is not used: it is for {held}, and the estimate is for {wanted}"]
     return found, []
 
 
@@ -113,7 +113,7 @@ def measured(answer: "Answer", arguments: argparse.Namespace, path: str | None) 
     compared = beside(shown, found)
     said = list(answer.assumptions)
     if len(answer.estimates) > 1:
-        said.append(f"--measure ran {shown.job.method}, the job that is shown; --method chooses another")
+        said.append(f"--measure ran {shown.job.method}, the first job; choose another with --method")
     if arguments.write_calibration is not None:
         said.append(_write(compared, found, _target(arguments)))
     return replace(answer, measured=compared, assumptions=tuple(said))

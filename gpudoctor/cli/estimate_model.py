@@ -57,7 +57,7 @@ def _from_hub(name: str) -> FoundModel:
 def _download(name: str) -> tuple[bytes | None, str]:
     """The config.json from the hub, or None and why not."""
     if os.environ.get("HF_HUB_OFFLINE", "").lower() in {"1", "true", "yes", "on"}:
-        return None, "HF_HUB_OFFLINE forbids to ask the hub"
+        return None, "HF_HUB_OFFLINE forbids access to the hub"
     import http.client
     import urllib.error
     import urllib.request
@@ -72,7 +72,7 @@ def _download(name: str) -> tuple[bytes | None, str]:
             raw = answer.read(CONFIG.most + 1)
     except urllib.error.HTTPError as error:
         if error.code in {401, 403, 404}:
-            return None, f"the hub shows no config.json of it (HTTP {error.code}: misspelt, gated or private)"
+            return None, f"the hub gives no config.json for it (HTTP {error.code}: misspelt, gated or private)"
         return None, f"the hub answered HTTP {error.code}"
     except (OSError, ValueError, http.client.HTTPException):
         return None, "the hub cannot be reached from here; give a local config.json instead"

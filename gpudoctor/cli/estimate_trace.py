@@ -31,10 +31,10 @@ def script_of(arguments: argparse.Namespace) -> str | None:
     scripts: list[str] = [target for target in arguments.targets if target.endswith(".py")]
     if not scripts or not arguments.trace:
         if arguments.script_arguments:
-            raise UsageError("estimate runs no script without --trace: nothing belongs after --")
+            raise UsageError("estimate runs a script only with --trace; add --trace, or remove what follows --")
         return None
     if len(arguments.targets) > 1 or arguments.model is not None:
-        raise UsageError(f"{scripts[0]}: a script is traced alone; leave --model and other targets out")
+        raise UsageError(f"{scripts[0]}: a script is traced alone; remove --model and the other targets")
     return scripts[0]
 
 
@@ -74,7 +74,7 @@ def alone(
             TraceComparison(method=label(estimate), estimate=estimate, traced=traced, alone=True)
         )
     kind = answer["model"]["model_type"]
-    said = f"no formula knows the architecture {kind}: the trace of transformers' own class is the answer"
+    said = f"gpudoctor has no formula for the architecture {kind}: it traced transformers' own class"
     return Answer(
         shape=estimates[0].shape, estimates=tuple(estimates), device=card, own=own, assumptions=(said,),
         traced=tuple(comparisons),
@@ -100,7 +100,7 @@ def script_answer(path: str, card: Device | None, own: bool, arguments: argparse
 def _refuse_formulas(arguments: argparse.Namespace, name: str) -> None:
     for flag in _FORMULAS_ONLY:
         if getattr(arguments, flag):
-            raise UsageError(f"--{flag} works on formulas, and {name} is only traced; leave --{flag} out")
+            raise UsageError(f"--{flag} works on formulas, and {name} is only traced; remove --{flag}")
 
 
 def _ask(

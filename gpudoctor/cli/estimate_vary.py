@@ -41,14 +41,14 @@ def split_values(text: str) -> tuple[str, tuple[str, ...]]:
     if not sign or not values:
         raise UsageError(f"--vary {text!r}: give a flag and its values, such as seq=1k,2k,4k")
     if len(values) > _MOST_VALUES:
-        raise UsageError(f"--vary {key} has {len(values)} values; it takes at most {_MOST_VALUES}")
+        raise UsageError(f"--vary {key} has {len(values)} values; give at most {_MOST_VALUES}")
     return key, values
 
 
 def value_of(key: str, text: str) -> Any:
     """One value of --vary in the type of its field. Raises `UsageError`."""
     if key not in FIELDS:
-        raise UsageError(f"--vary {key}: no such flag; it takes {', '.join(sorted(FIELDS))}")
+        raise UsageError(f"--vary {key}: no such flag; choose from {', '.join(sorted(FIELDS))}")
     default = getattr(TrainingJob(), key)
     try:
         if isinstance(default, bool) or key in _SWITCHED:

@@ -15,7 +15,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """The check and the flags of the command."""
     parser.add_argument("check", metavar="CODE", help="a code or a name: DATA001, loader-bound")
     parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="how to print it (default: text)"
+        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
     )
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Flags of the command."""
     parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="how to print it (default: text)"
+        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
     )
     parser.add_argument(
         "--overrides",

@@ -44,4 +44,4 @@ def _module_file(module: str | None) -> str | None:
 
 def _arguments(script: str, rest: Sequence[str]) -> str:
     check = shlex.join(("gpudoctor", "check", script, "--", *rest))
-    return f"put what belongs to {script} behind --: `{check}`"
+    return f"put the arguments of {script} after --: `{check}`"

@@ -18,26 +18,28 @@ if TYPE_CHECKING:
 
 def add_mend_flags(parser: argparse.ArgumentParser) -> None:
     """Flags of `check` that change files, or remember findings."""
-    mend = parser.add_argument_group("the mend")
+    mend = parser.add_argument_group("edits")
     what = mend.add_mutually_exclusive_group()
     what.add_argument("--diff", action="store_true", help="print the safe edits as a unified diff")
     what.add_argument("--fix", action="store_true", help="apply the safe edits, then report what is left")
-    mend.add_argument("--unsafe", action="store_true", help="also edits that may change results")
+    mend.add_argument("--unsafe", action="store_true", help="also make edits that may change results")
     known = parser.add_argument_group("an old project")
-    known.add_argument("--baseline", metavar="FILE", help="silence the findings that FILE knows")
-    known.add_argument("--write-baseline", metavar="FILE", help="write the findings of now to FILE, exit 0")
+    known.add_argument("--baseline", metavar="FILE", help="silence the findings that are in FILE")
+    known.add_argument("--write-baseline", metavar="FILE", help="write the current findings to FILE, exit 0")
 
 
 def check_mend_flags(arguments: argparse.Namespace) -> None:
     """Refuse combinations that have no meaning."""
     if arguments.unsafe and not (arguments.fix or arguments.diff):
-        raise UsageError("--unsafe says which edits --fix or --diff may use; name one of them")
+        raise UsageError("--unsafe needs --fix or --diff; add one of them")
     if arguments.diff and arguments.format != "text":
-        raise UsageError("--diff prints a unified diff; the JSON report carries each remedy's patch without it")
+        raise UsageError(
+            "--diff prints a unified diff; the JSON report has each remedy's patch already, so remove --diff"
+        )
     if (arguments.fix or arguments.diff) and not arguments.targets:
         raise UsageError("--fix and --diff edit scripts and configs; name one: gpudoctor check train.py --diff")
     if arguments.write_baseline and arguments.baseline:
-        raise UsageError("--write-baseline makes a baseline of everything; leave --baseline out")
+        raise UsageError("--write-baseline saves every finding; remove --baseline")
 
 
 def load_baseline(arguments: argparse.Namespace, settings: "Settings") -> "Counter[str]":
@@ -85,8 +87,8 @@ def write_diff(diff: str) -> None:
     write_text(diff, sys.stdout)
     if printable(diff) != diff:
         write_text(
-            "gpudoctor: these files hold control characters, shown as escapes, so this diff does not apply "
-            "there; --diff --output FILE and --fix write them as they are\n",
+            "gpudoctor: these files contain control characters, shown as escapes, so this diff will not "
+            "apply to them; --diff --output FILE and --fix write them as they are\n",
             sys.stderr,
         )
 
@@ -103,7 +105,7 @@ def apply_fix(report: "Report", arguments: argparse.Namespace) -> bool:
             place = f"{item.name}:{applied.line}" if applied.line else item.name
             write_text(f"gpudoctor: fixed {place}  {applied.remedy}  {applied.title}\n", sys.stderr)
     if not plan.files:
-        write_text("gpudoctor: nothing that may be fixed without you\n", sys.stderr)
+        write_text("gpudoctor: no edit can be made without your decision\n", sys.stderr)
     _tell_left(plan)
     return bool(plan.files)
 

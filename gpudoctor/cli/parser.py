@@ -16,37 +16,37 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "estimate": (
         "gpudoctor.cli.estimate",
-        "GPU memory of a training job before it runs: fits, tight or does not fit",
+        "predict the GPU memory of a training job: fits, tight or does not fit",
     ),
     "run": (
         "gpudoctor.cli.run",
-        "run a command as it is, record its training, name the cause of what is slow or broken",
+        "run a command unchanged, record its training, and diagnose what is slow or broken",
     ),
     "verify": (
         "gpudoctor.cli.verify",
-        "try the remedies on a command, in pairs of bounded runs: what is proven, and the patch",
+        "test the remedies on a command in pairs of bounded runs; print the proven patch",
     ),
     "report": (
         "gpudoctor.cli.report",
-        "a recorded run again: any format, later, elsewhere; several nodes joined",
+        "report on a recorded run, in any format; join the recordings of several nodes",
     ),
     "watch": (
         "gpudoctor.cli.watch",
-        "look at a running training process: what it waits for, and what to do",
+        "examine a running process, no preparation needed: what it waits for, what to do",
     ),
     "compare": (
         "gpudoctor.cli.compare",
-        "two recordings side by side: step time with an interval, phases, memory; for CI too",
+        "compare two recordings: step time with an interval, phases, memory; for CI too",
     ),
-    "explain": ("gpudoctor.cli.explain", "the manual page of a check"),
-    "list": ("gpudoctor.cli.list", "every check: code, name, what it reads"),
+    "explain": ("gpudoctor.cli.explain", "print the manual page of a check"),
+    "list": ("gpudoctor.cli.list", "list every check: code, name, what it reads"),
     "completion": ("gpudoctor.cli.completion", "print a shell completion script"),
 }
 """Command name to its module and its one-line help."""
 
 EPILOG = """\
 exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 examination incomplete.
-Nothing of yours is ever sent anywhere."""
+gpudoctor never sends your data anywhere."""
 
 
 class Parser(argparse.ArgumentParser):

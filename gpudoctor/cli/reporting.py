@@ -26,26 +26,33 @@ FAIL_ON = ("error", "warning", "note", "never")
 def add_report_flags(parser: argparse.ArgumentParser) -> None:
     """Flags of every command that diagnoses."""
     report = parser.add_argument_group("report")
-    report.add_argument("--format", choices=FORMAT_NAMES, default=TEXT, help="how to print it (default: text)")
+    report.add_argument("--format", choices=FORMAT_NAMES, default=TEXT, help="output format (default: text)")
     report.add_argument("--output", metavar="FILE", help="write the report to FILE, a short summary to stderr")
     report.add_argument(
         "--fail-on", choices=FAIL_ON, help="lowest severity that gives exit code 1 (default: error)"
     )
-    report.add_argument("--strict", action="store_true", help="exit code 3 when a check lacks what it reads")
-    report.add_argument("--share", action="store_true", help="strip paths, host and user names: safe to paste")
-    report.add_argument("--quiet", action="store_true", help="no progress line")
     report.add_argument(
-        "--verbose", "-v", action="store_true", help="every outcome, all evidence, why this order"
+        "--strict", action="store_true", help="exit code 3 if a check cannot read what it needs"
+    )
+    report.add_argument(
+        "--share", action="store_true", help="remove paths, host and user names, so that it is safe to share"
+    )
+    report.add_argument("--quiet", action="store_true", help="print no progress line")
+    report.add_argument(
+        "--verbose",
+        "-v",
+        action="store_true",
+        help="print every outcome, all evidence, and the reason for the order",
     )
     report.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)"
     )
     choose = parser.add_argument_group("which checks")
     choose.add_argument(
-        "--select", action="append", default=[], metavar="CODES", help="only these codes, topics or names"
+        "--select", action="append", default=[], metavar="CODES", help="run only these codes, topics or names"
     )
     choose.add_argument(
-        "--ignore", action="append", default=[], metavar="CODES", help="silence these (still counted)"
+        "--ignore", action="append", default=[], metavar="CODES", help="silence these; they are still counted"
     )
     choose.add_argument(
         "--config", metavar="FILE", help="settings file instead of the nearest gpudoctor.toml or pyproject.toml"

@@ -35,10 +35,10 @@ examples:
   gpudoctor run -- python train.py --epochs 1
   gpudoctor run --steps 200 -- torchrun --nproc_per_node=4 train.py
   gpudoctor run --format json --output report.json -- accelerate launch train.py
-The command keeps its output, its files, its random numbers and its signals; the report comes on standard error.
-After --steps and --seconds it gets SIGINT, as by Ctrl-C, SIGTERM 30 s later (--grace), SIGKILL 5 s after that.
-Your own Ctrl-C reaches it as without us, and it has the time that it takes; the third one ends it within 5 s.
-exit codes: the command's own (after --steps and --seconds what it ends with on Ctrl-C, often 130 or 1), 128+n
+The command's output, files, random numbers and signals are unchanged. The report goes to standard error.
+After --steps or --seconds it gets SIGINT (as from Ctrl-C), 30 s later SIGTERM (--grace), 5 s later SIGKILL.
+Your own Ctrl-C reaches it unchanged, and gpudoctor waits. The third Ctrl-C ends it within 5 s.
+exit codes: the command's own (after --steps or --seconds often 130 or 1, as on Ctrl-C), 128+n
 when signal n killed it, 127 when there is no such command; with --fail-on those of `gpudoctor check`, and 1
 when the command failed by itself."""
 _HEARTBEAT = 10.0
@@ -76,12 +76,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--hang-after",
         type=seconds,
         metavar="S",
-        help="note where every rank is once no step ends for S seconds",
+        help="print where every rank is if no step ends for S seconds",
     )
     run.add_argument(
         "--allow-watch",
         action="store_true",
-        help="let `gpudoctor watch` look at the ranks under Yama; any process of yours may then",
+        help="let `gpudoctor watch` read the ranks under Yama; every process of yours can then",
     )
     add_alarm_flags(run)
     add_report_flags(parser)
@@ -127,21 +127,21 @@ def _reported(
             found = send(made.out, arguments, sys.stderr)
             _afterwards(made, arguments, alarm)
     except Expired as error:
-        say(f"gpudoctor: {error}; `gpudoctor report {folder}` makes it.")
+        say(f"gpudoctor: {error}; make it with: gpudoctor report {folder}")
         say(short_report(command, folder, *ended))
         found = error.exit_code
     except DoctorError as error:
         say(f"gpudoctor: {error}")
         found = error.exit_code
     except KeyboardInterrupt:
-        say(f"gpudoctor: interrupted; the report later: gpudoctor report {folder}")
+        say(f"gpudoctor: interrupted; make the report with: gpudoctor report {folder}")
     except (OSError, ValueError) as error:
-        say(f"gpudoctor: the report could not be written ({error}); later: gpudoctor report {folder}")
+        say(f"gpudoctor: the report could not be written ({error}); make it with: gpudoctor report {folder}")
     except Exception as error:  # noqa: BLE001  # a fault of our own is none of the training's
         say(
             f"{str(error) if isinstance(error, Fault) else traceback.format_exc().rstrip()}\n"
-            "gpudoctor: a fault of gpudoctor's own, above, cost the report; "
-            f"the command's exit code stands, and the recording is kept: {folder}"
+            "gpudoctor: internal error (see above); no report was written. "
+            f"The command's exit code is unchanged. Recording: {folder}"
         )
     finally:
         if alarm is not None:

@@ -88,7 +88,7 @@ def add_within(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=REPORT_SECONDS,
         metavar="S",
-        help="a short report where the whole one takes longer than S seconds (default: 60)",
+        help="print a short report if the whole one takes longer than S seconds (default: 60)",
     )
 
 

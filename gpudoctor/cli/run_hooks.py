@@ -45,7 +45,7 @@ def add_tensorboard_flag(group: "argparse._ArgumentGroup | argparse.ArgumentPars
 
 def hang_text(still: float, standings: Sequence["Standing"]) -> str:
     """The words for a run that stands still."""
-    lines = [f"gpudoctor: no step was seen to end for {duration(float(round(still)))}; the command runs on."]
+    lines = [f"gpudoctor: no step has ended for {duration(float(round(still)))}; the command is still running."]
     for item in standings:
         who = f"rank {_ranges(item.ranks)}" if len(item.ranks) == 1 else f"ranks {_ranges(item.ranks)}"
         at = ", ".join(filter(None, (item.phase.replace("_", " "), item.place)))

@@ -24,7 +24,7 @@ _REFUSED = frozenset({
     "experts_quantized", "nodes", "tp", "pp", "cp", "ep",
 })  # fmt: skip
 """Fields that no synthetic job can have; they are taken, or `--mode` were short for `--model`."""
-_OF_COMMAND = "describes a synthetic job, which has no COMMAND; a command's own flags go after it"
+_OF_COMMAND = "describes a synthetic job, which has no COMMAND; put a command's own flags after the command"
 
 
 def add_synthetic_flags(parser: argparse.ArgumentParser) -> None:
@@ -135,7 +135,7 @@ def _read_deepspeed(path: str | None, fields: dict[str, Any]) -> tuple[dict[str,
     for name, value in told.fields.items():
         if name in fields and fields[name] != value and name not in _SAID:
             shown = name.replace("_", "-")
-            raise UsageError(f"--{shown} {fields[name]} and {path} ({value}) disagree; leave one of them out")
+            raise UsageError(f"--{shown} {fields[name]} and {path} ({value}) disagree; remove one of them")
     settled = settle({key: value for key, value in fields.items() if key not in _SAID}, told)
     low = raw.get("bf16"), raw.get("fp16")
     if any(isinstance(section, dict) and section.get("enabled") is True for section in low):
@@ -150,9 +150,11 @@ def _parsed(path: str) -> dict[str, Any]:
     try:
         raw = load_json(read_file(path, CONFIG).decode("utf-8-sig"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"--deepspeed {path}: DeepSpeed reads plain JSON, and this is none: {error}") from None
+        raise UsageError(
+            f"--deepspeed {path}: DeepSpeed reads plain JSON, and this is not JSON: {error}"
+        ) from None
     if not isinstance(raw, dict) or not _KNOWN & raw.keys():
         raise UsageError(
-            f"--deepspeed {path}: no DeepSpeed config (no batch size, zero_optimization or optimizer)"
+            f"--deepspeed {path} is not a DeepSpeed config (no batch size, zero_optimization or optimizer)"
         )
     return raw

@@ -31,7 +31,8 @@ examples:
   gpudoctor verify --vary ds.json:zero_optimization.stage=1,2 -- deepspeed train.py --deepspeed ds.json
   gpudoctor verify --find-batch -- python train.py
   gpudoctor verify --model 7b --method qlora --seq 2048 --batch 1
-The command runs several times, bounded, once shown and then silently; what it writes is kept from your files.
+The command runs several times, bounded: the first run is shown, the others are silent. Your files are
+protected.
 With --model a training program is written for it (transformers, PEFT, bitsandbytes, DeepSpeed), with random
 weights and tokens: estimated beside measured memory, speed, and the same trials. Its report goes to standard
 output. It needs the packages of the extra `train`: `pip install '.[train]'`
@@ -51,10 +52,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_command(parser)
     trial = parser.add_argument_group("the trials")
     trial.add_argument(
-        "--budget", type=duration, default=BUDGET, metavar="TIME", help="time for everything (default: 10m)"
+        "--budget", type=duration, default=BUDGET, metavar="TIME", help="time for all runs (default: 10m)"
     )
     trial.add_argument(
-        "--steps", type=positive, metavar="N", help="steps measured in every run (default: about 3 s of them)"
+        "--steps", type=positive, metavar="N", help="steps measured in each run (default: about 3 s)"
     )
     trial.add_argument(
         "--remedy", action="append", default=[], metavar="ID", help="try only this remedy (DATA001-workers)"
@@ -77,9 +78,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--find-batch", nargs="?", const="", metavar="KEY",
         help="the largest batch that fits and the fastest; KEY is the argument that sets it (else the loader)",
     )  # fmt: skip
-    trial.add_argument("--unsafe", action="store_true", help="also what may change results")
-    trial.add_argument("--keep", action="store_true", help="apply the edits that are proven")
-    trial.add_argument("--diff", action="store_true", help="print the edits that are proven on standard output")
+    trial.add_argument("--unsafe", action="store_true", help="also try what may change results")
+    trial.add_argument("--keep", action="store_true", help="apply the proven edits")
+    trial.add_argument("--diff", action="store_true", help="print the proven edits on standard output")
     trial.add_argument(
         "--recording", metavar="DIR", help="new folder for the first run's recording (default: as in `run`)"
     )

@@ -37,10 +37,10 @@ def check_trials(command: tuple[str, ...] | None, arguments: argparse.Namespace)
     asked = _asked(arguments)
     if len(asked) > 1:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in asked)
-        raise UsageError(f"{flags} are trials of their own; name one of them")
+        raise UsageError(f"{flags} are separate trials; use one of them")
     if asked and (arguments.remedy or arguments.keep or arguments.diff):
         raise UsageError(
-            f"--{asked[0].replace('_', '-')} tries no remedy, so there is none to name, keep or print"
+            f"--{asked[0].replace('_', '-')} tries no remedy; remove the flags that name, keep or print one"
         )
     if command is not None:
         _named_arms(command, arguments)
@@ -128,7 +128,9 @@ def _diagnosed(
             lambda: examine_recorded(command, folder, request, quiet=arguments.quiet), arguments.report_within
         )
     except Expired as error:
-        raise Expired(f"{error}, so nothing was tried; `gpudoctor report {folder}` makes it") from None
+        raise Expired(
+            f"{error}, so nothing was tried; make the report with: gpudoctor report {folder}"
+        ) from None
 
 
 def _try(
@@ -145,7 +147,7 @@ def _try(
         batch = own_batch(recording)
         if batch is None:
             raise UsageError(
-                "--find-batch: no DataLoader of this run says its batch; --vary tries sizes that you name"
+                "--find-batch: no DataLoader of this run shows its batch size; name the sizes with --vary"
             )
         arm_of = _batch_arm(arguments.find_batch or _BATCH, command)
         find_batch(session, batch, arm_of, memory_limit(recording))

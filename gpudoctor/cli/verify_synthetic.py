@@ -125,7 +125,7 @@ def examine_synthetic(
 
     if arguments.keep:
         raise UsageError(
-            "--keep edits your files, and a synthetic job has none of yours; --diff prints the edits"
+            "--keep edits your files, and a synthetic job uses none of them; print the edits with --diff"
         )
     began = time.monotonic()
     line = StatusLine(sys.stderr, shown=not arguments.quiet)

@@ -20,11 +20,11 @@ EPILOG = """\
 examples:
   gpudoctor watch --find                     which processes train here
   gpudoctor watch 48213                      the live view; a torchrun agent leads to its ranks
-  gpudoctor watch 48213 --once               look for some seconds, then a report
+  gpudoctor watch 48213 --once               sample for some seconds, then report
   gpudoctor watch 48213 --duration 60 --format json --fail-on warning
   gpudoctor watch 48213 --plain              a line a tick, for a log
   gpudoctor watch 48213 --record w.gz; gpudoctor watch --replay w.gz
-The process is only looked at: never stopped, never signalled, never changed.
+gpudoctor only reads the process: it never stops, signals or changes it.
 exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 it cannot be watched."""
 INTERVAL, WINDOW = 1.0, 120.0
 
@@ -35,23 +35,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("targets", nargs="*", type=positive, metavar="PID", help="processes or launchers")
     parser.add_argument("--find", action="store_true", help="list the training processes of this machine")
-    view = parser.add_argument_group("without the screen")
-    view.add_argument("--once", action="store_true", help="look for 8 s, print one report and end")
-    view.add_argument("--plain", action="store_true", help="a line of text a tick")
-    view.add_argument("--json", action="store_true", help="a JSON report a tick, each on one line")
-    view.add_argument("--duration", type=seconds, metavar="S", help="look for S seconds, then report and end")
+    view = parser.add_argument_group("without the live view")
+    view.add_argument("--once", action="store_true", help="sample for 8 s, print one report and exit")
+    view.add_argument("--plain", action="store_true", help="print a line of text per tick")
+    view.add_argument("--json", action="store_true", help="print a JSON report per tick, each on one line")
+    view.add_argument("--duration", type=seconds, metavar="S", help="sample for S seconds, report and exit")
     looks = parser.add_argument_group("looks")
     looks.add_argument(
-        "--interval", type=seconds, default=INTERVAL, metavar="S", help="seconds a tick (default: 1)"
+        "--interval", type=seconds, default=INTERVAL, metavar="S", help="seconds per tick (default: 1)"
     )
     looks.add_argument(
-        "--window", type=seconds, default=WINDOW, metavar="S", help="seconds that findings look back (120)"
+        "--window", type=seconds, default=WINDOW, metavar="S", help="seconds that findings cover (default: 120)"
     )
-    looks.add_argument("--allow-kill", action="store_true", help="let the key K end the chosen process")
+    looks.add_argument("--allow-kill", action="store_true", help="let the key K end the selected process")
     files = parser.add_argument_group("files and metrics")
     files.add_argument("--record", metavar="FILE", help="write every tick to a new file (.gz: compressed)")
-    files.add_argument("--replay", metavar="FILE", help="show such a file instead of a process")
-    files.add_argument("--csv", metavar="FILE", help="readings of the GPUs, as nvidia-smi writes them")
+    files.add_argument("--replay", metavar="FILE", help="replay such a file instead of watching a process")
+    files.add_argument("--csv", metavar="FILE", help="write readings of the GPUs in the format of nvidia-smi")
     files.add_argument("--prometheus", type=_port, metavar="PORT", help="serve metrics on 127.0.0.1:PORT")
     add_report_flags(parser)
 
@@ -97,7 +97,7 @@ def _silent(arguments: argparse.Namespace) -> bool:
 
 def _check_view(arguments: argparse.Namespace) -> None:
     if arguments.replay and arguments.targets:
-        raise UsageError("--replay shows a file: name no process with it")
+        raise UsageError("--replay shows a file; remove the process ids")
     if not arguments.targets and not arguments.replay:
         raise UsageError("no process was named; see which ones train: gpudoctor watch --find")
     if arguments.plain and arguments.json:

@@ -50,7 +50,7 @@ def _last(
         if not arguments.replay:
             time.sleep(max(0.0, min(arguments.interval, left)))
     if last is None:
-        raise IncompleteError(f"{arguments.replay}: the recording holds no tick")
+        raise IncompleteError(f"{arguments.replay}: the recording has no tick")
     return last
 
 

@@ -133,7 +133,7 @@ def nothing_read(patient: Patient) -> bool:
 
 
 def _unread(case: Examined) -> str:
-    return "not all of it could be examined" if case.incomplete else ""
+    return "a part of it could not be examined" if case.incomplete else ""
 
 
 def _no_gpu(case: Examined) -> str:
@@ -171,7 +171,7 @@ def _elsewhere(case: Examined) -> str:
 
 def _file_cut(case: Examined) -> str:
     log = optional(lambda: case.patient.kernel_log)
-    return "no Xid event is in what could be read of it" if log is not None and log.problems else ""
+    return "the part that could be read has no Xid event" if log is not None and log.problems else ""
 
 
 def _xid_unseen(case: Examined) -> str:
@@ -190,7 +190,7 @@ def _gpus_unlisted(case: Examined) -> str:
 def _readings_missing(case: Examined) -> str:
     survey = optional(lambda: case.patient.gpu_survey)
     missing = not_held(survey, needed=True) if survey is not None else []
-    return f"the file does not hold {joined(missing)}" if missing else ""
+    return f"the file does not contain {joined(missing)}" if missing else ""
 
 
 def _severe(case: Ran) -> str:
@@ -217,7 +217,7 @@ def _few_steps(case: Ran) -> str:
 def _unexplained(case: Ran) -> str:
     if case.bound <= UNEXPLAINED:
         return ""
-    return f"{percent(1 - 1 / case.bound)} of its time are not computation"
+    return f"{percent(1 - 1 / case.bound)} of its time is not computation"
 
 
 def _ranks_unseen(case: Ran) -> str:
@@ -250,7 +250,7 @@ def share_lost(window: ProcessWindow) -> float:
 
 def _time_lost(window: ProcessWindow) -> str:
     lost = share_lost(window)
-    return f"{percent(lost)} of its time are not computation" if lost >= TO_GAIN else ""
+    return f"{percent(lost)} of its time is not computation" if lost >= TO_GAIN else ""
 
 
 def _gpus_unread(window: ProcessWindow) -> str:
@@ -272,21 +272,21 @@ def _two_jobs(case: ComparedRuns) -> str:
 
 
 def _crowded(case: ComparedRuns) -> str:
-    return f"other processes took {' and '.join(case.crowds)}, and none was idle" if case.crowds else ""
+    return f"other processes used {' and '.join(case.crowds)}, and no CPU was idle" if case.crowds else ""
 
 
 def _not_faster(row: TrialRow) -> str:
     faster = row.proof is not None and row.proof.verdict == "faster"
-    return "" if faster else "it was not faster in every look"
+    return "" if faster else "it was not faster at every look"
 
 
 def _loss_moved(row: TrialRow) -> str:
-    return "it learns something else" if row.proof is not None and row.proof.loss == "moved" else ""
+    return "its loss is different" if row.proof is not None and row.proof.loss == "moved" else ""
 
 
 def _not_gone(row: TrialRow) -> str:
     cure = row.proof.cure if row.proof is not None else None
-    return "" if cure is not None and cure.gone else "the ailment was found again, or was not looked for"
+    return "" if cure is not None and cure.gone else "the finding came back, or its check did not run"
 
 
 CRASHED: Need[Examined] = Need(name="no check crashed", missing=_crashed)
@@ -350,7 +350,7 @@ RUN_HEALTHY: Claim[Ran] = Claim(
 REST_WELL: Claim[Ran] = Claim(
     name="rest-well",
     commands=("run", "report", "verify"),
-    says="nothing else is worth your time",
+    says="no other finding is worth your time",
     needs=(
         CRASHED_RUN,
         STEPS,
@@ -379,7 +379,7 @@ OTHER_SPEED: Claim[ComparedRuns] = Claim(
         Need(name=f"{FEWEST_COMPARED} steady steps of each run", missing=_too_short),
         Need(name="an interval of the ratio without 1, and a change above 1 %", missing=_no_difference),
         Need(name="one job: script, model, ranks and kind of step agree", missing=_two_jobs),
-        Need(name="other processes left a CPU idle beside both", missing=_crowded),
+        Need(name="other processes left a CPU idle during both", missing=_crowded),
     ),
 )
 PROVEN: Claim[TrialRow] = Claim(

@@ -59,7 +59,7 @@ def compare(before: Recording, after: Recording, reports: tuple[Report, Report])
 def _crowds(before: Recording, after: Recording) -> tuple[str, ...]:
     """What other processes took beside either run, a clause each: its times are theirs, too."""
     return tuple(
-        f"{found.others:.2g} of the {counted(found.cpus, 'CPU')} beside the {which} run"
+        f"{found.others:.2g} of the {counted(found.cpus, 'CPU')} during the {which} run"
         for which, recording in (("first", before), ("second", after))
         if (found := crowd(recording)) is not None
     )
@@ -232,7 +232,8 @@ def _verdict(case: ComparedRuns, measure: str, runs: tuple[RunSummary, RunSummar
         others = missing[2:]  # the first two, too few steps and perhaps chance, are said
         jobs = f" {capitalised(joined(others))}." if others else ""
         return (
-            f"No difference can be told from chance: the {which} run made fewer than {FEWEST_COMPARED} steady"
+            f"No difference can be distinguished from chance: the {which} run made fewer than "
+            f"{FEWEST_COMPARED} steady"
             f" steps.{_medians(runs)}{jobs}"
         )
     span = f"{ratio.low:.3f} to {ratio.high:.3f}"

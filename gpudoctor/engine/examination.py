@@ -151,7 +151,7 @@ def _without_source(patient: Patient) -> Iterator[str]:
     try:
         patient.signs.source.take()
     except Unavailable as reason:
-        yield f"{reason}: causes that only its source shows were not looked for"
+        yield f"{reason}: gpudoctor did not look for causes that only its source shows"
     except ReaderCrashed:
         pass
 

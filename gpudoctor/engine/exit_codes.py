@@ -34,7 +34,7 @@ def named_strictly(report: Report) -> Report:
     if not lacking:
         return report
     reasons = "; ".join(most_frequent(item.reason for item in lacking))
-    sentence = f"--strict: {count(len(lacking), 'check')} lacked what they read: {reasons}"
+    sentence = f"--strict: {count(len(lacking), 'check')} could not read what they need: {reasons}"
     return replace(report, problems=(*report.problems, sentence))
 
 

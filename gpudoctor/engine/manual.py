@@ -194,7 +194,7 @@ def _require_headings(found: list[str]) -> None:
     if unknown:
         raise ManualError(f"unknown heading {unknown[0]!r} (headings: {', '.join(HEADINGS)})")
     if found != list(HEADINGS):
-        raise ManualError(f"the headings stand in the order {', '.join(found)}; expected {', '.join(HEADINGS)}")
+        raise ManualError(f"the headings are in the order {', '.join(found)}; expected {', '.join(HEADINGS)}")
 
 
 def _dedented(lines: list[str]) -> str:

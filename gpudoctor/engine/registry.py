@@ -61,11 +61,11 @@ def _index_checks(found: Iterable[tuple[type[Check], str]], problems: list[str])
     for check, plugin in found:
         code = getattr(check, "code", None)
         if not isinstance(code, str) or not getattr(check, "name", None):
-            problems.append(f"plugin {plugin}: {check.__name__} has no code or no name and was left out")
+            problems.append(f"plugin {plugin}: {check.__name__} has no code or no name and was skipped")
         elif code in checks:
             other = checks[Code(code)]
             problems.append(
-                f"plugin {plugin}: {check.__name__} claims {code}, which {other.__module__} has; left out"
+                f"plugin {plugin}: {check.__name__} claims {code}, which {other.__module__} has; it was skipped"
             )
         else:
             checks[Code(code)] = check

@@ -44,23 +44,24 @@ _FIRST = 3
 """Findings that the verdict adds up."""
 
 _STEPS_ARE = {
-    "loader": "No backward pass and no optimizer was seen: a step is a batch. ",
-    "backward": "No optimizer was seen: a step is a backward pass. ",
-    "gradients": "No optimizer was seen: a step is one call for gradients (torch.autograd.grad, torch.func). ",
-    "trace": "The trace marks no step: all of it is read as one. ",
+    "loader": "gpudoctor saw no backward pass and no optimizer: it counts a batch as a step. ",
+    "backward": "gpudoctor saw no optimizer: it counts a backward pass as a step. ",
+    "gradients": "gpudoctor saw no optimizer: it counts a call for gradients (torch.autograd.grad, "
+    "torch.func) as a step. ",
+    "trace": "The trace marks no step: gpudoctor reads all of it as one. ",
 }
 """What a step is where no optimizer makes one, by the marker."""
 _WALLS = {
-    "docker": "the probe does not get into a container that docker starts: install gpudoctor in its image and "
-    "put `gpudoctor run --` inside",
-    "ssh": "the probe does not reach another machine: put `gpudoctor run --` after ssh",
+    "docker": "the probe cannot enter a container that docker starts: install gpudoctor in its image and put "
+    "`gpudoctor run --` inside",
+    "ssh": "the probe cannot reach another machine: put `gpudoctor run --` after ssh",
     "sudo": "sudo clears the environment that carries the probe: put `gpudoctor run --` after sudo",
-    "env": "a cleared environment carries no probe: put `gpudoctor run --` after env",
-    "python": "Python's flags -I, -E and -S keep the probe out: leave them away for this run",
+    "env": "env clears the environment that carries the probe: put `gpudoctor run --` after env",
+    "python": "Python's flags -I, -E and -S disable the probe: remove them for this run",
 }
 _KIN = {"podman": "docker", "nerdctl": "docker", "kubectl": "docker", "apptainer": "docker",
         "singularity": "docker", "doas": "sudo", "su": "sudo"}  # fmt: skip
-_NOT_SEEN = "no process of the command imported torch where the probe could see it"
+_NOT_SEEN = "the probe saw no process of the command import torch"
 
 
 def pronounce_run(
@@ -73,7 +74,7 @@ def pronounce_run(
     if told is not None:
         return _dead(title, recording, run, told) + _suspected(recording, ranked)
     if not run.steps and not _stood_still(errors):
-        said = f"{title} made no training step that could be seen, so nothing can be said about its speed."
+        said = f"{title} made no training step that gpudoctor could see, so its speed is unknown."
         return said + _interrupted(recording.end) + _suspected(recording, ranked)
     if errors:
         return _wrong(title, run, errors) + _interrupted(recording.end) + _crowded(recording)
@@ -90,7 +91,7 @@ def _suspected(recording: Recording, ranked: Sequence[Ranked]) -> str:
     """Of a run without a step: that nothing bears out what its source suspects; else ""."""
     if not without_steps(recording) or not any(is_suspicion(item.finding) for item in ranked):
         return ""
-    return " Nothing was measured: what only the source suspects is a note."
+    return " gpudoctor measured nothing: what it only suspects from the source is a note."
 
 
 def _interrupted(end: RunEnd | None) -> str:
@@ -109,7 +110,7 @@ def _crowded(recording: Recording) -> str:
     cpus = count(found.cpus, "CPU")
     when = "meanwhile" if found.share > _ALWAYS else f"during {percent(found.share)} of the run"
     return (
-        f" Other processes took {found.others:.2g} of the {cpus} {when}, and none was idle: "
+        f" Other processes used {found.others:.2g} of the {cpus} {when}, and no CPU was idle: "
         "alone the run would be faster."
     )
 
@@ -125,9 +126,9 @@ def _wrong(title: str, run: RunSummary, errors: Sequence[Ranked]) -> str:
     name = errors[0].finding.name
     if _stood_still(errors):
         since = f"after step {run.steps:,}" if run.steps else "from its start"
-        return f"{title} stood still {since} until it was ended."
+        return f"{title} made no progress {since} until it was ended."
     wrong = any(item.finding.code.startswith(_WRONG) for item in errors)
-    said = "its result is not to be trusted" if wrong else "something is to be mended"
+    said = "its result is unreliable" if wrong else "it has a fault to fix"
     return f"{title} ran, and {said}: {name}{more}."
 
 
@@ -168,7 +169,7 @@ def _dead(title: str, recording: Recording, run: RunSummary, told: DeathMessage)
         said = f"{told.kind}: {message}" if message else told.kind
         return _ended(f"{title} died{after}{f' of {rank}' if rank else ''}: {said}")
     if rank:
-        killed = f"was killed by {told.kind}" if told.kind else "was gone without a word"
+        killed = f"was killed by {told.kind}" if told.kind else "disappeared without a message"
         return _ended(f"{title} died{after}: {rank} {killed}{_for_memory(recording.end, told.kind)}")
     return f"{title} {death(recording.end) or 'died'}{after}."
 
@@ -202,7 +203,7 @@ def _slow(case: Ran, warnings: Sequence[Ranked]) -> str:
         return f"{lead}{promised}"
     names = ", ".join(item.finding.name for item in warnings[:_FIRST])
     why = case.run.gain_unknown
-    unknown = f" What a cure gives back is unknown: {why}." if why else ""
+    unknown = f" The possible speedup is unknown: {why}." if why else ""
     return f"{lead}To look at: {names}.{unknown}".strip()
 
 
@@ -228,9 +229,11 @@ def _promise(case: Ran, warnings: Sequence[Ranked]) -> str:
         which = joined([item.finding.name for item in dear])
     gain = f"{_factor(low)} to {_factor(high)}" if _WORTH <= low < high else f"up to {_factor(high)}"
     rest = (
-        "; nothing else is worth your time" if len(dear) == len(warnings) and not REST_WELL.lacks(case) else ""
+        "; no other finding is worth your time"
+        if len(dear) == len(warnings) and not REST_WELL.lacks(case)
+        else ""
     )
-    return f"Curing {which} should make this run {gain} faster{rest}."
+    return f"Fixing {which} should make this run {gain} faster{rest}."
 
 
 def _together(run: RunSummary, shares: Sequence[tuple[Ranked, float]]) -> float:
@@ -272,15 +275,15 @@ def _lead(run: RunSummary) -> str:
     if run.device_idle is not None:
         if run.device_idle < _MUCH_IDLE:
             return ""
-        return f"The device is idle for up to {percent(run.device_idle)} of every step. "
+        return f"The device is idle for up to {percent(run.device_idle)} of each step. "
     name, share = max(_losses(run).items(), key=lambda item: item[1], default=("", 0.0))
     if share < _MUCH_IDLE:
         return ""
-    words = {"data_wait": "The training waits for data", "other": "Code outside every phase that we know takes"}
+    words = {"data_wait": "The training waits for data", "other": "Code outside all known phases takes"}
     if name == "data_wait":
-        return f"{words[name]} {percent(share)} of every step. "
+        return f"{words[name]} {percent(share)} of each step. "
     said = words.get(name, f"{name.replace('_', ' ').capitalize()} takes")
-    return f"{said} {percent(share)} of every step. "
+    return f"{said} {percent(share)} of each step. "
 
 
 def _losses(run: RunSummary) -> dict[str, float]:
@@ -312,15 +315,13 @@ def _well(case: Ran) -> str:
         return _few(case, said)
     noted = _noted(case.ranked)
     why = case.run.gain_unknown
-    unknown = f"what there is to gain is unknown: {why}" if why else ""
+    unknown = f"the possible speedup is unknown: {why}" if why else ""
     if case.bound > UNEXPLAINED:
-        gain = unknown or f"{case.bound:.2f}x at most to gain"
+        gain = unknown or f"{case.bound:.2f}x is the largest possible speedup"
         if noted:
-            return (
-                f"No fault was found; {said} of every step are not computation ({gain}): see note {noted[0]}."
-            )
-        return f"No finding explains it, but {said} of every step are not computation ({gain})."
-    margin = unknown or f"nothing above {max(case.bound, 1.01):.2f}x to gain"
+            return f"No fault was found; {said} of each step is not computation ({gain}): see note {noted[0]}."
+        return f"No finding explains it: {said} of each step is not computation ({gain})."
+    margin = unknown or f"the possible speedup is at most {max(case.bound, 1.01):.2f}x"
     more = f" Note {noted[0]} is about {percent(noted[1])} of the time." if noted else ""
     begin = f"Nothing wrong was found, but {joined(missing)}: " if missing else "In good health: "
     return f"{begin}{said}, {margin}.{more}" if said else f"{begin}{margin}.{more}"
@@ -329,13 +330,13 @@ def _well(case: Ran) -> str:
 def _few(case: Ran, said: str) -> str:
     """A run too short for a verdict on its speed: what has shown so far."""
     steps = count(case.run.steady_steps, "steady step")
-    more = "record more of them" if case.recording.origin == TRACED else "let it make more"
+    more = "record more of them" if case.recording.origin == TRACED else "let the run make more"
     noted = _noted(case.ranked)
     note = f" Note {noted[0]} is about {percent(noted[1])} of the time." if noted else ""
     why = case.run.gain_unknown
-    note += f" What there is to gain is unknown: {why}." if why else ""
+    note += f" The possible speedup is unknown: {why}." if why else ""
     if case.bound > UNEXPLAINED:
-        return f"{capitalised(said)} of {steps} are not computation: {more} for a verdict on its speed.{note}"
+        return f"{capitalised(said)} of {steps} is not computation: {more} for a verdict on its speed.{note}"
     found = "No fault" if noted else "Nothing wrong"
     return f"{found} was found in {steps}; for a verdict on its speed {more}.{note}"
 
@@ -352,7 +353,7 @@ def nobody_reported(recording: Recording) -> str:
     why = _wall(recording.command) or _NOT_SEEN
     died = death(recording.end)
     ended = f" The command {died}." if died else _interrupted(recording.end)
-    return f"No rank reported, so nothing can be said about the training: {why}.{ended}"
+    return f"No rank reported, so gpudoctor knows nothing about the training: {why}.{ended}"
 
 
 def death(end: RunEnd | None) -> str:

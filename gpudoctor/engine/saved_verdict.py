@@ -111,9 +111,9 @@ def _of_device(memory: DeviceMemory) -> str:
         f"and {size(memory.loose)} in fragments."
     ]
     if lines:
-        sentences.append(f"Most is held by {joined(lines)}.")
+        sentences.append(f"Most of it was allocated at {joined(lines)}.")
     if unknown:
-        sentences.append(f"For {size(unknown)} no line of the program was recorded.")
+        sentences.append(f"The snapshot records no line of the program for {size(unknown)}.")
     if memory.refused:
         sentences.append(f"An allocation was refused {count(len(memory.refused), 'time')}.")
     return " ".join(sentences)

@@ -110,5 +110,7 @@ def _well(case: Examined) -> str:
         skipped = sum(isinstance(item, Skipped) and not item.deselected for item in case.outcomes)
         return f"{who}: nothing could be examined ({count(skipped, 'check')} skipped)."
     if nothing_read(case.patient):
-        return f"{who}: nothing of it was examined; of this machine, {count(passed, 'check')} passed{noted}."
+        return (
+            f"{who}: gpudoctor examined nothing of it; of this machine, {count(passed, 'check')} passed{noted}."
+        )
     return f"{who}: nothing wrong was found{passing}, but {joined(missing)}{noted}."

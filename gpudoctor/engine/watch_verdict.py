@@ -22,7 +22,7 @@ def pronounce_live(window: ProcessWindow, ranked: Sequence[Ranked]) -> str:
         more = len(severe) - 1
         tail = f" {more} more {'thing costs' if more == 1 else 'things cost'} time or memory." if more else ""
         why = blind(window) if any(item.finding.cost.host_share is not None for item in severe) else ""
-        unknown = f" What a cure gives back is unknown: {why}." if why else ""
+        unknown = f" The possible speedup is unknown: {why}." if why else ""
         return f"{ended}{severe[0].finding.message}{tail}{unknown}"
     if not window.samples:
         return ended + _unseen(window)
@@ -34,15 +34,17 @@ def pronounce_live(window: ProcessWindow, ranked: Sequence[Ranked]) -> str:
 def _unseen(window: ProcessWindow) -> str:
     gap = next((gap for gap in window.gaps if gap.panel == "stacks"), None)
     if gap is not None:
-        fix = f" To see it: {gap.fix}." if gap.fix else ""
-        return f"What the loop waits for cannot be told: {gap.reason}.{fix}"
-    return "" if window.ended else f"Looking: no stack sample yet of the {FEWEST_SAMPLES} that a verdict takes."
+        fix = f" Fix: {gap.fix}." if gap.fix else ""
+        return f"gpudoctor cannot see what the loop waits for: {gap.reason}.{fix}"
+    return (
+        "" if window.ended else f"Sampling: no stack sample yet of the {FEWEST_SAMPLES} that a verdict needs."
+    )
 
 
 def _too_few(window: ProcessWindow) -> str:
     phase, share = _largest(window)
     seen = f"{window.samples} of {FEWEST_SAMPLES} stack samples so far"
-    return f"Looking: {seen}, {percent(share)} of them in {phase}."
+    return f"Sampling: {seen}, {percent(share)} of them in {phase}."
 
 
 def _standing(window: ProcessWindow) -> str:
@@ -67,8 +69,12 @@ def _margins(window: ProcessWindow) -> str:
     parts = [f"{phase.replace('_', ' ')} {percent(share)}" for share, phase in sorted(named, reverse=True)[:3]]
     parts.append(f"other {percent(counts.get('other', 0) / total)}")
     why, part = blind(window), worth(window, lost)
-    most = f"at most {1 / (1 - part):.2f}x to gain there" if part < 0.99 else "at most much to gain there"
-    gain = f"what there is to gain is unknown: {why}" if why else most
+    most = (
+        f"the possible speedup there is at most {1 / (1 - part):.2f}x"
+        if part < 0.99
+        else "the possible speedup there is large"
+    )
+    gain = f"the possible speedup is unknown: {why}" if why else most
     if lost >= TO_GAIN:
         said = "No finding explains it"
     else:
@@ -82,8 +88,8 @@ def _bias(window: ProcessWindow) -> str:
     if window.lost < _LOST * looks:
         return ""
     return (
-        f" {window.lost} of {looks} samples were lost, more often in fast Python code: "
-        "waits weigh a little too much."
+        f" {window.lost} of {looks} samples failed, more often in fast Python code: the "
+        "shares of waits are a little too high."
     )
 
 

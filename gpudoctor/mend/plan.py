@@ -178,7 +178,7 @@ class _Draft:
         others = [self._parsed().keywords(group) for group in self._keywords.values()]
         met = any(new.meets(old) for new in splices for old in [*self._texts, *others])
         if met or any(new.meets(old) for new in calls for old in self._texts):
-            raise CannotMend("it touches what another remedy changes; run --fix again")
+            raise CannotMend("it edits what another remedy edits; run --fix again")
 
     def add(self, choice: _Choice, edits: Sequence[Edit]) -> None:
         """Take the edits in; `check` has accepted them."""

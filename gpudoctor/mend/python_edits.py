@@ -40,7 +40,7 @@ class PythonFile:
         if len(found) > 1:  # `Trainer(...).train()`: both calls start at one place
             found = [item for item in found if _last_name(item) == edits[0].method]
         if len(found) != 1:
-            raise CannotMend(f"line {place[0]} chains calls; the edit cannot tell them apart, apply it by hand")
+            raise CannotMend(f"line {place[0]} chains calls; the edit cannot tell them apart; apply it by hand")
         start = offset(self._text, *place)
         last = found[0].end_lineno or place[0]
         end = offset(self._text, last, self._column(last, found[0].end_col_offset or 0))
@@ -90,7 +90,7 @@ def _call(text: str, line: int) -> "cst.Call":
     try:
         call = cst.parse_expression(f"({text})")
     except cst.ParserSyntaxError as error:
-        raise CannotMend(f"the call at line {line} cannot be taken apart") from error
+        raise CannotMend(f"the call at line {line} cannot be parsed into parts") from error
     if not isinstance(call, cst.Call):  # Python before 3.12 places what stands in an f-string elsewhere
         raise CannotMend(f"no call at line {line} any more")
     return call.with_changes(lpar=call.lpar[1:], rpar=call.rpar[:-1])

@@ -50,7 +50,7 @@ def read_file(path: Path) -> FileText:
     newline = "\r\n" if "\r\n" in raw else "\r" if "\r" in raw and "\n" not in raw else "\n"
     text = raw.replace(newline, "\n")
     if "\r" in text:
-        raise CannotMend("it mixes kinds of newlines")
+        raise CannotMend("it mixes newline styles")
     return FileText(path=path, text=text, encoding=encoding, newline=newline, digest=sha256(data).hexdigest())
 
 

@@ -34,7 +34,7 @@ def write_plan(files: Sequence[FileMend]) -> list[str]:
     except (OSError, CannotMend) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise IncompleteError(
-            f"--fix stopped: {reason}; files not named in the summary are as they were"
+            f"--fix stopped: {reason}; files not named in the summary are unchanged"
         ) from error
     finally:
         for _, _, temporary in prepared:
@@ -44,7 +44,7 @@ def write_plan(files: Sequence[FileMend]) -> list[str]:
 
 def _unchanged(item: FileMend, target: Path) -> None:
     if sha256(target.read_bytes()).hexdigest() != item.old.digest:
-        raise CannotMend(f"{item.name} was changed by somebody else meanwhile; it was not overwritten")
+        raise CannotMend(f"{item.name} was changed by another program meanwhile; it was not overwritten")
 
 
 def _prepare(item: FileMend, target: Path) -> str:

@@ -70,7 +70,7 @@ def read_file(path: str | os.PathLike[str], limit: ReadLimit) -> bytes:
             raise RefusedFile(f"it is {limit.words}")
         data = stream.read(limit.most + 1)  # it may have grown, or have no size (/proc)
         if data is None:  # such as /proc/kmsg, which would have us wait
-            raise RefusedFile("there is nothing in it yet")
+            raise RefusedFile("it is empty yet")
     if len(data) > limit.most:
         raise RefusedFile(f"it is {limit.words}")
     return data

@@ -17,7 +17,7 @@ class LeakTry:
     p: float | None = None
     """Two-sided probability of so clear a trend by chance (Mann and Kendall)."""
     outcome: str
-    """`gone`, `less`, `as before`, `failed`, `no place to act`."""
+    """`gone`, `less`, `as before`, `failed`, `no place to edit`."""
     reason: str = ""
     """Why it failed."""
 

@@ -22,7 +22,7 @@ class Conclusion(Enum):
     """Whatever its speed: it learns something else."""
     FAILED = "failed"
     """Its runs died, or made no steps to compare."""
-    WITHOUT_EFFECT = "found no place to act"
+    WITHOUT_EFFECT = "found no place to edit"
     """The override was there and the program never came by."""
     NOT_TRIED = "not tried"
     MEASURED = "measured once"

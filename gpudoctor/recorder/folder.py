@@ -77,7 +77,7 @@ def new_folder(chosen: str | None) -> tuple[Path, str]:
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--recording {chosen}: is a file; name a folder")
     if (folder / MANIFEST).exists():
-        raise UsageError(f"--recording {chosen}: holds a recording already; name a new folder")
+        raise UsageError(f"--recording {chosen}: already contains a recording; name a new folder")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _try(folder)

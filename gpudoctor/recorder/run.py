@@ -184,7 +184,7 @@ class _Watchdog:
         observed = started
         while (code := self._child.poll()) is None or self._stopper.left():
             if self._stopper.given_up:
-                self.problems.append("processes of the command are left that SIGKILL did not end")
+                self.problems.append("processes of the command are still alive after SIGKILL")
                 break
             for number in self._note(self._post.wait(TICK)):
                 self._pass_on(number)
@@ -265,7 +265,7 @@ class Presses:
         self._times.append(now)
         if len(self._times) == _PRESSES - 1:
             self._told = True
-            return f"gpudoctor: the command has Ctrl-C for the second time; the third ends it. {_HOW}"
+            return f"gpudoctor: the command got Ctrl-C for the second time; the third one ends it. {_HOW}"
         return ""
 
     def waiting(self, now: float) -> str:
@@ -274,8 +274,8 @@ class Presses:
             return ""
         self._told = True
         return (
-            f"gpudoctor: the command still runs {_WAITED:g} s after Ctrl-C, and has the time that it takes; "
-            f"the third Ctrl-C ends it. {_HOW}"
+            f"gpudoctor: the command still runs {_WAITED:g} s after Ctrl-C, and gpudoctor waits; the third "
+            f"Ctrl-C ends it. {_HOW}"
         )
 
 

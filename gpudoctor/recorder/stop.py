@@ -47,7 +47,7 @@ class Stopper:
             os.kill(self._root, signal.SIGTERM)  # Windows: there is no other way to one process
             return
         grace = f"{self._grace:g} s later SIGTERM, {LAST:g} s after that SIGKILL"
-        self._tell(f"gpudoctor: {why}: the command gets SIGINT, as by Ctrl-C; where it runs on, {grace}.")
+        self._tell(f"gpudoctor: {why}: the command gets SIGINT, as from Ctrl-C; if it keeps running, {grace}.")
         self._note("SIGINT")
         # A terminal's Ctrl-C reaches the foreground group: the command's processes that are in it, and us.
         # Our own group may hold more than that (a shell script that started us), which is to live on.
@@ -84,7 +84,7 @@ class Stopper:
             self._over_at = now + LAST
             killed = kill(self._everyone)
             if killed:
-                self._tell(f"gpudoctor: SIGKILL to what is left of the command ({_processes(len(killed))}).")
+                self._tell(f"gpudoctor: sent SIGKILL to the rest of the command ({_processes(len(killed))}).")
                 self._note("SIGKILL")
 
     def left(self) -> bool:
@@ -110,7 +110,7 @@ class Stopper:
         self._insisted = True
         found = list(self._everyone())
         if found:
-            self._tell(f"gpudoctor: SIGTERM to the command ({_processes(len(found))}): {why}.")
+            self._tell(f"gpudoctor: sent SIGTERM to the command ({_processes(len(found))}): {why}.")
             self._note("SIGTERM")
         for pid in found:
             send(pid, signal.SIGTERM)

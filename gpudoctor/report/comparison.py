@@ -53,7 +53,7 @@ def groups(item: Comparison) -> list[Group]:
     """Titled groups of rows: name, before, after, change."""
     found = [
         ("speed", [_cells(row) for row in item.speed]),
-        ("a step by phase", [_cells(row) for row in item.phases]),
+        ("time per step, by phase", [_cells(row) for row in item.phases]),
         ("memory, at most", [_cells(row) for row in item.memory]),
     ]
     return [group for group in found if group[1]]
@@ -66,7 +66,7 @@ def remarks(item: Comparison) -> list[str]:
         for name, run in (("first", item.before), ("second", item.after))
         if run.failed
     ]
-    said += [f"Beside the time: {'; '.join(item.other_setting)}."] if item.other_setting else []
+    said += [f"Other differences: {'; '.join(item.other_setting)}."] if item.other_setting else []
     said += [f"Loss: {item.loss}."] if item.loss else []
     said += [f"Gone: {', '.join(item.gone)}."] if item.gone else []
     said += [f"New: {', '.join(item.new)}."] if item.new else []

@@ -91,8 +91,8 @@ def means_text(answer: Answer) -> str:
     """What the allocated bytes are and how they were found."""
     how = "computed by formula" if answer.measured else "computed by formula; nothing was run"
     if answer.traced:
-        how = "followed through the code that ran" if alone(answer) else "computed by formula"
-        how += " on fake tensors, without a GPU" if alone(answer) else ", the trace on fake tensors beside it"
+        how = "traced through the code that ran" if alone(answer) else "computed by formula"
+        how += " on fake tensors, without a GPU" if alone(answer) else ", next to a trace on fake tensors"
     return f"allocated is what torch.cuda.max_memory_allocated reports on the fullest GPU, {how}"
 
 
@@ -100,11 +100,15 @@ def traced_text(traced: "Traced") -> str:
     """What was traced, and how the rest was found."""
     depths = [f"{depth:,}" for depth in traced.depths]
     if not traced.depths or traced.depths[0] == traced.layers:
-        return f"followed whole in {duration(traced.seconds)}"
+        return f"traced in full in {duration(traced.seconds)}"
     check = ""
     if traced.residue is not None:
-        check = "; the third depth is on the line" if not traced.residue else f"; off by {size(traced.residue)}"
-    return f"followed at {joined(depths)} of {traced.layers:,} blocks in {duration(traced.seconds)}{check}"
+        check = (
+            "; a third depth agrees"
+            if not traced.residue
+            else f"; the third depth differs by {size(traced.residue)}"
+        )
+    return f"traced at {joined(depths)} of {traced.layers:,} blocks in {duration(traced.seconds)}{check}"
 
 
 def verdict_text(verdict: Verdict | None) -> str:

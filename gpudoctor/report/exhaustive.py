@@ -5,4 +5,4 @@ from typing import NoReturn
 
 def assert_never(value: NoReturn) -> NoReturn:
     """Never called when all kinds are handled; the type checker proves it."""
-    raise AssertionError(f"a kind that nobody handles: {value!r}")
+    raise AssertionError(f"unhandled kind: {value!r}")

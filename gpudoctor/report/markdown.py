@@ -42,7 +42,8 @@ def render(report: Report) -> str:
     body = "\n".join([*rows, *sections]) + "\n" if report.findings else ""
     more = ""
     if left:
-        more = f"\n{count(left, 'more finding')} did not fit here; `gpudoctor check --format json` has all.\n"
+        hint = "`gpudoctor check --format json` prints all of them"
+        more = f"\n{count(left, 'more finding')} did not fit here; {hint}.\n"
     return f"{head}\n{body}{more}\n{tail}"
 
 

@@ -54,8 +54,9 @@ def overrides_markdown(overrides: Sequence[Override]) -> str:
         "# What a trial can change at run time",
         "",
         "`gpudoctor verify` changes these in its own runs, without an edit of a file ([verify.md](verify.md)).",
-        "A *safe* one leaves the numbers alone, the others are tried with `--unsafe` only. `*` is any name.",
-        "Those that `--vary` does not take change the statements that a finding points at.",
+        "A *safe* override does not change the training's numbers. The others run only with `--unsafe`. `*` "
+        "is any name.",
+        "An override without `--vary` changes the statements that a finding points at.",
         "",
         "| override | safe | `--vary` | what it is |",
         "|---|---|---|---|",

@@ -52,7 +52,7 @@ def speed_words(job: SyntheticSummary) -> str:
     elif job.kind == "cpu":
         parts.append("no MFU: a CPU's peak is not known")
     else:
-        parts.append(f"no MFU: {job.device} is in no table of peaks")
+        parts.append(f"no MFU: gpudoctor does not know the peak FLOP/s of {job.device}")
     return ", ".join(parts)
 
 

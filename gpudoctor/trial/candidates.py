@@ -107,7 +107,7 @@ def _candidate(item: Ranked, remedy: Remedy, unsafe: bool) -> Candidate | Untrie
             edited = edited_arm(plan, remedy.id)
             if edited.sources or edited.configs:
                 return Candidate(item=item, remedy=remedy, arm=edited, edits=True)
-            reason = plan.left[0].reason if plan.left else "its file is none that a trial can replace"
+            reason = plan.left[0].reason if plan.left else "a trial cannot replace its file"
         else:
             reason = "it may change results: --unsafe tries it"
     if arm is not None and by_override:

@@ -165,10 +165,10 @@ def _words(state: bool | None, before: float | None, after: float | None, reason
     if state is not None and before is not None and after is not None:
         return f"grew {rate_text(before)} a step, {rate_text(after)} with it"
     if state is None:
-        return f"the re-run does not tell ({reason})" if reason else "the re-run does not tell"
+        return f"the re-run does not show it ({reason})" if reason else "the re-run does not show it"
     if died:
-        return "the command comes past the step where it died" if state else "the command dies as before"
-    return "not found any more in as many steps" if state else "found as before"
+        return "the command gets past the step where it died" if state else "the command dies as before"
+    return "not found any more in as many steps" if state else "found again, as before"
 
 
 def rate_text(value: float) -> str:

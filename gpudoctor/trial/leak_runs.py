@@ -52,7 +52,7 @@ class LeakRuns:
         reached = [item for rank in lap.recording.ranks for item in rank.of("override") if item.get("reached")]
         self.names = tuple(dict.fromkeys(str(name) for item in reached for name in item.get("names") or ()))
         if arm.overrides and not reached and not lap.problem:
-            made = LeakTry(change=change, place=place, outcome="no place to act")
+            made = LeakTry(change=change, place=place, outcome="no place to edit")
         else:
             made = self._judged(change, place, lap)
         self.tries.append(made)

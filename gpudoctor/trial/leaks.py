@@ -165,7 +165,7 @@ _CONTAINERS = "leak.containers"
 _OTHERS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("containers that grow, cleared every 10 steps", "a container", {_CONTAINERS: ""}),
     (
-        "hooks of modules dropped as they come",
+        "hooks of modules removed as they are added",
         "hooks that are registered again and again",
         {"leak.hooks": True},
     ),
@@ -178,7 +178,11 @@ def _generic(runs: LeakRuns, workers: bool) -> str:
     """What holds it, where no line does."""
     others = list(_OTHERS)
     if workers:
-        no_workers = ("no worker processes", "what the loader's workers keep", {"DataLoader.num_workers": "0"})
+        no_workers = (
+            "no worker processes",
+            "what the loader's workers retain",
+            {"DataLoader.num_workers": "0"},
+        )
         others.insert(0, no_workers)
     for change, holder, overrides in others:
         if not runs.left():
@@ -218,14 +222,14 @@ def _words(runs: LeakRuns, guilty: Retention | None, holder: str) -> str:
         measured = [item for item in runs.tries if item.bytes_per_step is not None]
         told = [f"{rate_text(item.bytes_per_step or 0.0)} {_with(item.change)}" for item in measured]
         alone = any(item.outcome == "gone" and item.place is not None for item in runs.tries)
-        holds = "holds it" if alone else "holds part of it"
+        holds = "retains it" if alone else "holds part of it"
         return f"{guilty.target} ({_short(guilty)}) {holds}: {', '.join([as_it_is, *told])}."
     last = next((item for item in reversed(runs.tries) if item.outcome == "gone"), None)
     if holder and last is not None:
         return f"It is {holder}: {as_it_is}, {rate_text(last.bytes_per_step or 0.0)} {_with(last.change)}."
     count = f"{len(runs.tries)} changes" if len(runs.tries) != 1 else "one change"
     return (
-        f"What holds it was not found: {count} left it at {as_it_is[: -len(' as it is')]}."
+        f"The owner of the memory was not found: {count} left it at {as_it_is[: -len(' as it is')]}."
         if runs.tries
         else ""
     )

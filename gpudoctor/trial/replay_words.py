@@ -78,7 +78,7 @@ class Story:
             return f"its operations could not be watched ({self.record['broken']})"
         if self.record.get("found") == "ended":
             return f"the program ended before step {step} was over, and nothing in it was NaN"
-        again = f"step {step} was finite this time: what made it is not decided by the seeds"
+        again = f"step {step} was finite this time: the seeds do not determine its cause"
         if self.record.get("eager"):
             return f"run as written, not compiled, step {step} is finite: only compiled code does it"
         return f"{again} (another order of threads or of data, the time, a race)"
@@ -94,14 +94,14 @@ class Story:
         parts = [self._happened(), self._turned(), self._growth(), self._digits()]
         text = " ".join(part for part in parts if part)
         if self.record.get("eager"):
-            text += " (Seen with the model run as written: compiled code shows no operations.)"
+            text += " (Seen with the model run as written: gpudoctor cannot see operations in compiled code.)"
         return text
 
     def _happened(self) -> str:
         origin = self._origin
         if not origin:
             names = ", ".join(self.record.get("names") or ()) or "something"
-            return f"{names} held values that are not finite; nothing shows what made them."
+            return f"{names} contained values that are not finite; the cause is not visible."
         kind, value = origin.get("kind"), _VALUES.get(str(origin.get("value")), "NaN")
         if kind == "operation":
             return self._operation(value)
@@ -111,14 +111,14 @@ class Story:
         if kind in ("weights", "buffer", "gradient"):
             what = {"weights": "the weight", "buffer": "the buffer", "gradient": "the gradient of"}[str(kind)]
             when = "the first step" if not self.record.get("begin") else f"step {self.record['begin']}"
-            return f"{what.capitalize()} {name} held {value} before {when} already."
+            return f"{what.capitalize()} {name} contained {value} before {when} already."
         if kind == "peer":
             return "The gradients became NaN when those of the other ranks were added."
         if origin.get("early"):
             return f"A tensor was filled with {value} before the first step{self._at()}."
         if kind == "constant":
-            return f"{value} is written down in the program{self._at()}."
-        return f"Data that the program brought in held {value}{self._at()}: {self._count()}."
+            return f"{value} is a constant in the program{self._at()}."
+        return f"Data that the program loaded contained {value}{self._at()}: {self._count()}."
 
     def _operation(self, value: str) -> str:
         origin = self._origin
@@ -127,11 +127,11 @@ class Story:
         why = str(origin.get("words") or "") or self._beyond()
         tail = f": {why}." if why else "."
         if phase == "optimizer":
-            half = "; what it divides by is rounded to 0 in float16" if origin.get("dtype") == "float16" else ""
+            half = "; the divisor is rounded to 0 in float16" if origin.get("dtype") == "float16" else ""
             return f"The optimizer's own step gave {value} from finite gradients{self._at()}{tail[:-1]}{half}."
         if phase == "backward":
             return f"In the backward pass{inside} the derivative of {operation} gave {value}{self._at()}{tail}"
-        where = f"In the forward pass{inside}" if inside else "In the loss or beside the model"
+        where = f"In the forward pass{inside}" if inside else "In the loss or outside the model"
         return f"{where} {operation} gave {value}{self._at()}{tail}"
 
     def _beyond(self) -> str:
@@ -152,7 +152,9 @@ class Story:
         elif rows:
             which = f", row{'s' if len(rows) > 1 else ''} {_listed(rows)}"
         name = origin.get("name") or "it"
-        return f"The batch held {value} before anything was computed from it: {name}, {self._count()}{which}."
+        return (
+            f"The batch contained {value} before anything was computed from it: {name}, {self._count()}{which}."
+        )
 
     def _count(self) -> str:
         origin = self._origin

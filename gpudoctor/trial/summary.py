@@ -67,8 +67,8 @@ def reason_of(tried: Tried, conclusion: Conclusion) -> str:
     if tried.cure is not None:
         return tried.cure.words
     if conclusion is Conclusion.UNCLEAR and _cut_short(tried):
-        return f"the time was up after {len(tried.pairs)} pairs"
-    return "the time was up" if conclusion is Conclusion.NOT_TRIED else ""
+        return f"the time ran out after {len(tried.pairs)} pairs"
+    return "the time ran out" if conclusion is Conclusion.NOT_TRIED else ""
 
 
 def _cut_short(tried: Tried) -> bool:

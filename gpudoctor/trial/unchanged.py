@@ -43,13 +43,11 @@ class SecondLook:
         if self.changed:
             shown = ", ".join(self.changed[:_SHOWN])
             more = f" and {len(self.changed) - _SHOWN} more" if len(self.changed) > _SHOWN else ""
-            return f"changed meanwhile, by the runs or by somebody else: {shown}{more}"
+            return f"changed meanwhile, by the runs or by another program: {shown}{more}"
         if not self.whole:
-            return f"the first {self.compared:,} files in {where} are as they were; the rest was not compared"
+            return f"the first {self.compared:,} files in {where} are unchanged; the rest was not compared"
         files = "the one file" if self.compared == 1 else f"all {self.compared:,} files"
-        return (
-            f"{files} in {where} are as they were" if self.compared != 1 else f"{files} in {where} is as it was"
-        )
+        return f"{files} in {where} are unchanged" if self.compared != 1 else f"{files} in {where} is unchanged"
 
 
 class Unchanged:

@@ -28,7 +28,7 @@ def varied(text: str, command: Sequence[str]) -> list[tuple[str, Arm]]:
     if not key.strip() or not given or not listed:
         raise UsageError(f"--vary {text}: write KEY=V1,V2: --vary batch-size=8,16")
     if len(listed) > _MOST:
-        raise UsageError(f"--vary {text}: {len(listed)} values; at most {_MOST} are tried at a time")
+        raise UsageError(f"--vary {text}: {len(listed)} values; give at most {_MOST}")
     return [(f"{key}={value}", with_value(key.strip(), value, command)) for value in listed]
 
 

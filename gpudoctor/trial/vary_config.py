@@ -85,7 +85,7 @@ def _absent(name: str, parts: list[str], depth: int, section: Any) -> str:
         return f"--vary {name}: {where} is {_kind(section)}, so there is no {key}"
     names = [str(item) for item in section] if isinstance(section, dict) else []
     listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
-    there = f"{where or 'it'} has {listed}" if listed else "there is nothing in it"
+    there = f"{where or 'it'} has {listed}" if listed else "it is empty"
     return f"--vary {name}: no key {key}; {there}"
 
 

@@ -121,7 +121,7 @@ def _ailment_words(trial: TrialSummary) -> list[str]:
         found.append(f"It comes from {what}{at}." if what else "")
     if leak is not None and leak.holder:
         at = f" ({leak.place.path}:{leak.place.line})" if leak.place is not None else ""
-        found.append(f"What holds the memory: {leak.holder}{at}.")
+        found.append(f"The memory is retained by {leak.holder}{at}.")
     return [words for words in found if words]
 
 

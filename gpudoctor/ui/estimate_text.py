@@ -140,7 +140,7 @@ def _found(page: TextPage, answer: Answer) -> None:
     if not answer.found.best:
         page.say("Nothing that was tried fits this card.")
     else:
-        page.say("What fits, fastest first (speed by operation counts: an order, no promise)")
+        page.say("What fits, fastest first (speed is estimated from operation counts: use it to compare only)")
         rows = [("speed", "allocated", "gives back", "changes")]
         for fit in answer.found.best:
             peak, back = size(fit.estimate.total_bytes), size(fit.gives_back)
@@ -174,7 +174,7 @@ def _next(page: TextPage, answer: Answer) -> None:
 def _rivals(page: TextPage, answer: Answer) -> None:
     page.blank()
     shown = answer.shown
-    page.say(f"What other formulas say of {label(shown)} (ours: {size(shown.total_bytes)})")
+    page.say(f"What other formulas compute for {label(shown)} (ours: {size(shown.total_bytes)})")
     rows = [("", "answer", "over ours", "formula, and why it differs")]
     for rival in answer.rivals:
         if rival.bytes is None:
@@ -214,7 +214,7 @@ def _explained(page: TextPage, shown: Estimate) -> None:
             _formula(page, line)
         seen |= set(fresh)
     page.blank()
-    page.say("beside the allocated bytes")
+    page.say("on top of the allocated bytes")
     for line in shown.card.lines:
         _formula(page, line)
 

@@ -99,9 +99,9 @@ def admit(admission: PatientRequest) -> Patient:
 def _memory(patient: Patient, admission: PatientRequest) -> "MemoryForecast":
     """The forecast; the estimator is not even loaded where no card is known."""
     if not admission.targets.items and not admission.command:
-        raise Unavailable("no config or script says what is trained")
+        raise Unavailable("no config or script describes what is trained")
     if not admission.gpu and not _has_card(patient):
-        raise Unavailable("no GPU here to hold the estimate against (name the job's: --gpu H100)")
+        raise Unavailable("no GPU here to compare the estimate with (name the job's: --gpu H100)")
     from gpudoctor.vitals.memory.reader import read_memory
 
     return read_memory(patient, admission.gpu, admission.gpus)

@@ -37,7 +37,7 @@ def admit_recording(recording: Recording, targets: Sequence[str]) -> Patient:
 
 def _environment(recording: Recording) -> Environment:
     if not recording.environment:
-        raise Unavailable("the recording holds no environment variables")
+        raise Unavailable("the recording has no environment variables")
     return Environment(variables=recording.environment, origin="environment of the run")
 
 
@@ -48,7 +48,7 @@ def _of_file(recording: Recording, targets: Sequence[str]) -> Patient:
         PatientKind.RECORDING,
         Path(recording.path).name,
         replace(
-            _held(recording, Sign.missing("the recording", f"a {what} holds no run")),
+            _held(recording, Sign.missing("the recording", f"a {what} contains no run")),
             job=Sign.missing("the job", f"a {what} names no job"),
             source=Sign.missing("the source", f"a {what} names no script"),
         ),
@@ -86,7 +86,7 @@ def _source(recording: Recording) -> "Source":
     except (OSError, ValueError):
         raise Unavailable("the script of the recording is not on this machine") from None
     if changed > begun:
-        raise Unavailable("the script was changed since the recording")
+        raise Unavailable("the script has changed since the recording")
     from gpudoctor.vitals.source import read_source
 
     here = os.getcwd()

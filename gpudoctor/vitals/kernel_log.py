@@ -53,7 +53,7 @@ def _of_journal(now: float, deadline: float) -> KernelLog:
         for stamp, body in _matches(r"(\d{9,}\.\d+) (?:\S+ )?kernel: (.*)", text)
     )
     if not messages:
-        raise Unavailable("holds no kernel messages that this user may read")
+        raise Unavailable("contains no kernel messages that this user may read")
     return KernelLog(origin="journalctl -k", messages=messages)
 
 
@@ -114,7 +114,7 @@ def _of_kmsg(deadline: float) -> KernelLog:
             continue
         messages.append(_message(body.split("\n", 1)[0], age=max(0.0, uptime - int(parts[2]) / 1e6)))
     if not messages:
-        raise Unavailable("holds no messages")
+        raise Unavailable("contains no messages")
     return KernelLog(origin="/dev/kmsg", messages=tuple(messages))
 
 
@@ -142,9 +142,9 @@ def _of_file(path: Path, now: float, since: float | None) -> KernelLog:
         message for message in dated if since is None or message.age is None or message.age <= now - since
     )
     if not dated:
-        raise Unavailable("holds no kernel messages with a time")
+        raise Unavailable("contains no kernel messages with a time")
     if since is not None and not kept:
-        raise Unavailable("holds no kernel messages of this boot")
+        raise Unavailable("contains no kernel messages of this boot")
     return KernelLog(origin=str(path), messages=kept)
 
 

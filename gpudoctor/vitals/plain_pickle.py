@@ -60,11 +60,13 @@ class _Reader:
             if self._made + len(self._memo) + len(self._stack) > SNAPSHOT_VALUES.most:
                 raise NotPlain(f"it has {SNAPSHOT_VALUES.beyond}")
             if time.monotonic() > self._deadline:
-                raise NotPlain("reading it takes longer than is given to it")
+                raise NotPlain("reading it takes longer than the time limit")
 
     def _refuse(self, code: int) -> NoReturn:
         if bytes([code]) in _CODE:
-            raise NotPlain("it names a class or a function, which would be run; only plain values are read")
+            raise NotPlain(
+                "it names a class or a function, which loading would run; gpudoctor reads plain values only"
+            )
         raise NotPlain(f"it is not a pickle of plain values (instruction 0x{code:02x})")
 
     def take(self, size: int) -> bytes:
@@ -106,7 +108,7 @@ class _Reader:
     def integer(self, size: int) -> None:
         """An integer of so many bytes."""
         if size > _LONGEST:
-            raise NotPlain("it has an integer that no address or size can be")
+            raise NotPlain("it has an integer that is too large for an address or a size")
         self.push(int.from_bytes(self.take(size), "little", signed=True))
 
     def tuple_of(self, size: int) -> None:

@@ -60,7 +60,7 @@ def read_saved_log(path: Path) -> KernelLog:
             stream.seek(0)
             reader.take(stream, most)
     except Damaged as error:
-        reader.damage = f"{error}; what stands before that was read"
+        reader.damage = f"{error}; gpudoctor read what precedes it"
     except OSError as error:
         raise Unavailable(f"{path}: cannot be read: {error.strerror or error}") from None
     return KernelLog(
@@ -122,7 +122,7 @@ class _Reader:
             number += len(lines)
             size += len(block.data)
             if size > most:
-                self.damage = f"it is {KERNEL_LOG.words}; what stands before that was read"
+                self.damage = f"it is {KERNEL_LOG.words}; gpudoctor read what precedes it"
                 break
 
     def _ends_within(self, line: bytes) -> bool:
@@ -155,13 +155,13 @@ class _Reader:
         if self.damage:
             yield self.damage
         if self.cut:
-            yield "its last line ends within an event of the driver and is left out"
+            yield "its last line is cut within an event of the driver and was ignored"
         if self.long:
             lines = count(self.long, "line")
-            yield f"{lines} {KERNEL_LINE.beyond}, of which only the beginning was read"
+            yield f"{lines} {KERNEL_LINE.beyond}, of which gpudoctor read only the beginning"
         if left := self.driver - len(self.kept):
             oldest = count(left, "message")
-            yield f"the oldest {oldest} of the driver left out; it has {KERNEL_MESSAGES.beyond}"
+            yield f"the oldest {oldest} of the driver ignored; it has {KERNEL_MESSAGES.beyond}"
 
 
 def _beginless(line: str) -> KernelLine | None:

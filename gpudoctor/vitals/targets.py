@@ -58,7 +58,7 @@ class Targets:
 
 _OF_A_LOG = (
     "check does not read logs; name its script (gpudoctor check train.py), "
-    "or run it once more (gpudoctor run -- python train.py)"
+    "or run it again (gpudoctor run -- python train.py)"
 )
 
 
@@ -83,7 +83,7 @@ def _reported(path: Path) -> str:
     from gpudoctor.vitals.recording.opening import is_log
 
     named = shlex.quote(str(path))
-    return f"check does not read logs; this one is read by `gpudoctor report {named}`" if is_log(path) else ""
+    return f"check does not read logs; read this one with `gpudoctor report {named}`" if is_log(path) else ""
 
 
 class _Unreadable(Exception):
@@ -100,7 +100,7 @@ def _kind(path: Path) -> TargetKind:
     except NotADirectoryError:
         raise UsageError(f"{path}: a part of this path is a file, not a folder") from None
     except PermissionError:
-        raise _Unreadable(f"{path}: no permission to look at it; run as its owner, or chmod") from None
+        raise _Unreadable(f"{path}: no permission to read it; run as its owner, or chmod") from None
     except OSError as error:
         raise _Unreadable(f"{path}: cannot be read: {error.strerror or error}") from None
     if path.is_dir():
@@ -119,7 +119,7 @@ def _refuse_empty(folder: Path) -> None:
         if {MACHINE, MANIFEST}.intersection(os.listdir(folder)):
             raise UsageError(
                 f"{folder}: a recording of `gpudoctor run`; "
-                f"it is read by `gpudoctor report {shlex.quote(str(folder))}`"
+                f"read it with `gpudoctor report {shlex.quote(str(folder))}`"
             )
     except OSError as error:
         raise _Unreadable(f"{folder}: this folder cannot be read: {error.strerror or error}") from None

@@ -71,7 +71,7 @@ def _object(kind: str, value: dict[str, Json]) -> Any:
     fields = {name: decode(item) for name, item in value.items() if name in known}
     for name, item in fields.items():
         if not fits(item, known[name]):
-            raise ValueError(f"{kind}.{name} is {item!r:.60}, which it cannot be")
+            raise ValueError(f"{kind}.{name} is {item!r:.60}, which is not allowed")
     try:
         return made(**fields)
     except TypeError as error:

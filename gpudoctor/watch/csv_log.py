@@ -24,7 +24,7 @@ class CsvLog:
         try:
             self._file: IO[str] = path.open("x", encoding="utf-8")
         except FileExistsError:
-            raise UsageError(f"--csv {path}: there is such a file already; name another") from None
+            raise UsageError(f"--csv {path}: the file already exists; name another") from None
         except OSError as error:
             raise UsageError(f"--csv {path}: cannot be written: {error.strerror or error}") from error
         self._file.write(", ".join(COLUMNS) + "\n")

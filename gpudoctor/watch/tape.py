@@ -40,7 +40,7 @@ class TapeWriter:
         try:
             self._file: IO[str] = _open(path, "xt")
         except FileExistsError:
-            raise UsageError(f"{path}: there is such a file already; name another") from None
+            raise UsageError(f"{path}: the file already exists; name another") from None
         except OSError as error:
             raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
         self._line(
@@ -120,7 +120,9 @@ class TapeReader:
         self._lines = self._read()
         head = next(self._lines, None)
         if head is None or head.get("schema") != SCHEMA:
-            raise IncompleteError(f"{path}: no recording of gpudoctor watch (its first line is not {SCHEMA})")
+            raise IncompleteError(
+                f"{path}: is not a recording of gpudoctor watch (its first line is not {SCHEMA})"
+            )
 
     def tick(self) -> Tick | None:
         """The next tick; None at the end."""
@@ -131,7 +133,7 @@ class TapeReader:
             return self._tick(line)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
             raise IncompleteError(
-                f"{self._path}: line {self._number} makes no sense ({_words(error)})"
+                f"{self._path}: line {self._number} is not valid ({_words(error)})"
             ) from error
 
     def pause(self, on: bool) -> None:

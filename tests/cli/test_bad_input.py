@@ -130,7 +130,7 @@ def test_settings_named_and_missing():
 
 
 def test_arguments_without_a_script():
-    refused(gpudoctor("check", "--", "--lr", "1"), 2, "belong to a script")
+    refused(gpudoctor("check", "--", "--lr", "1"), 2, "are for a script")
 
 
 @pytest.mark.parametrize("words", [("--ranks", "0"), ("--gpus", "-1"), ("--ranks", "two"), ("--pid", "0")])

@@ -117,7 +117,7 @@ def test_what_a_run_was_too_short_for_is_not_gone():
 def test_others_on_the_machine_are_told():
     machine = make_machine(30, cpu=2.0, tree_cpu=0.8)
     crowded = replace(run(), started="", machine=machine, machine_facts={"cpus": 2, "machine_cpus": 2})
-    assert "other processes took 1.2 of the 2 CPUs beside the second run" in compared(run(), crowded).verdict
+    assert "other processes used 1.2 of the 2 CPUs during the second run" in compared(run(), crowded).verdict
     assert "other processes" not in compared(run(), run()).verdict
 
 

@@ -402,7 +402,7 @@ def test_what_is_assumed_of_several_cards_is_said(ask):
     code, out, _ = ask("--model", "7b", "--gpu", "2x24GiB")
     assert code == 0
     assert "2 GPUs, fsdp2" in out
-    assert "--parallel fsdp2: weights, gradients and optimizer are divided over the 2 GPUs" in " ".join(
+    assert "--parallel fsdp2: weights, gradients and optimizer states are sharded over the 2 GPUs" in " ".join(
         out.split()
     )
     _, named, _ = ask("--model", "7b", "--gpu", "2x24GiB", "--parallel", "zero3")
@@ -413,7 +413,7 @@ def test_what_is_assumed_of_several_cards_is_said(ask):
     ("flags", "said"),
     [
         (["--gpu", "2x24GiB", "--gpus", "4"], "--gpu 2x24GiB names 2 GPUs and --gpus 4; give one number"),
-        (["--gpu", "0x24GiB"], "--gpu 0x24GiB names no GPU; give 1 or more"),
+        (["--gpu", "0x24GiB"], "--gpu 0x24GiB is below 1; give 1 or more"),
     ],
 )
 def test_numbers_of_cards_that_contradict(ask, flags, said):

@@ -100,7 +100,7 @@ def refused(capsys):
         ("--model ./nowhere", "no such file"),
         ("--model nowhere/config.json", "no such file"),
         ("nowhere.yaml", "no such file"),
-        ("train.py", "a script; estimate reads training configs"),
+        ("train.py", "is a script; add --trace"),
     ],
 )
 def test_sentences(refused, words, said):
@@ -112,7 +112,7 @@ def test_more_values_than_anybody_reads(refused):
 
 
 def test_arguments_for_a_script(refused):
-    assert "nothing belongs after --" in refused("--model", "7b", "--", "--lr", "3")
+    assert "a script only with --trace" in refused("--model", "7b", "--", "--lr", "3")
 
 
 @pytest.mark.parametrize(

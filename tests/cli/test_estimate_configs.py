@@ -189,7 +189,7 @@ def test_deepspeed_with_a_model(data):
 
 def test_a_deepspeed_config_that_another_names(data):
     got = data({"train.yaml": HUGGINGFACE + "deepspeed: ds.json\n"}, "--gpus", "4")
-    assert any("ds.json, named by train.yaml, is not there" in said for said in got["assumptions"])
+    assert any("ds.json, named by train.yaml, does not exist" in said for said in got["assumptions"])
     assert job(got, "parallel") == ("ddp",)
     got = data({"ds.json": ZERO, "train.yaml": HUGGINGFACE + "deepspeed: ds.json\n"}, "--gpus", "4")
     assert job(got, "parallel", "offload", "gpus") == ("zero3", "optimizer", 4)

@@ -78,7 +78,7 @@ def test_three_real_steps_beside_the_estimate_and_a_calibration(ask, tmp_path):
     code, out, _ = ask(*TINY, "--method", "lora", "--calibration", str(kept))
     assert code == 0 and "calibration of " in out and "measured (n 1)" in " ".join(out.split())
     code, out, _ = ask(*TINY, "--method", "lora", "--gpu", "24GiB", "--calibration", str(kept))
-    assert "is not used: it is of cpu, and the estimate is for 24GiB" in " ".join(out.split())
+    assert "is not used: it is for cpu, and the estimate is for 24GiB" in " ".join(out.split())
 
 
 def replaced(monkeypatch, code):
@@ -124,7 +124,7 @@ def test_killed_by_the_system_and_the_time_limit(monkeypatch):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--model", "7b", "--write-calibration"), "--write-calibration needs --measure"),
+        (("--model", "7b", "--write-calibration"), "--write-calibration saves a measurement; add --measure"),
         (("--model", "7b", "--measure-seconds", "3"), "need --measure"),
         (("--model", "7b", "--measure", "--measure-seconds", "0"), "not a number of seconds"),
         (("--model", "7b", *MEASURE, "--gpus", "2", "--parallel", "ddp"), "--measure runs on one device"),

@@ -128,7 +128,7 @@ def test_a_syslog_that_is_mostly_of_other_programs_is_read(tmp_path, capsys):
 @pytest.mark.parametrize("end", ["NVRM: Xid (PCI:0000:3b:00): 7", "NVRM: Xid (PCI:0000:3b"])
 def test_an_event_that_is_cut_is_left_out_with_a_sentence(end, tmp_path, capsys):
     code, printed, _ = report(tmp_path, capsys, lines(STAMPED[0], USUAL) + f"[  100.000000] {end}".encode())
-    assert code == 0 and "its last line ends within an event of the driver and is left out" in flat(printed)
+    assert code == 0 and "its last line is cut within an event of the driver and was ignored" in flat(printed)
 
 
 def test_an_event_whose_line_lost_its_beginning_is_found(tmp_path, capsys):
@@ -139,7 +139,9 @@ def test_an_event_whose_line_lost_its_beginning_is_found(tmp_path, capsys):
 def test_one_huge_line_is_named_and_the_rest_read(tmp_path, capsys):
     huge = b"[    1.000000] " + b"x" * (64 << 20) + b"\n"
     code, printed, _ = report(tmp_path, capsys, huge + lines(STAMPED[0], XID))
-    assert code == 1 and f"1 line {KERNEL_LINE.beyond}, of which only the beginning was read" in flat(printed)
+    assert code == 1 and f"1 line {KERNEL_LINE.beyond}, of which gpudoctor read only the beginning" in flat(
+        printed
+    )
 
 
 def test_a_packed_log_that_breaks_off_is_read_up_to_there(tmp_path, capsys):
@@ -160,4 +162,4 @@ def test_kernel_logs_are_not_compared_with_a_sentence(tmp_path, capsys):
     file = tmp_path / "saved.log"
     file.write_bytes(lines(STAMPED[0], USUAL))
     assert main(["compare", str(file), str(file)]) == 2
-    assert "a kernel log holds no run to compare" in capsys.readouterr().err
+    assert "a kernel log has no run to compare" in capsys.readouterr().err

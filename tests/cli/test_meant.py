@@ -56,7 +56,7 @@ def test_flags_of_ours_before_a_command_hide_nothing(folder, capsys):
 
 def test_arguments_of_the_script_stand_behind_two_dashes(folder, capsys):
     assert main(["check", "ddp.py", "--lr", "3"]) == 2
-    assert "put what belongs to ddp.py behind --: `gpudoctor check ddp.py -- --lr 3`" in capsys.readouterr().err
+    assert "put the arguments of ddp.py after --: `gpudoctor check ddp.py -- --lr 3`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,8 @@ def test_who_holds_the_memory_is_said_by_line(pack, tmp_path, capsys):
     assert code == 0
     assert (
         "snapshot.pickle: device 0 has 500 MiB in use of 812 MiB reserved, and 112 MiB in fragments. "
-        "Most is held by train.py:41 (336 MiB) and train.py:57 (100 MiB). "
-        "For 64 MiB no line of the program was recorded."
+        "Most of it was allocated at train.py:41 (336 MiB) and train.py:57 (100 MiB). "
+        "The snapshot records no line of the program for 64 MiB."
     ) in printed
     assert "0 checks passed" in printed
 

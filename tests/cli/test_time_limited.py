@@ -124,7 +124,7 @@ def stuck_run(tmp_path: Path, *flags: str) -> "subprocess.Popen[str]":
 def test_a_report_that_is_not_finished_in_time_is_a_short_one(tmp_path):
     out, err = (process := stuck_run(tmp_path, "--report-within", "0.5")).communicate(timeout=60)
     assert (process.returncode, out) == (7, "out\n")
-    said = f"the report was not finished in 500 ms; `gpudoctor report {tmp_path / 'rec'}` makes it."
+    said = f"the report was not finished in 500 ms; make it with: gpudoctor report {tmp_path / 'rec'}"
     assert said in err and "ended with exit code 7" in err and "Traceback" not in err
     assert not (tmp_path / "report.json").exists()
     assert (tmp_path / "rec" / "end.json").is_file()
@@ -141,4 +141,4 @@ def test_an_interrupt_ends_the_report_and_the_exit_code_stays_the_commands(tmp_p
     os.killpg(process.pid, number)
     _, err = process.communicate(timeout=60)
     assert time.monotonic() - start < 5.0
-    assert process.returncode == 7 and "interrupted; the report later" in err and "Traceback" not in err
+    assert process.returncode == 7 and "interrupted; make the report with" in err and "Traceback" not in err

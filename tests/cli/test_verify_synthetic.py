@@ -42,13 +42,13 @@ def ask(capsys, monkeypatch):
         (("--method", "qlora"), "give one by name"),
         (("--model", "no-such-model"), "is not known"),
         (("--model", "7b", "--hidden", "64"), "both given"),
-        (("--model", "7b", "--keep"), "--diff prints the edits"),
+        (("--model", "7b", "--keep"), "print the edits with --diff"),
         (("--model", "7b", "--deepspeed", "missing.json"), "no such file"),
         (("--model", "7b", "--mode", "inference"), "a synthetic job trains"),
         (("--model", "7b", "--optimizer", "galore"), "--optimizer galore"),
         (("--model", "7b", "--gpus", "2"), "--parallel none leaves"),
         (("--model", "7b", "--attention", "flash"), "use sdpa or eager"),
-        (("--model", "7b", "--vary", "seq=1k", "--find-batch"), "name one of them"),
+        (("--model", "7b", "--vary", "seq=1k", "--find-batch"), "use one of them"),
     ],
 )
 def test_wrong_usage(ask, words, said):

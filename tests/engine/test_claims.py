@@ -228,7 +228,7 @@ CASES = {
             "8 steady steps of each run": lambda: compared(steps=6),
             "an interval of the ratio without 1, and a change above 1 %": lambda: compared(recorded()),
             "one job: script, model, ranks and kind of step agree": lambda: compared(parameters=2000),
-            "other processes left a CPU idle beside both": lambda: compared(crowded=True),
+            "other processes left a CPU idle during both": lambda: compared(crowded=True),
         },
     ),
     "proven": (
@@ -301,15 +301,15 @@ def test_what_lacks_one_is_not(claim, need):
         (saved_gpus, "Nothing is wrong with the 2 GPUs of the machine that wrote file: 1 check passed."),
         (lambda: saved_gpus(Sick), "The machine that wrote file"),
         (lambda: saved_gpus(unlisted=6), "(1 check passed), but the file lists 2 of 8 GPUs."),
-        (lambda: saved_log(problems=("cut",)), "; no Xid event is in what could be read of it."),
+        (lambda: saved_log(problems=("cut",)), "; the part that could be read has no Xid event."),
         (
             lambda: watch(gaps=(Gap(panel="gpu", reason="no driver library is here", fix="install it"),)),
-            "what there is to gain is unknown: the GPUs were not read (no driver library is here).",
+            "the possible speedup is unknown: the GPUs were not read (no driver library is here).",
         ),
         (lambda: run(steps=15), "Nothing wrong was found in 12 steady steps; for a verdict"),
         (
             lambda: run(steps=15, table=make_steps(15, **SLOW)),
-            " of 12 steady steps are not computation: let it",
+            " of 12 steady steps is not computation: let the run",
         ),
     ],
 )
@@ -320,4 +320,4 @@ def test_the_sentence_names_what_was_not_seen(said, sentence):
 def test_a_file_that_nobody_reads_is_not_examined():
     patient = make_patient(gpus=[], kind=PatientKind.SCRIPT)
     said = verdict(patient, Well, problems=("job.out: check does not read logs",))
-    assert said == "a patient: nothing of it was examined; of this machine, 1 check passed."
+    assert said == "a patient: gpudoctor examined nothing of it; of this machine, 1 check passed."

@@ -220,7 +220,7 @@ def test_verdicts(checks, verdict):
 def test_strict_names_what_was_missing():
     report = examine(make_patient(), request(Blind, Well))
     assert named_strictly(report).problems == (
-        "--strict: 1 check lacked what they read: no NVIDIA GPU on this machine",
+        "--strict: 1 check could not read what they need: no NVIDIA GPU on this machine",
     )
     assert exit_code(named_strictly(report), "error", strict=False) == 3
     whole = examine(make_patient(), request(Well))

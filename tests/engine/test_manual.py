@@ -58,7 +58,7 @@ def test_a_missing_heading_is_named(heading):
         ("", "no first line"),
         (PAGE.replace("Remedies:", "Remedys:"), "'Remedies' is missing"),
         (PAGE + "\n    More:\n        x", "unknown heading 'More'"),
-        (PAGE + "\n    Remedies:\n        x", "stand in the order"),
+        (PAGE + "\n    Remedies:\n        x", "are in the order"),
         (
             PAGE.replace("        About Remedies.\n        Second line.", ""),
             "nothing under the heading 'Remedies'",

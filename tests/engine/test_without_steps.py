@@ -51,7 +51,9 @@ def test_places_of_one_ailment_are_one_note(code):
     assert "at 2 more places" in item.finding.message
     assert len({span.line for span in item.finding.evidence if hasattr(span, "line")}) >= 3
     assert "made no training step" in report.summary.verdict
-    assert "Nothing was measured: what only the source suspects is a note." in report.summary.verdict
+    assert (
+        "gpudoctor measured nothing: what it only suspects from the source is a note." in report.summary.verdict
+    )
 
 
 def test_healthy_a_run_with_steps_says_nothing_of_the_kind():

@@ -49,7 +49,7 @@ def test_of_a_cpu_no_peak_is_invented():
     text = render_text(replace(REPORT, synthetic=cpu), width=80, colour=False, verbose=True)
     assert "1 GiB resident in one process" in text and "the driver counts 7.1 GiB" in text
     unknown = replace(JOB, device="Some Card", peak_flops=None, mfu=None)
-    assert "Some Card is in no table of peaks" in speed_words(unknown)
+    assert "gpudoctor does not know the peak FLOP/s of Some Card" in speed_words(unknown)
 
 
 def test_what_came_to_no_end_says_why():

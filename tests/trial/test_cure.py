@@ -75,16 +75,16 @@ def test_proven_where_its_check_finds_it_no_more_in_as_many_steps():
 def test_not_proven_where_the_sign_stays():
     stays = Found(code=Code("NUM003"), findings=(item("NUM003").finding,))
     cure = cured("NUM003", stays, OneRun(run_of(200)))
-    assert (cure.gone, cure.words) == (False, "found as before")
+    assert (cure.gone, cure.words) == (False, "found again, as before")
 
 
 @pytest.mark.parametrize(
     ("steps", "problem", "words"),
     [
-        (0, "no end within 1 s", "the re-run does not tell (0 of 200 steps: no end within 1 s)"),
-        (150, "no end within 90 s", "the re-run does not tell (150 of 200 steps: no end within 90 s)"),
-        (0, "", "the re-run does not tell (it made 0 of 200 steps)"),
-        (99, "", "the re-run does not tell (it made 99 of 200 steps)"),
+        (0, "no end within 1 s", "the re-run does not show it (0 of 200 steps: no end within 1 s)"),
+        (150, "no end within 90 s", "the re-run does not show it (150 of 200 steps: no end within 90 s)"),
+        (0, "", "the re-run does not show it (it made 0 of 200 steps)"),
+        (99, "", "the re-run does not show it (it made 99 of 200 steps)"),
     ],
 )
 def test_a_run_that_shows_nothing_proves_nothing(steps, problem, words):
@@ -95,7 +95,7 @@ def test_a_run_that_shows_nothing_proves_nothing(steps, problem, words):
 
 def test_a_check_that_cannot_judge_or_is_not_there_proves_nothing():
     cannot = cured("LOOP001", Skipped(code=Code("LOOP001"), reason="no loss was seen"), OneRun(run_of(200)))
-    assert (cannot.gone, cannot.words) == (None, "the re-run does not tell (no loss was seen)")
+    assert (cannot.gone, cannot.words) == (None, "the re-run does not show it (no loss was seen)")
     assert cured("LOOP001", None, OneRun(run_of(200))).gone is None
 
 
@@ -128,7 +128,7 @@ def test_of_a_death_the_command_must_come_past_the_step_where_it_died():
     dead = run_of(50, died=True)
     past = OneRun(run_of(80))
     cure = cured("FAIL001", passed("FAIL001"), past, dead)
-    assert (cure.gone, cure.words) == (True, "the command comes past the step where it died")
+    assert (cure.gone, cure.words) == (True, "the command gets past the step where it died")
     assert past.asked[1] == 80
     again = cured("FAIL001", passed("FAIL001"), OneRun(run_of(50), "it ended with exit code 1", True), dead)
     assert (again.gone, again.words) == (False, "the command dies as before")

@@ -190,7 +190,7 @@ def test_what_no_line_explains_is_searched_for_in_general(source):
     [remedy] = prescribe(HostMemoryLeakRule, held(leak().finding, found), make_patient(source=source))
     assert remedy.id == "MEM002-cycles"
     nothing, _ = hunt(FakeBench(lambda arm: 300 * KIB), source, leak("MEM002", 7))
-    assert nothing.words == "What holds it was not found: 5 changes left it at 300 KiB a step."
+    assert nothing.words == "The owner of the memory was not found: 5 changes left it at 300 KiB a step."
     failing, _ = hunt(FakeBench(lambda arm: "it ended with exit code 1: boom"), source, leak("MEM002", 7))
     assert {item.reason for item in failing.tries} == {"it ended with exit code 1: boom"}
     assert (
@@ -295,8 +295,8 @@ def test_only_what_a_run_has_shown_and_is_not_about_speed_has_a_sign():
     ("outcomes", "gone", "words"),
     [
         ({"LOOP001": "passed", "NUM003": "passed"}, True, "not found any more in as many steps"),
-        ({"LOOP001": "found", "NUM003": "passed"}, False, "found as before"),
-        ({"LOOP001": "too few steps", "NUM003": "passed"}, None, "the re-run does not tell (too few steps)"),
+        ({"LOOP001": "found", "NUM003": "passed"}, False, "found again, as before"),
+        ({"LOOP001": "too few steps", "NUM003": "passed"}, None, "the re-run does not show it (too few steps)"),
     ],
 )
 def test_a_cure_is_the_absence_of_the_finding(source, outcomes, gone, words):

@@ -104,7 +104,7 @@ def test_the_time_that_is_left_is_kept():
     tried = trial(FakeBench(slow), left=0.3)
     assert 2 <= len(tried.pairs) <= 3
     assert tried.conclusion() is Conclusion.UNCLEAR
-    assert reason_of(tried, Conclusion.UNCLEAR) == f"the time was up after {len(tried.pairs)} pairs"
+    assert reason_of(tried, Conclusion.UNCLEAR) == f"the time ran out after {len(tried.pairs)} pairs"
     same = trial(FakeBench(lambda arm, n: wobble(n)))
     assert reason_of(same, same.conclusion()) == ""
     assert trial(FakeBench(slow), left=-1.0).conclusion() is Conclusion.NOT_TRIED

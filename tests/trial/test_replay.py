@@ -70,7 +70,7 @@ def test_words_name_operation_module_line_and_what_more_digits_do():
     wide = story({"dtype": "float16", "wide": "finite", "largest": 186879.4, "edge": "", "words": "", "module": None},
                  precision="float32", finite=True)  # fmt: skip
     assert wide.words() == (
-        "In the loss or beside the model log gave -inf (train.py:41): a value of 1.87e+05 does not fit float16 "
+        "In the loss or outside the model log gave -inf (train.py:41): a value of 1.87e+05 does not fit float16 "
         "(largest 65,504). In float32 the same step is finite: only the range of float16 was too small."
     )
     batch = story({"kind": "batch", "name": "['image']", "value": "nan", "items": [195], "bad": 32, "of": 512})
@@ -82,7 +82,7 @@ def test_words_name_operation_module_line_and_what_more_digits_do():
 
 FINDING = Finding(
     code=Code("NUM002"), name="nan-loss", severity=Severity.ERROR, confidence=Confidence.CONFIRMED,
-    message="The loss of step 12 is nan; nothing had grown before.", facts=(("cause", "operation"), ("step", 12)),
+    message="The loss of step 12 is nan; no loss or norm had grown before.", facts=(("cause", "operation"), ("step", 12)),
     traits=frozenset({Trait.FIRST_BAD_STEP}),
     evidence=(Measurement(name="first_bad_step", value=12, unit="{step}"),),
 )  # fmt: skip

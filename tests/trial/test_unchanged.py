@@ -83,10 +83,10 @@ def test_folders_of_files_that_the_command_names(tree, tmp_path):
 def test_words_go_no_further_than_the_level():
     same = "all 3 files in /job are as they were"
     held = TrialSummary(**NONE, protection="every run wrote to an overlay", compared=same)
-    assert _kept_as_it_was(held) == f"nothing of yours was changed (every run wrote to an overlay; {same})"
+    assert _kept_as_it_was(held) == f"none of your files was changed (every run wrote to an overlay; {same})"
     weak = TrialSummary(**NONE, protection="what Python writes was redirected", compared=same, promised=False)
     assert _kept_as_it_was(weak) == f"{same} (what Python writes was redirected)"
     changed = TrialSummary(
         **NONE, protection="every run wrote to an overlay", changed=("/job/a",), compared="changed: a"
     )
-    assert "nothing of yours" not in _kept_as_it_was(changed)
+    assert "none of your" not in _kept_as_it_was(changed)

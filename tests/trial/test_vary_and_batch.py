@@ -214,5 +214,5 @@ def test_a_try_that_our_time_cut_says_nothing_of_its_batch():
     session = TrialSession(bench=Slow(16, most=40), budget=60.0)
     find_batch(session, 16, arm_of, None)
     rows = {row.title: (row.conclusion, row.reason) for row in summarise_trials(session).rows}
-    assert rows["batch 64"] == (Conclusion.NOT_TRIED, "the time was up; --budget gives more")
+    assert rows["batch 64"] == (Conclusion.NOT_TRIED, "the time ran out; give more with --budget")
     assert [row for row, (how, _) in rows.items() if how is Conclusion.TOO_MUCH] == []

@@ -87,7 +87,7 @@ def test_text_is_as_it_was(name):
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_lines_fit_except_those_to_be_copied(width):
-    commands = ("nvidia-smi", "scontrol", "DataLoader(", "docker run", "mend it:")
+    commands = ("nvidia-smi", "scontrol", "DataLoader(", "docker run", "fix it:")
     for line in some(render_text(full_report(), width=width, colour=False).splitlines()):
         assert len(line) <= width or any(command in line for command in commands), line
 

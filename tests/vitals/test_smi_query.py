@@ -182,7 +182,7 @@ def test_a_corrupt_inforom_is_told_beside_the_listing(tmp_path):
 def test_a_listing_of_one_card_says_how_many_it_leaves_out(tmp_path):
     survey = survey_of(tmp_path, text({}, attached=8))
     assert survey.unlisted == 7
-    assert "saved: it lists 1 of 8 GPUs; the others were not examined" in survey.problems[0]
+    assert "saved: it lists 1 of 8 GPUs; gpudoctor did not examine the others" in survey.problems[0]
 
 
 @pytest.mark.parametrize("form", [text, xml])

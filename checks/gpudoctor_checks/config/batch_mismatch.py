@@ -88,7 +88,7 @@ class BatchMismatch(Check):
         counted = f"{micro.shown} x {steps.shown}" if steps is not None else f"{micro.shown}"
         certain = True
         if product and total.number % product:
-            text = f"no number of ranks makes {counted} into {total.shown}"
+            text = f"{counted} does not divide {total.shown} for any number of ranks"
         elif steps is not None and world and product * world != total.number:
             text = f"{counted} on {world} ranks are {product * world:g}"
             certain = bool(world % (total.number // product))  # else model parallelism may explain it
@@ -118,7 +118,7 @@ class BatchMismatch(Check):
         if world and product * world != total.number:
             text = f"{product * world:g} on {world} ranks"
         elif not world and total.number % product:
-            text = f"{product:g} a rank, which does not divide it"
+            text = f"{product:g} per rank, which does not divide it"
         else:
             return
         certain = link.sure and all(item is None or item.sure for item in (micro, steps))
@@ -144,7 +144,8 @@ class BatchMismatch(Check):
         if all(entry is not None and entry.number for entry in both):
             total, steps = (from_entry(file, entry) for entry in both if entry is not None)
             yield self._found(
-                f"batch_size={total.shown} and {STEPS}={steps.shown} are both set; axolotl takes one of them.",
+                f"batch_size={total.shown} and {STEPS}={steps.shown} are both set; axolotl accepts only one "
+                "of them.",
                 (total, steps),
                 breaks="axolotl refuses the config",
                 facts=(("cure", "none"),),
@@ -163,7 +164,7 @@ class BatchMismatch(Check):
         for passed in _accumulators(source):
             if passed.number is not None and passed.number != declared.number:
                 yield self._found(
-                    f"{file.path} says {declared.key}={declared.shown}, the script's Accelerator is given "
+                    f"{file.path} says {declared.key}={declared.shown}, the script's Accelerator gets "
                     f"{passed.shown}; the config wins.",
                     (passed, declared),
                     certain=False,

@@ -203,7 +203,7 @@ class DeprecatedKey(Check):
         what = f"{items[0].key}={row.value}" if row.value else items[0].key
         fails = "transformers refuses the value" if row.value else "the call raises a TypeError"
         return self.finding(
-            f"{what} {'is gone from' if gone else 'is deprecated in'} {release}; now: {row.new}.",
+            f"{what} {'was removed in' if gone else 'is deprecated in'} {release}; now: {row.new}.",
             evidence=places,
             confidence=Confidence.SUSPECTED,
             severity=severity,

@@ -110,7 +110,7 @@ class LoraMisfit(Check):
             default=4,
             unit="{rank}",
             source="rank 1 and 2 with alpha 32 are a published recipe (LoRA Without Regret)",
-            meaning="Below this rank alpha/rank is not judged.",
+            meaning="Below this rank gpudoctor does not judge alpha/rank.",
         ),
     )
 
@@ -129,7 +129,7 @@ class LoraMisfit(Check):
             stage = link.deepspeed.number("zero_optimization.stage")
             if gather is not None and gather.off and stage == 3 and _is_lora(link.arguments.file, source):
                 yield self._found(
-                    "ZeRO-3 does not gather the weights when it saves, and the adapter is sharded with them.",
+                    "ZeRO-3 does not gather the weights when it saves, so the saved adapter is sharded, too.",
                     (gather.place,),
                     cure="gather",
                 )
@@ -154,7 +154,7 @@ class LoraMisfit(Check):
             )
         else:
             yield self._found(
-                f"{adapter.model} ({known.name}) has no {listed}; PEFT skips what it does not find.",
+                f"{adapter.model} ({known.name}) has no {listed}; PEFT skips them.",
                 (targets.place,),
                 severity=Severity.NOTE,
                 cure="targets",
@@ -200,8 +200,8 @@ class LoraMisfit(Check):
                 place = _enabled_after(source, script, wrap) or _by_the_trainer(source, script)
                 if place is not None:
                     yield self._found(
-                        "Gradient checkpointing is on, the base model is frozen under PEFT, and nothing gives "
-                        "its inputs gradients.",
+                        "Gradient checkpointing is on, the base model is frozen under PEFT, so its inputs get "
+                        "no gradients.",
                         (place, wrap.span),
                         cure="reentrant",
                     )

@@ -125,7 +125,7 @@ class OptimizerMismatch(Check):
     def _ignored(self, link: Link, engine: Written, argument: Written) -> Finding:
         return self._found(
             f"{link.deepspeed.title} says {engine.key}={engine.shown} and {link.arguments.title} says "
-            f"{argument.key}={argument.shown}; DeepSpeed's runs, the other has no effect.",
+            f"{argument.key}={argument.shown}; DeepSpeed's value is used, the other has no effect.",
             (argument, engine),
             certain=False,
             cure="one",
@@ -159,8 +159,8 @@ class OptimizerMismatch(Check):
     def _twice(self, engine: Setup, call: Call) -> Finding:
         item = engine.items["optimizer.type"]
         return self._found(
-            f"deepspeed.initialize is given an optimizer, and {engine.title} says {item.key}={item.shown}; the "
-            "script's runs, the config's has no effect.",
+            f"deepspeed.initialize gets an optimizer, and {engine.title} says {item.key}={item.shown}; the "
+            "script's optimizer is used, the config's has no effect.",
             (item,),
             extra=(call.span,),
             certain=False,
@@ -185,7 +185,7 @@ class OptimizerMismatch(Check):
                     f"{engine.title} says {item.key}={item.shown}, the script prepares {optimizer.method}.",
                     (item,),
                     extra=(optimizer.span,),
-                    breaks="accelerate refuses an optimizer in the config and in the code",
+                    breaks="accelerate refuses an optimizer in both the config and the code",
                     certain=not prepares.open_ended,
                     cure="drop",
                 )

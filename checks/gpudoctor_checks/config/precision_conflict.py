@@ -158,7 +158,7 @@ class PrecisionConflict(Check):
         item, other = from_entry(file, mixed), from_entry(file, named)
         yield self._found(
             f"{file.path} says mixed_precision={item.shown} and names a DeepSpeed config, {other.shown}, "
-            "which has to say it.",
+            "which must set it.",
             (item, other),
             breaks="accelerate refuses the setting beside deepspeed_config_file",
             cure="drop",
@@ -209,7 +209,8 @@ class PrecisionConflict(Check):
             for call in script.calls_to("torch.amp.GradScaler.scale", "torch.cuda.amp.GradScaler.scale"):
                 if call.function == engine.function and not switched_off(source, call):
                     yield self._found_at(
-                        "A GradScaler scales the loss of a DeepSpeed engine, which does so itself under fp16.",
+                        "A GradScaler scales the loss of a DeepSpeed engine, which already scales it under "
+                        "fp16.",
                         (call.span, engine.span),
                     )
                     break
@@ -231,7 +232,7 @@ class PrecisionConflict(Check):
         fp16, bf16 = from_keyword(script, call, "fp16"), from_keyword(script, call, "bf16")
         if fp16 is not None and fp16.on and fp16.sure:
             hurt = (
-                "cannot unscale fp16 gradients" if loaded == "fp16" else "scales gradients that bf16 needs not"
+                "cannot unscale fp16 gradients" if loaded == "fp16" else "scales gradients without need in bf16"
             )
             yield self._found(
                 f"The model is loaded in {dtype.word} and trained with fp16=True, whose scaler {hurt}.",

@@ -117,7 +117,8 @@ class QuantisationConflict(Check):
                 return
             places = (from_entry(file, adapter).place, *((eight.place,) if eight is not None else ()))
             yield self._found(
-                f"adapter: qlora needs load_in_4bit; {'8 bits are' if eight is not None else 'it is not'} on.",
+                f"adapter: qlora needs load_in_4bit; "
+                f"{'load_in_8bit is on' if eight is not None else 'it is off'}.",
                 places,
                 breaks="axolotl refuses qlora without 4 bits",
                 cure="adapter-lora" if eight is not None else "four-on",
@@ -129,8 +130,8 @@ class QuantisationConflict(Check):
             return
         if str(method.value) not in ADAPTERS:
             yield self._found(
-                f"quantization_bit={bits.value} with finetuning_type={method.value}: a quantised model is "
-                "trained through adapters only.",
+                f"quantization_bit={bits.value} with finetuning_type={method.value}: a quantised model can "
+                "only be trained through adapters.",
                 (file.setting(method), file.setting(bits)),
                 breaks="LLaMA-Factory refuses the combination",
                 cure="lora",
@@ -234,7 +235,7 @@ class QuantisationConflict(Check):
         if source.trains and not adapted(source):
             for _, load, item in _optimised(source):
                 yield self._found(
-                    f"The model is loaded with {item.key}, and the optimizer is given its parameters: packed "
+                    f"The model is loaded with {item.key}, and the optimizer gets its parameters: packed "
                     "weights get no gradient.",
                     (item.place, load.span),
                     cure="peft",

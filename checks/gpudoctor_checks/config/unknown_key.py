@@ -31,8 +31,8 @@ from gpudoctor_checks.config.deprecations import rows
 from gpudoctor_checks.config.known_keys import KINDS, KeyTable, everywhere, known, meant, slip, tables
 
 REFUSING = {
-    ConfigKind.LLAMA_FACTORY: "LLaMA-Factory refuses keys that it does not know",
-    ConfigKind.ACCELERATE: "accelerate refuses keys that it does not know",
+    ConfigKind.LLAMA_FACTORY: "LLaMA-Factory refuses unknown keys",
+    ConfigKind.ACCELERATE: "accelerate refuses unknown keys",
 }
 """Readers that stop at an unknown key of the top level."""
 
@@ -112,7 +112,7 @@ class UnknownKey(Check):
             yield from self._level(file, "", keys, REFUSING.get(file.kind, ""), names[0])
             for section, inside in tables()[names[0]].sections.items():
                 closed = section in tables()[names[0]].closed
-                refuses = f"DeepSpeed refuses keys that it does not know in {section}" if closed else ""
+                refuses = f"DeepSpeed refuses unknown keys in {section}" if closed else ""
                 yield from self._level(file, section, inside | own, refuses, names[0])
         elif file.kind is ConfigKind.LIGHTNING:
             for section in ("trainer", "fit.trainer"):
@@ -206,7 +206,7 @@ class UnknownKey(Check):
             raises = call.method != "BitsAndBytesConfig" and (
                 installed or (near is not None and slip(name, near))
             )
-            text = f"{call.method} has no argument {name}" + (f"; {near} is one." if near else ".")
+            text = f"{call.method} has no argument {name}" + (f"; did you mean {near}?" if near else ".")
             yield self.finding(
                 text,
                 evidence=(script.span(keyword),),

@@ -49,7 +49,8 @@ class DatasetReopens(Check):
             default=0.02,
             unit="1",
             source="convention: a fiftieth of a run is not worth an edit",
-            meaning="Where the function that opens the file costs less of a recorded run, nothing is said.",
+            meaning="If the function that opens the file takes less of a recorded run, gpudoctor reports "
+            "nothing.",
         ),
     )
 
@@ -79,8 +80,8 @@ class DatasetReopens(Check):
         yield confirmed(
             self,
             [suspected],
-            f"{suspected.message} Its function takes {percent(inside)} of the making of items, and the "
-            f"training waits {percent(wait)} of the time for them.",
+            f"{suspected.message} Its function takes {percent(inside)} of the item time, and the training "
+            f"waits for items {percent(wait)} of the time.",
             share=share,
             spans=(),
             severity=suspected.severity,
@@ -94,7 +95,7 @@ class DatasetReopens(Check):
         for owner, node, each_epoch in decoded_for_length(script):
             when = "each time that it is iterated" if each_epoch else "before the first step"
             yield self.finding(
-                f"{owner} fetches every item of the data set for its length, {when}.",
+                f"{owner} loads every item of the data set to compute its length, {when}.",
                 evidence=(script.span(node),),
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING if each_epoch else Severity.NOTE,
@@ -103,8 +104,9 @@ class DatasetReopens(Check):
             )
         for owner, loop, batch in lost_batches(script):
             yield self.finding(
-                f"{owner} ends without its last batch: `{batch}` holds samples when the loop is over, and they "
-                "are never yielded.",
+                f"{owner} ends without its last batch: `{batch}` still contains samples when the loop ends, "
+                "and "
+                "they are never yielded.",
                 evidence=(script.span(loop),),
                 confidence=Confidence.SUSPECTED,
                 subject=f"{script.path}:{script.span(loop).line}",

@@ -73,7 +73,7 @@ class EvalLoaderMisuse(Check):
         says = {
             "shuffle": "shuffles",
             "drop_last": "drops its last batch",
-            "sampler": "has a DistributedSampler, which repeats samples until all ranks have as many",
+            "sampler": "has a DistributedSampler, which repeats samples until all ranks have the same number",
         }
         yield self.finding(
             f"{loader.label} feeds an evaluation and {' and '.join(says[item] for item in wrong)}.",

@@ -85,14 +85,14 @@ class LoaderBound(Check):
             default=0,
             unit="{workers}",
             source="torch.utils.data: 0 means that the data is loaded in the main process",
-            meaning="A loader with at most so many workers loads in the training process.",
+            meaning="A loader with at most this many workers loads in the training process.",
         ),
         Threshold(
             name="random_elements",
             default=100_000,
             unit="{elements}",
             source="torch.randn draws about 100 million numbers a second on one core: 1 ms",
-            meaning="Drawing so many random numbers for one item counts as real work.",
+            meaning="Drawing this many random numbers for one item counts as real work.",
         ),
         Threshold(
             name="share_noted",
@@ -113,22 +113,22 @@ class LoaderBound(Check):
             default=0.5,
             unit="1",
             source="convention: workers that are idle for half of their time keep up",
-            meaning="Where workers are busy for less of their time, a wait is a note: more of them do not "
-            "help.",
+            meaning="If workers are busy for less of their time, a wait is a note: more workers do not help.",
         ),
         Threshold(
             name="item_seconds",
             default=5e-5,
             unit="s",
             source="measured: torch indexes and stacks rows of tensors at 10 to 40 µs an item",
-            meaning="Items that a loader without workers makes faster are a note: no work to hand over.",
+            meaning="If a loader without workers makes items faster than this, it is a note: workers would "
+            "gain little.",
         ),
         Threshold(
             name="wait_seconds",
             default=0.001,
             unit="s",
-            source="measured: handing a batch over from a worker process costs 0.2 to 1 ms",
-            meaning="A shorter wait a step is a note at most: workers could not make it shorter.",
+            source="measured: transferring a batch from a worker process costs 0.2 to 1 ms",
+            meaning="A shorter wait per step is at most a note: workers cannot shorten it.",
         ),
     )
 
@@ -169,7 +169,7 @@ class LoaderBound(Check):
         filling = feeders(patient, spans) if handed == OWN else []
         handed = FED if filling else handed
         spans += [spot(patient, place) for span in spans[1:2] for place in calling(patient, span)]
-        whose = f"; processes of the program's own do not keep up{at(filling)}" if filling else ""
+        whose = f"; the program's own processes do not keep up{at(filling)}" if filling else ""
         spans += filling
         yield confirmed(
             self,
@@ -229,12 +229,12 @@ class LoaderBound(Check):
         )
         origin = "" if told.origin == "literal" else f" ({told.origin})"
         first = heavy[0]
-        more = f" and does {len(heavy) - 1} more such steps" if len(heavy) > 1 else ""
+        more = f" and does {len(heavy) - 1} more such operations" if len(heavy) > 1 else ""
         kind = loader.call.method if loader.engine else loader.label
         place = f"{first.span.path.rpartition('/')[2]}:{first.span.line}"
         items = "several items at once" if first.several else "every item"
         felt = _felt(loader, first)
-        unknown = "" if felt or first.light else "; how long that takes beside a step, only a run tells"
+        unknown = "" if felt or first.light else "; only a run shows how long that takes compared with a step"
         yield self.finding(
             f"{kind} has num_workers={int(told.value)}{origin}: the training process itself {first.what} "
             f"for {items} ({place}){more}, and the training waits meanwhile{unknown}.",
@@ -282,5 +282,5 @@ def _how(loader: LoaderFacts | None, busy: WorkerActivity | None) -> str:
     if busy.busy < 0.5:
         who = "worker is busy" if one else f"{loader.workers} workers are busy"
         whose = "its" if one else "their"
-        return f"; its {who} {percent(busy.busy)} of {whose} time: the hand-over takes it"
+        return f"; its {who} {percent(busy.busy)} of {whose} time: the time goes to transferring batches"
     return f"{late}, {percent(busy.busy)} of {'its' if one else 'their'} time busy"

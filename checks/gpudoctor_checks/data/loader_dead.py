@@ -45,7 +45,7 @@ class LoaderDead(Check):
             default=60.0,
             unit="s",
             source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="A wait for one batch that lasts longer is a hang.",
+            meaning="A longer wait for one batch is a hang.",
         ),
     )
 
@@ -91,7 +91,7 @@ class LoaderDead(Check):
                     measured("wait_seconds", item.silent, "s", recording),
                 ),
                 confidence=Confidence.CONFIRMED,
-                cost=Cost(breaks="the training stands still"),
+                cost=Cost(breaks="the training makes no progress"),
                 subject=f"rank {item.rank}",
                 facts=(("memory", False), ("hangs", True)),
             )

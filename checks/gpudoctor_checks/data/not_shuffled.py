@@ -74,22 +74,23 @@ class NotShuffled(Check):
             name="losses",
             default=24,
             unit="{steps}",
-            source="convention: as many graphs of losses as LOOP006 looks at",
-            meaning="Fewer batches looked at say nothing.",
+            source="convention: as many graphs of losses as LOOP006 examines",
+            meaning="Fewer examined batches are not judged.",
         ),
         Threshold(
             name="one_class_share",
             default=0.8,
             unit="1",
             source="a set in class order mixes classes only where one begins, within a batch",
-            meaning="From this share of batches with one class on the set is in class order.",
+            meaning="If at least this share of batches has one class, the set is in class order.",
         ),
         Threshold(
             name="batches",
             default=3,
             unit="{steps}",
-            source="convention: two classes with so many batches each; by chance a rare class never fills one",
-            meaning="Batches of one class each, for at least two classes.",
+            source="convention: two classes with this many batches each; by chance a rare class never fills "
+            "one",
+            meaning="Fewest batches of one class each, for at least two classes.",
         ),
     )
 
@@ -112,14 +113,14 @@ class NotShuffled(Check):
             yield confirmed(
                 self,
                 suspected,
-                f"Each of {single} batches held one class, of {losses} that were looked at: the loader takes "
-                "the samples in their order, class by class.",
+                f"Each of {single} batches held one class, of {losses} examined: the loader reads the samples "
+                "in order, class by class.",
                 share=None,
                 spans=[spot(patient, place) for place in where if place is not None],
                 severity=Severity.WARNING,
                 run=run,
                 numbers=(measured("batches_of_one_class", single, "{steps}", run.recording),),
-                breaks="the model learns the class of the moment and forgets those before",
+                breaks="the model learns the current class and forgets the earlier ones",
             )
             return
 
@@ -141,7 +142,7 @@ class NotShuffled(Check):
                 evidence=(loader.call.span, made.span, loop.span),
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING if classes else Severity.NOTE,
-                cost=Cost(breaks="the model learns the class of the moment") if classes else None,
+                cost=Cost(breaks="the model learns the current class") if classes else None,
                 subject=f"{loader.script.path}:{loader.call.span.line}",
             )
 

@@ -78,7 +78,7 @@ class PaddingWaste(Check):
             default=256,
             unit="{tokens}",
             source="twice the 128 tokens of the sentence-classification examples",
-            meaning="Padding to at least so many tokens is a finding.",
+            meaning="Padding to at least this many tokens is a finding.",
         ),
         Threshold(
             name="padding_noted",
@@ -172,7 +172,7 @@ class PaddingWaste(Check):
         what = f"{_shown(first.call)} pads" if first.call is not None else "The item's own code pads"
         call = first.call
         return self.finding(
-            f"{what} every training sample to {length}, whatever its own length.",
+            f"{what} every training sample to {length}, regardless of its own length.",
             evidence=tuple(item.span for item in found[:4]),
             confidence=Confidence.SUSPECTED,
             subject=f"{first.span.path}:{first.span.line}",

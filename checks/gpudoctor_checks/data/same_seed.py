@@ -78,7 +78,7 @@ class SameSeed(Check):
             name, maker, draw = held
             yield self.finding(
                 f"{node.name} makes self.{name} once, and each of the {workers} workers of {loader.label} "
-                "gets a copy of it: all draw the same random numbers.",
+                "gets a copy of it: all of them draw the same random numbers.",
                 evidence=(script.span(draw), script.span(maker), loader.call.span),
                 confidence=Confidence.SUSPECTED,
                 cost=Cost(breaks=_REPEATS),

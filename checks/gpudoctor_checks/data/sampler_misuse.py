@@ -83,7 +83,7 @@ class SamplerMisuse(Check):
         `shuffle=True` together with a sampler. Gradients that the program averages itself with `all_reduce`
         count as well. In a recording: ranks whose losses are equal, bit for bit, in every step.
     Why it hurts:
-        Without the sampler every rank goes through the whole data set: N GPUs do the work of one, N times.
+        Without the sampler every rank goes through the whole data set: N GPUs repeat the work of one, N times.
         Without `set_epoch` each epoch repeats the order of the first, batch by batch. With a sampler and
         `shuffle=True` the DataLoader raises ValueError.
     How it knows:
@@ -113,7 +113,7 @@ class SamplerMisuse(Check):
             default=20,
             unit="{steps}",
             source="convention: correctness counts in events",
-            meaning="Equal losses of all ranks in fewer steps of a recording say nothing.",
+            meaning="Equal losses of all ranks in fewer steps of a recording are not judged.",
         ),
     )
 
@@ -142,7 +142,7 @@ class SamplerMisuse(Check):
             run=run,
             numbers=(measured("equal_losses", float(same.steps), "{steps}", run.recording),),
             facts=() if suspected else (("kind", "unsplit"), ("dataset", "")),
-            breaks=f"{same.ranks} ranks do the work of one",
+            breaks=f"{same.ranks} ranks repeat the work of one",
         )
 
     def _suspected(self, source: Source) -> Iterator[Finding]:
@@ -178,7 +178,7 @@ class SamplerMisuse(Check):
         if ast.unparse(values[0].func).rpartition(".")[2] not in _TORCH_SAMPLERS:
             return None
         return self.finding(
-            f"{loader.label} has a sampler and shuffle=True: DataLoader raises ValueError for the two.",
+            f"{loader.label} has a sampler and shuffle=True: DataLoader raises ValueError.",
             evidence=(loader.call.span,),
             confidence=Confidence.SUSPECTED,
             severity=Severity.ERROR,
@@ -223,7 +223,8 @@ class SamplerMisuse(Check):
         _, loop, _ = place
         name = _text(sampler) if isinstance(sampler, ast.Name) else ""
         return self.finding(
-            f"{name or 'The DistributedSampler'} shuffles and set_epoch is never called: each epoch of the "
+            f"{name or 'The DistributedSampler'} shuffles, and the program never calls set_epoch: each "
+            "epoch of the "
             f"loop at line {loop.line} repeats the order of the first{_open_condition(call)}.",
             evidence=(call.span, loop),
             confidence=Confidence.SUSPECTED,

@@ -91,7 +91,7 @@ class SlowPreprocessing(Check):
             default=0.10,
             unit="1",
             source="convention: a wait that is worth acting on",
-            meaning="Where the training waits less than this for its data, slow items do no harm.",
+            meaning="If the training waits less than this for its data, slow items do no harm.",
         ),
         Threshold(
             name="share_warned",
@@ -105,7 +105,7 @@ class SlowPreprocessing(Check):
             default=0.5,
             unit="1",
             source="train-doctor: 50 % of the wait in the items' own code",
-            meaning="Own lines must take this share of the making of items.",
+            meaning="The program's own lines must take at least this share of the item time.",
         ),
         Threshold(
             name="workers_busy",
@@ -119,7 +119,7 @@ class SlowPreprocessing(Check):
             default=0.0002,
             unit="s",
             source="measured: indexing and stacking tensors in memory takes 10 to 50 µs an item",
-            meaning="Items made in less than this are not slow.",
+            meaning="Items that take less than this are not slow.",
         ),
     )
 
@@ -149,7 +149,8 @@ class SlowPreprocessing(Check):
         yield confirmed(
             self,
             suspected,
-            f"An item takes {duration(each)}, {percent(own)} of it in the program's own lines{at(spans)}; "
+            f"Making an item takes {duration(each)}, {percent(own)} of it in the program's own "
+            f"lines{at(spans)}; "
             f"the training waits for its data {percent(wait.always)} of the time.",
             share=share,
             spans=list(dict.fromkeys(spans)),

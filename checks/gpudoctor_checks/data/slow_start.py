@@ -81,7 +81,7 @@ class SlowStart(Check):
             default=20_000,
             unit="{samples}",
             source="one process tokenises some thousand texts a second: 20,000 take under half a minute",
-            meaning="A set that is cut to so many samples starts fast enough.",
+            meaning="A set that is limited to this many samples starts fast enough.",
         ),
         Threshold(
             name="start_noted",
@@ -108,8 +108,8 @@ class SlowStart(Check):
             name="start_floor",
             default=2.0,
             unit="s",
-            source="convention: nobody waits for it",
-            meaning="A start shorter than this is never a finding, however short the run.",
+            source="convention: too short to matter",
+            meaning="A shorter start is never a finding, however short the run.",
         ),
     )
 
@@ -131,9 +131,7 @@ class SlowStart(Check):
         spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
         severity = Severity.WARNING if took >= self.limit("start_warned") else Severity.NOTE
         evidence: tuple[Evidence, ...] = (*spans, measured("start_seconds", took, "s", patient.recording))
-        message = (
-            f"{duration(took)} go by before the first step, {percent(took / whole)} of the run{at(spans)}."
-        )
+        message = f"{duration(took)} pass before the first step, {percent(took / whole)} of the run{at(spans)}."
         # A run that was stopped to look at it is not what one pays for; nor is a start among many steps.
         end = patient.recording.end
         finished = end is not None and end.stopped_by is None and not end.failed
@@ -187,7 +185,7 @@ class SlowStart(Check):
                 )
             again = file.get("overwrite_cache")
             if again is not None and again.value is True:
-                yield self._declared(file, again.key, "tokenises its data anew at every start", "cache")
+                yield self._declared(file, again.key, "tokenises its data again at every start", "cache")
 
     def _declared(self, file: ConfigFile, key: str, says: str, kind: str) -> Finding:
         entry = file.entries[key]
@@ -218,14 +216,14 @@ class SlowStart(Check):
         if call.name == "datasets.disable_caching":
             if source.trains:
                 yield self._found(
-                    script, call, "disable_caching() makes each start prepare the data anew", "off"
+                    script, call, "disable_caching() makes each start prepare the data again", "off"
                 )
             return
         if not _maps_tokeniser(script, call) or not _of_datasets(source, script, call):
             return
         cached, processes = call.keywords.get("load_from_cache_file"), call.argument("num_proc")
         if isinstance(cached, Known) and cached.value is False and cached.origin == "literal":
-            yield self._found(script, call, f"{call.receiver}.map tokenises anew at every start", "cache")
+            yield self._found(script, call, f"{call.receiver}.map tokenises again at every start", "cache")
         elif processes is None or (isinstance(processes, Known) and processes.value in (None, 1)
                                    and processes.origin == "literal"):  # fmt: skip
             batched = call.argument("batched")

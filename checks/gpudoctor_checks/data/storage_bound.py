@@ -44,7 +44,7 @@ class StorageBound(Check):
             default=0.10,
             unit="1",
             source="DATA001's threshold",
-            meaning="Where the training waits less than this for its data, storage does no harm.",
+            meaning="If the training waits less than this for its data, storage does no harm.",
         ),
         Threshold(
             name="disk_share",
@@ -81,9 +81,9 @@ class StorageBound(Check):
         yield confirmed(
             self,
             (),
-            f"The training waits for its data {percent(wait.share)} of the time, and meanwhile its workers "
-            "wait for a "
-            f"disk {percent(disk)} of theirs (I/O wait of the CPUs {percent(io)}).",
+            f"The training waits for its data {percent(wait.share)} of the time, and its workers wait for "
+            f"a disk {percent(disk)} of "
+            f"their time (I/O wait of the CPUs {percent(io)}).",
             share=wait.share,
             spans=spans,
             severity=Severity.WARNING,

@@ -55,7 +55,7 @@ class TransferBound(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)
         if not any(state.known("device_transfer") for state in run.states):
-            raise Unavailable("the recording has no device clock")
+            raise Unavailable("the recording has no device times")
         share = run.share("device_transfer")
         severity = level(share, self.limit("share_noted"), self.limit("share_warned"))
         if severity is None:
@@ -65,7 +65,7 @@ class TransferBound(Check):
         yield confirmed(
             self,
             (),
-            f"Copies to the device take {percent(share)} of the step by its own clock, "
+            f"Copies to the device take {percent(share)} of the step by the device's clock, "
             f"{duration(run.per_step('device_transfer'))} a step{at(spans)}.",
             share=share,
             worth=min(share, max(1.0 - share, share / 2)),

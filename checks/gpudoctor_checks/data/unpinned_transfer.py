@@ -66,7 +66,7 @@ class UnpinnedTransfer(Check):
             default=2_000_000,
             unit="B",
             source="at 6 GB/s from pageable and 20 GB/s from pinned memory, 0.25 ms of a step",
-            meaning="Batches that the source shows to be smaller are silent where nothing was recorded.",
+            meaning="Without a recording, batches that the source shows to be smaller are not reported.",
         ),
     )
 
@@ -85,7 +85,7 @@ class UnpinnedTransfer(Check):
             return
         spans = loader_spans(patient, loader.place)
         spans += site_spans(patient, dear(sites_of(run, "transfer")))
-        how = "is off" if not loader.pinned else "is on, and the copy blocks all the same"
+        how = "is off" if not loader.pinned else "is on, but the copy still blocks"
         yield confirmed(
             self,
             suspected,
@@ -155,7 +155,7 @@ class UnpinnedTransfer(Check):
         elif any(move.non_blocking for move in copies):
             message = (
                 f"Batches of {loader.label} are copied with non_blocking=True from pageable memory "
-                f"({where}; pin_memory is off), so the copy blocks all the same."
+                f"({where}; pin_memory is off), so the copy still blocks."
             )
             kind = "pageable"
         else:

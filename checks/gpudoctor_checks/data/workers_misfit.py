@@ -68,20 +68,20 @@ class WorkersMisfit(Check):
             default=1.0,
             unit="1",
             source="torch.utils.data warns above the CPUs of the affinity mask",
-            meaning="More workers than so many times the CPUs of one rank are too many.",
+            meaning="More workers than this many times the CPUs of one rank are too many.",
         ),
         Threshold(
             name="epochs",
             default=10,
             unit="{epochs}",
             source="starting workers takes seconds at most, so it needs repetition to matter",
-            meaning="From so many epochs on, workers that are started for each are noted.",
+            meaning="From this many epochs on, workers that restart for each epoch are noted.",
         ),
         Threshold(
             name="gap_noted",
             default=0.03,
             unit="1",
-            source="convention: the gap measured; below 3 % of a run nobody would look",
+            source="convention: the gap measured; below 3 % of a run it is too small to matter",
             meaning="Waits at the start of epochs that take this share of a recorded run are a note.",
         ),
         Threshold(
@@ -96,7 +96,7 @@ class WorkersMisfit(Check):
             default=3,
             unit="{epochs}",
             source="convention: a median needs three",
-            meaning="Fewer starts of epochs in a recording say nothing.",
+            meaning="Fewer starts of epochs in a recording are not judged.",
         ),
     )
 
@@ -133,7 +133,7 @@ class WorkersMisfit(Check):
                 if loader.persistent
                 else f"{count} {'is' if one else 'are'} started again for each {often}"
             )
-            + (", and the first batch of an epoch is waited for " if often == "epoch" else ", which takes ")
+            + (", and the wait for the first batch of an epoch is " if often == "epoch" else ", which takes ")
             + duration(wait.start_seconds)
             + (" longer than the others" if often == "epoch" else "")
             + f": {percent(wait.starts)} of the time, {wait.epochs} times{at(spans)}.",

@@ -63,7 +63,7 @@ class CommunicationBound(Check):
         if len(run.states) < 2 and not run.traced:
             raise Unavailable("the recording has one rank")
         if not any(state.known("device_collective") for state in run.states):
-            raise Unavailable("the recording has no device clock for collectives")
+            raise Unavailable("the recording has no device times of collectives")
         seconds, share = _of_all(run) or (run.per_step("device_collective"), run.share("device_collective"))
         severity = level(share, self.limit("share_noted"), self.limit("share_warned"))
         if severity is None or straggler(run.recording) is not None:
@@ -71,7 +71,7 @@ class CommunicationBound(Check):
         yield confirmed(
             self,
             (),
-            f"Collectives that nothing hides take {percent(share)} of the step, "
+            f"Exposed (non-overlapped) collectives take {percent(share)} of the step, "
             f"{duration(seconds)} a step on {count(len(run.states), 'rank')}"
             f"{_perhaps_late(run)}.",
             share=share,
@@ -102,9 +102,9 @@ def _perhaps_late(run: Run) -> str:
     if not run.traced:
         return ""
     if len(run.states) < 2:
-        return "; whether they wait for a late rank or for the network, the trace of one rank cannot tell"
+        return "; the trace of one rank cannot show whether they wait for a late rank or for the network"
     waits = {state.process.rank: state.share("device_collective") for state in run.states}
     least = min(waits, key=waits.__getitem__)
     if waits[least] > _LATE * median(waits.values()):
         return ""
-    return f"; rank {least} waits {percent(waits[least])} only, so the others may wait for it"
+    return f"; rank {least} waits only {percent(waits[least])}, so the others may wait for it"

@@ -78,7 +78,7 @@ class Dataparallel(Check):
             default=2,
             unit="{gpus}",
             source="torch: with one device DataParallel calls the module itself",
-            meaning="With fewer GPUs it is a note.",
+            meaning="With fewer GPUs the finding is a note.",
         ),
     )
 

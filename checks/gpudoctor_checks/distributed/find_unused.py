@@ -65,8 +65,8 @@ class FindUnused(Check):
         yield confirmed(
             self,
             suspected,
-            f"find_unused_parameters is on, and in {run.lead.steps} steps none was unused: each walks the "
-            "whole "
+            f"find_unused_parameters is on, but all parameters were used in {run.lead.steps} steps: each "
+            "step searches the whole "
             "graph for nothing.",
             share=None,
             spans=[spot(patient, where)] if where is not None else [],

@@ -47,29 +47,29 @@ class Hang(Check):
             default=300,
             unit="s",
             source="xpu_timer: 300 s; --hang-after lowers it",
-            meaning="No step for so long at the end of a recording is a hang.",
+            meaning="No step for this long at the end of a recording is a hang.",
         ),
         Threshold(
             name="interrupted_seconds",
             default=30,
             unit="s",
-            source="convention: whoever ends a run that has stood so long does it because it stands",
-            meaning="No step for so long before somebody ended the run is a hang; so it is where a run was "
-            "stopped while its ranks waited in different collectives.",
+            source="convention: a run without a step for this long is ended because it hangs",
+            meaning="No step for this long before somebody ended the run is a hang, and so is any stop while "
+            "ranks wait in different collectives.",
         ),
         Threshold(
             name="apart_seconds",
             default=10,
             unit="s",
             source="convention: the first heartbeat; a collective takes seconds at most",
-            meaning="So long is enough where a run was stopped while all other ranks waited for one.",
+            meaning="This long is enough if a run was stopped while all other ranks waited for one.",
         ),
         Threshold(
             name="busy_seconds",
             default=1800,
             unit="s",
             source="SageMaker's StalledTrainingRule: 1800 s",
-            meaning="In evaluation, checkpoint or compile it must be so long.",
+            meaning="In evaluation, checkpoint or compile it must be this long.",
         ),
     )
 
@@ -99,7 +99,7 @@ class Hang(Check):
                 measured("seconds_without_a_step", min(item.silent for item in still), "s", recording),
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="the training stands still"),
+            cost=Cost(breaks="the training makes no progress"),
             subject=f"rank {odd.rank}" if odd is not None else "",
             facts=(("rank", odd.rank if odd is not None else -1),),
         )
@@ -138,8 +138,8 @@ def _who(shown: Sequence[RankPosition], odd: RankPosition | None) -> str:
     for item in shown:
         groups.setdefault(item.words, []).append(item.rank)
     places = "; ".join(f"{_ranks(ranks)}: {words}" for words, ranks in list(groups.items())[:4])
-    together = "all stand together" if len(groups) == 1 else "they do not stand together"
-    who = f"rank {odd.rank} stands elsewhere" if odd is not None else together
+    together = "all are at the same place" if len(groups) == 1 else "they are at different places"
+    who = f"rank {odd.rank} is at a different place from the others" if odd is not None else together
     return f" on any rank; {who} ({places})"
 
 

@@ -49,7 +49,7 @@ class NoSyncMissing(Check):
             default=1.5,
             unit="1",
             source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="From so many backwards an optimizer step on, reductions are thrown away.",
+            meaning="From this many backward passes per optimizer step on, reductions are wasted.",
         ),
     )
 
@@ -106,12 +106,11 @@ class NoSyncMissing(Check):
         place: Event = backwards[0]
         text = loop.accumulates.text
         if number is None and re.fullmatch(r"[\w.]{1,60}", text):
-            head = f"If {text} is above 1, each optimizer step follows several backwards"
+            head = f"If {text} is above 1, each optimizer step follows several backward passes"
         else:
-            head = f"Each optimizer step follows {count} backwards"
+            head = f"Each optimizer step follows {count} backward passes"
         yield self.finding(
-            f"{head} ({line_at(place.span)}), and DDP reduces the gradients on every one: {thrown} thrown "
-            "away.",
+            f"{head} ({line_at(place.span)}), and DDP reduces the gradients in each of them: {thrown} wasted.",
             evidence=(place.span, loop.span, wrappers(program, DDP)[0][1].span),
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if number is not None else Severity.NOTE,

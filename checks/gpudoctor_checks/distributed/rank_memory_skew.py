@@ -39,14 +39,14 @@ class RankMemorySkew(Check):
             default=0.20,
             unit="1",
             source="TraceML 20 %",
-            meaning="A peak so far above the median is a finding.",
+            meaning="A peak this far above the median is a finding.",
         ),
         Threshold(
             name="pressure",
             default=0.30,
             unit="1",
             source="TraceML: 30 % of the device",
-            meaning="Below this share of the device nobody minds.",
+            meaning="A peak below this share of the device is not a finding.",
         ),
     )
 
@@ -61,7 +61,7 @@ class RankMemorySkew(Check):
         if peak < (1 + self.limit("skew")) * usual or peak < self.limit("pressure") * device:
             return
         yield self.finding(
-            f"Rank {worst.rank} needs {size(peak)} of device memory and the median of the ranks {size(usual)}: "
+            f"Rank {worst.rank} needs {size(peak)} of device memory, the median rank {size(usual)}: "
             f"{percent(peak / usual - 1)} more.",
             evidence=(
                 measured(f"rank{worst.rank}_memory_peak", peak, "B", run.recording),

@@ -102,7 +102,7 @@ class RedundantCollectives(Check):
             default=10,
             unit="{step}",
             source="convention: collectives every few steps are known to cost 5 % and more",
-            meaning="Collectives less often than once in so many steps are not findings.",
+            meaning="Collectives less often than once in this many steps are not findings.",
         ),
     )
 
@@ -125,7 +125,7 @@ class RedundantCollectives(Check):
         yield confirmed(
             self,
             suspected,
-            f"Collectives of the program's own take {percent(cost.share)} of the time: {cost.calls:.2g} a "
+            f"The program's own collectives take {percent(cost.share)} of the time: {cost.calls:.2g} a "
             "step of "
             f"{cost.what or 'them'}{at(cost.spans)}.",
             share=cost.share,
@@ -160,7 +160,7 @@ class RedundantCollectives(Check):
             why = (
                 "all ranks wait for each other"
                 if kinds != ("value",)
-                else "a value for the log meets all ranks"
+                else "a value for the log synchronises all ranks"
             )
             yield self.finding(
                 f"{names} runs on {often} of the training loop ({where}): {why}."

@@ -60,7 +60,7 @@ class StragglingRank(Check):
             default=0.8,
             unit="1",
             source="TraceML: 80 %",
-            meaning="A part of the step must cover this share of the delay to be its cause.",
+            meaning="A part of the step must explain this share of the delay to be its cause.",
         ),
     )
 
@@ -87,7 +87,7 @@ class StragglingRank(Check):
         spans = self._lines(patient, run, late, part) if named else []
         node = f" on {process.node}" if len({rank.node for rank in run.recording.ranks}) > 1 else ""
         where = "in lines of its own" if part == OTHER else f"in {part.replace('_', ' ')}"
-        cause = f"; it is {where}, {duration(seconds)} longer than the others'" if named else ""
+        cause = f"; the delay is {where}, {duration(seconds)} longer than the others'" if named else ""
         yield confirmed(
             self,
             (),

@@ -67,14 +67,14 @@ class CpuBudget(Check):
             default=2.0,
             unit="1",
             source="convention: twice, since workers wait for storage part of the time",
-            meaning="More processes and threads than so many times the CPUs take turns.",
+            meaning="More processes and threads than this many times the CPUs compete for them.",
         ),
         Threshold(
             name="spare_cpus",
             default=2.0,
             unit="{CPUs}",
             source="with one spare CPU a second thread has nowhere to run",
-            meaning="From so many idle CPUs a rank on, torchrun's one thread is noted.",
+            meaning="From this many idle CPUs per rank on, torchrun's one thread is noted.",
         ),
     )
 
@@ -98,9 +98,7 @@ class CpuBudget(Check):
                 Measurement(name=name, value=granted, unit="{CPUs}", provenance=Provenance.DECLARED),
             )
         if not runs_here(patient):
-            raise Unavailable(
-                "the job script does not say how many CPUs it gets, and it runs on another machine"
-            )
+            raise Unavailable("the job script does not set a number of CPUs, and it runs on another machine")
         host = patient.host
         cpus = min(host.cpu_budget, granted or host.cpu_budget)
         shown: list[Evidence] = [

@@ -62,7 +62,7 @@ class DiskTooSmall(Check):
             default=2**30,
             unit="B",
             source="a convention: the weights of a model of 0.25 billion parameters in fp32",
-            meaning="Below it, the output folder hardly takes one checkpoint.",
+            meaning="Below it, the output folder has little room for even one checkpoint.",
         ),
         Threshold(
             name="cache_free",
@@ -83,13 +83,15 @@ class DiskTooSmall(Check):
             default=16,
             unit="B",
             source="arXiv:1910.02054, mixed precision with Adam: weights, master weights, two moments",
-            meaning="Bytes a parameter of a checkpoint that can be resumed.",
+            meaning="Bytes per parameter in a checkpoint that can be resumed.",
         ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if not runs_here(patient):
-            raise Unavailable("the job script runs on another machine, whose disks cannot be seen from here")
+            raise Unavailable(
+                "the job script runs on another machine, whose disks gpudoctor cannot see from here"
+            )
         host = patient.host
         seen: set[str] = set()
         if has_purpose(patient):
@@ -102,7 +104,7 @@ class DiskTooSmall(Check):
                     yield self._full(disk)
         if host.silent_folders and not seen:
             silent = host.silent_folders[0]
-            raise Unavailable(f"{silent.path} ({silent.role}) cannot be looked at: {silent.reason}")
+            raise Unavailable(f"{silent.path} ({silent.role}) cannot be read: {silent.reason}")
 
     def _is_full(self, disk: Disk) -> bool:
         if disk.read_only or disk.total == 0:
@@ -141,10 +143,10 @@ class DiskTooSmall(Check):
         need = one * ((keep or 1) + 1)
         if disk.free >= need:
             return
-        kept = f"{keep} kept" if keep else "without a limit on how many are kept"
+        kept = f"{keep} kept" if keep else "without a limit on their number"
         yield self.finding(
             f"A checkpoint of {billions:g} billion parameters with AdamW takes about {size(one)} ({kept}), and "
-            f"{size(disk.free)} are free under the {disk.role} ({disk.path}).",
+            f"{size(disk.free)} is free under the {disk.role} ({disk.path}).",
             evidence=(_shown(disk), call.span, *evidence),
             confidence=Confidence.SUSPECTED,
             cost=Cost(bytes=need - disk.free),

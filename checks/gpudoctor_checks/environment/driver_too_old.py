@@ -66,7 +66,7 @@ class DriverTooOld(Check):
         if not _too_old(numbers(driver), floor, newest, numbers(torch.cuda)):
             return
         wanted = f"needs {floor} or newer" if floor else f"needs a driver for CUDA {torch.cuda}"
-        knows = f", which knows CUDA up to {dotted(newest)}" if newest else ""
+        knows = f", which supports CUDA up to {dotted(newest)}" if newest else ""
         yield self.finding(
             f"torch {torch.version} is built with CUDA {torch.cuda} and {wanted}; "
             f"the driver is {driver}{knows}.",

@@ -131,7 +131,7 @@ def _message(survey: GpuSurvey, count: int, container: str | None) -> str:
     gpus = (
         f"{count} NVIDIA GPU{'s' if count != 1 else ''} on the PCI bus"
         if count
-        else "A GPU's device node is there"
+        else "A GPU's device node exists"
     )
     words = {
         DriverState.NO_LIBRARY: "but the driver's library (libnvidia-ml.so.1) is missing",

@@ -68,13 +68,14 @@ class HostMemoryTight(Check):
             default=0.25,
             unit="1",
             source="a convention: weights in half precision fill a quarter of a card that trains them",
-            meaning="A limit below this share of the job's GPU memory cannot load or save what the GPUs hold.",
+            meaning="A limit below this share of the job's GPU memory cannot load or save the content of "
+            "the GPUs.",
         ),
         Threshold(
             name="swap_rate",
             default=2**20,
             unit="B/s",
-            source="a convention: below 1 MiB/s, 256 pages a second, nobody waits for it",
+            source="a convention: below 1 MiB/s, 256 pages a second, it does not slow a job",
             meaning="Above it the machine is swapping.",
         ),
     )
@@ -99,7 +100,7 @@ class HostMemoryTight(Check):
             return
         by_grant = granted is not None and room == granted
         yield self.finding(
-            f"{size(room)} of host memory {'are granted' if by_grant else 'can be had'}, and "
+            f"{size(room)} of host memory {'is granted' if by_grant else 'is available'}, and "
             f"{count(ranks, 'rank')} with {count(workers.count or 0, 'worker')} each take about {size(need)} "
             "before any data.",
             evidence=(
@@ -135,7 +136,7 @@ class HostMemoryTight(Check):
             return
         yield self.finding(
             f"The job may use {size(limit)} of host memory, and its {count(ranks, 'GPU')} hold "
-            f"{size(on_gpus)}: a checkpoint that fills them does not pass through.",
+            f"{size(on_gpus)}: a checkpoint of that size does not fit in host memory.",
             evidence=(
                 Measurement(
                     name="memory_limit", value=limit, unit="B", reproduce="cat /sys/fs/cgroup/memory.max"

@@ -54,7 +54,7 @@ class LimitsTooLow(Check):
             default=1024,
             unit="{files}",
             source="pytorch/pytorch#973 and #34768: 1024, the usual soft limit, runs out",
-            meaning="At or below it, workers that hand over many tensors run out of descriptors.",
+            meaning="At or below it, workers that pass many tensors run out of descriptors.",
         ),
         Threshold(
             name="locked_memory_share",
@@ -68,7 +68,7 @@ class LimitsTooLow(Check):
             default=64,
             unit="{tasks}",
             source="a convention: CUDA, NCCL, autograd and the loader's helper threads of one rank",
-            meaning="Threads of a rank beside its CPU threads and workers.",
+            meaning="Threads of a rank in addition to its CPU threads and workers.",
         ),
         Threshold(
             name="tasks_per_worker",
@@ -81,7 +81,9 @@ class LimitsTooLow(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if not runs_here(patient):
-            raise Unavailable("the job script runs on another machine, whose limits cannot be seen from here")
+            raise Unavailable(
+                "the job script runs on another machine, whose limits gpudoctor cannot see from here"
+            )
         host, workers = patient.host, read_workers(patient)
         yield from self._open_files(host, workers, patient)
         yield from self._locked_memory(host, patient)

@@ -130,7 +130,7 @@ class NcclHobbled(Check):
         if packages is not None and len(installed) > 1:
             names = " and ".join(f"{name} {packages.version(name)}" for name in installed)
             yield self.finding(
-                f"{names} are both installed: they write the same files, and torch loads whichever was last.",
+                f"{names} are both installed: they write the same files, and torch loads whichever came last.",
                 evidence=tuple(
                     Setting(
                         key=name,
@@ -149,8 +149,9 @@ class NcclHobbled(Check):
             preloaded = shadow in environment.variables.get("LD_PRELOAD", "")
             variable = "LD_PRELOAD" if preloaded else "LD_LIBRARY_PATH"
             yield self.finding(
-                f"{variable} offers {shadow} beside the NCCL that came with torch ({installed[0]}): which one "
-                "is loaded depends on how torch was built.",
+                f"{variable} has {shadow} in addition to torch's own NCCL ({installed[0]}): which one is "
+                "loaded "
+                "depends on torch's build.",
                 evidence=(environment.evidence(variable),),
                 confidence=Confidence.PROBABLE,
                 severity=Severity.WARNING if preloaded else Severity.NOTE,
@@ -210,11 +211,11 @@ def _matters(patient: Patient, path: str) -> tuple[bool, str]:
             return True, f"; this job has {nodes} nodes"
         if host is not None and host.infiniband and runs_here(patient):
             return True, f"; this node has {', '.join(host.infiniband[:4])}"
-        return False, "; neither such a network nor a second node is known"
+        return False, "; gpudoctor knows of no such network and no second node"
     if several < 2:
-        return False, "; one GPU needs neither" if gpus == 1 else "; no second GPU is known"
+        return False, "; one GPU needs neither" if gpus == 1 else "; gpudoctor knows of no second GPU"
     if path == "P2P" and survey is not None and gpus > 1 and _all_blocked(survey):
-        return False, f"; the {gpus} GPUs here have no peer access anyway"
+        return False, f"; the {gpus} GPUs here have no peer access in any case"
     return True, f"; {several} GPUs or ranks here share gradients"
 
 

@@ -127,7 +127,7 @@ class PackageConflict(Check):
         named = [f"{item.name}{item.wanted} ({installed_version(patient, item.name)})" for item in rows]
         more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
         yield self.finding(
-            f"The project asks for other versions than the installed ones: {', '.join(named[:_NAMED])}{more}.",
+            f"The project requires other versions than the installed ones: {', '.join(named[:_NAMED])}{more}.",
             evidence=tuple(
                 Setting(key=item.name, value=item.wanted, origin=item.path, path=item.path, line=item.line)
                 for item in rows
@@ -178,7 +178,9 @@ class PackageConflict(Check):
             return
         beside = packages.version("nvidia-ml-py")
         state = (
-            f"beside nvidia-ml-py {beside}: both own the module pynvml" if beside else "instead of nvidia-ml-py"
+            f"beside nvidia-ml-py {beside}: both contain the module pynvml"
+            if beside
+            else "instead of nvidia-ml-py"
         )
         yield self._conflict(
             f"the legacy package pynvml {version} is installed {state}.",
@@ -203,8 +205,8 @@ class PackageConflict(Check):
         torch = packages.version("torch")
         beside = f" beside torch {torch}" if torch else ""
         yield self._conflict(
-            f"libraries for {' and '.join(f'CUDA {major}' for major in stacks)} are installed side by "
-            f"side{beside}: {', '.join(twice)}. Those that unpack into the same folder overwrite each other.",
+            f"libraries for {' and '.join(f'CUDA {major}' for major in stacks)} are both "
+            f"installed{beside}: {', '.join(twice)}. Packages that use the same folder overwrite each other.",
             first,
             "two-stacks",
             Severity.WARNING,
@@ -284,8 +286,8 @@ class PackageConflict(Check):
         )
         yield self._conflict(
             f"bitsandbytes {found.version} has no library for CUDA {wanted[:2]}.{wanted[2:]}"
-            f"{' (BNB_CUDA_VERSION)' if override else ''}, which torch {torch.version} needs; it has those for "
-            f"{listed}.",
+            f"{' (BNB_CUDA_VERSION)' if override else ''}, which torch {torch.version} needs; it has libraries "
+            f"for {listed}.",
             found,
             "bitsandbytes",
             Severity.ERROR,

@@ -77,7 +77,7 @@ class ShmTooSmall(Check):
             default=2,
             unit="{batches}",
             source="torch.utils.data.DataLoader: the default prefetch_factor with workers",
-            meaning="Batches that each worker holds ready when the script does not say.",
+            meaning="Batches that each worker prepares ahead if the script does not set it.",
         ),
     )
 
@@ -102,7 +102,9 @@ class ShmTooSmall(Check):
             )  # fmt: skip
             return _Room(total=granted, free=granted, evidence=shown)
         if not runs_here(patient):
-            raise Unavailable("the job script runs on another machine, whose /dev/shm cannot be seen from here")
+            raise Unavailable(
+                "the job script runs on another machine, whose /dev/shm gpudoctor cannot see from here"
+            )
         host = patient.host
         if isinstance(host.shm_total, Absent):
             raise Unavailable(host.shm_total.reason)
@@ -112,7 +114,7 @@ class ShmTooSmall(Check):
 
     def _small(self, patient: Patient, room: _Room, workers: Workers, ranks: int) -> Iterator[Finding]:
         floor = self.limit("shared_memory")
-        said = f"/dev/shm holds {size(room.total)}, below {size(floor)}"
+        said = f"/dev/shm has {size(room.total)}, below {size(floor)}"
         evidence: tuple[Evidence, ...] = (room.evidence, *workers.evidence)
         severity, cost, confidence = Severity.WARNING, Cost(), Confidence.PROBABLE
         if workers.count:
@@ -125,7 +127,7 @@ class ShmTooSmall(Check):
         elif workers.count == 0 or not has_purpose(patient):
             return
         else:
-            said += ": loader workers hand their batches over there."
+            said += ": loader workers pass their batches through it."
             severity = self._unknown(patient)
         yield self.finding(
             said,
@@ -167,7 +169,7 @@ class ShmTooSmall(Check):
             return
         yield self.finding(
             f"Batches in flight take about {size(need)} ({ranks} x {workers.count} workers x {held} batches of "
-            f"{batch.value} images of {edge} x {edge}), and /dev/shm holds {size(room.total)}.",
+            f"{batch.value} images of {edge} x {edge}), and /dev/shm has only {size(room.total)}.",
             evidence=(room.evidence, *workers.evidence),
             confidence=Confidence.SUSPECTED,
             cost=Cost(bytes=need - room.total),
@@ -181,8 +183,8 @@ class ShmTooSmall(Check):
             name="shm_free", value=room.free, unit="B", reproduce="df -B1 /dev/shm; ls -la /dev/shm"
         )
         return self.finding(
-            f"Of the {size(room.total)} of /dev/shm only {size(room.free)} are free, below "
-            f"{size(self.limit('shared_memory'))}: another job or left-over files hold the rest.",
+            f"Of the {size(room.total)} of /dev/shm only {size(room.free)} is free, below "
+            f"{size(self.limit('shared_memory'))}: another job or left-over files use the rest.",
             evidence=(shown,),
             confidence=Confidence.CONFIRMED,
             subject="/dev/shm, free",

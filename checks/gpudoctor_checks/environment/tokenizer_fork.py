@@ -81,9 +81,7 @@ class TokenizerFork(Check):
         workers = loader.workers.value if isinstance(loader.workers, Known) else 0
         state = "is not set" if setting is None else f"is {setting}"
         effect = (
-            "every worker warns and goes on with one thread"
-            if setting is None
-            else "a worker can wait for ever"
+            "every worker prints a warning and uses one thread" if setting is None else "a worker can deadlock"
         )
         evidence: tuple[SourceSpan, ...] = (use.span, loader.call.span)
         return self.finding(

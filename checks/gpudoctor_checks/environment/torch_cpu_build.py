@@ -70,7 +70,7 @@ class TorchCpuBuild(Check):
         python = patient.packages.executable
         yield self.finding(
             f"torch {torch.version} is built without CUDA, and this machine has {_count(gpus)} ({names}): "
-            "nothing of the training can run there.",
+            "the training cannot use them.",
             evidence=(
                 Measurement(
                     name="torch_cuda",

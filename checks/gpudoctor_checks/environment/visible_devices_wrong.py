@@ -113,7 +113,7 @@ class VisibleDevicesWrong(Check):
         if asks is None:
             raise Unavailable(survey.absence)
         yield self.finding(
-            f"{asks.words}, and this machine has none.",
+            f"{asks.words}, and this machine has no GPU.",
             evidence=(
                 *asks.evidence,
                 Measurement(name="gpus_found", value=0, unit="{GPUs}", reproduce="nvidia-smi -L"),
@@ -178,7 +178,7 @@ class VisibleDevicesWrong(Check):
                 f"{ranks} ranks are launched on this node, and {words} {count(visible, 'GPU')}.",
                 evidence=tuple(evidence),
                 confidence=Confidence.CONFIRMED if survey is not None else Confidence.SUSPECTED,
-                cost=Cost(breaks="ranks without a GPU of their own die or share one"),
+                cost=Cost(breaks="ranks without their own GPU die or share one"),
                 subject="ranks",
                 facts=(("kind", "ranks"), ("gpus", visible), ("ranks", ranks), ("visible", visible)),
             )

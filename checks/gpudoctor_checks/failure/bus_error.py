@@ -56,8 +56,8 @@ class BusError(Check):
         words = "."
         if total is not None:
             small = total < self.limit("shm_small")
-            words = f": /dev/shm holds {size(total)}" + (
-                "." if small else ", so look at memory-mapped files that shrank."
+            words = f": /dev/shm has only {size(total)}" + (
+                "." if small else ", so check memory-mapped files that shrank."
             )
         code = recording.end.exit_code if recording.end is not None else None
         yield self.finding(

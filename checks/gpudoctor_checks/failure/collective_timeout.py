@@ -48,7 +48,7 @@ class CollectiveTimeout(Check):
         odd = odd_one(everyone) if not mismatch else None
         if odd is not None and odd.place is not None:
             spans.insert(0, spot(patient, odd.place))
-        who = f" Rank {odd.rank} stood elsewhere: {odd.words}." if odd is not None else ""
+        who = f" Rank {odd.rank} was at a different place: {odd.words}." if odd is not None else ""
         first = told.message.strip().split(chr(10))[0][:200]
         yield self.finding(
             f"A collective operation failed{f' at step {told.step}' if told.step else ''}: {first}.{who}",

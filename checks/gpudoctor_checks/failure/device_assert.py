@@ -48,8 +48,8 @@ class DeviceAssert(Check):
         why = f" {outside[0]}." if outside is not None else ""
         when = f" at step {told.step}" if told.step else ""
         yield self.finding(
-            f"A kernel on the device failed{when}: {first}.{why} The line where it was noticed is not always "
-            "the one that launched it.",
+            f"A kernel on the device failed{when}: {first}.{why} The reported line is not always the line that "
+            "launched the kernel.",
             evidence=(*spans, LogLine(origin="the training", text=f"{told.kind}: {told.message}"[:400])),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="the run died"),

@@ -114,9 +114,9 @@ def _silence(recording: Recording, told: DeathMessage) -> str:
     code = recording.end.exit_code if recording.end is not None else None
     ended = f"The command ended with exit code {code}, and"
     if not recording.ranks:
-        return f"{ended} no process that imported torch wrote down why; its own last lines say it."
+        return f"{ended} no process that imported torch recorded the reason; read the command's last lines."
     if told.process is None or told.process.clean:
-        return f"{ended} no rank wrote down why: the program ended itself; its own last lines say it."
+        return f"{ended} no rank recorded the reason: the program ended itself; read its last lines."
     many = len(recording.ranks) > 1
     step = f" after step {told.step}" if told.step else ""
     how = (
@@ -124,16 +124,16 @@ def _silence(recording: Recording, told: DeathMessage) -> str:
         if many
         else "os._exit or a library that ends the process"
     )
-    was = "was gone at once" if many else f"ended at once with exit code {code}"
+    was = "disappeared at once" if many else f"ended at once with exit code {code}"
     who = _who(recording, told).capitalize()
-    return f"{who} {was}{step}, with no exception and no signal that leaves a trace: {how}.{_echoes(told)}"
+    return f"{who} {was}{step}, with no recorded exception or signal: {how}.{_echoes(told)}"
 
 
 def _echoes(told: DeathMessage) -> str:
     count = len(told.cascade)
     if not count:
         return ""
-    return f" {count} other rank{'s' if count > 1 else ''} died of its death."
+    return f" {count} other rank{'s' if count > 1 else ''} died as a consequence."
 
 
 def _who(recording: Recording, told: DeathMessage) -> str:

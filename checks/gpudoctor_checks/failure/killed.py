@@ -40,7 +40,7 @@ class Killed(Check):
             name="memory_share",
             default=0.95,
             unit="1",
-            source="cgroup v2: the killer comes when reclaim fails at the limit",
+            source="cgroup v2: the kernel kills a process when reclaim fails at the limit",
             meaning="Memory above this share of its limit at the end points at the out-of-memory killer.",
         ),
     )
@@ -73,10 +73,10 @@ class Killed(Check):
         elif spans:
             words = (
                 f"{subject} was ended by {name}{when}, and the program itself sends signals "
-                f"({spans[0].path}:{spans[0].line}); nothing points at memory."
+                f"({spans[0].path}:{spans[0].line}); nothing indicates a lack of memory."
             )
         else:
-            words = f"{subject} was ended by {name}{when} from outside; nothing points at memory."
+            words = f"{subject} was ended by {name}{when} from outside; nothing indicates a lack of memory."
         code = end.exit_code if end is not None and end.exit_code is not None else -1
         yield self.finding(
             words,

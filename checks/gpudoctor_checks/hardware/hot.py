@@ -52,8 +52,8 @@ class Hot(Check):
     reads = frozenset({Reads.ENVIRONMENT, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         Threshold(name="margin", default=5.0, unit="Cel",
-                  source="leptonai/gpud judges by the margin; 5 °C are a load peak or a warm day",
-                  meaning="Less than so far from the slowdown is hot."),
+                  source="leptonai/gpud uses the margin; 5 °C is a load peak or a warm day",
+                  meaning="A card closer than this to its slowdown temperature is hot."),
         Threshold(name="time_share", default=0.05, unit="1",
                   source="convention, as for throttled: a load peak now and then costs nothing",
                   meaning="A card that is hot in this share of a recorded run's samples is hot."),
@@ -69,7 +69,7 @@ class Hot(Check):
         if all(
             isinstance(gpu.temperature, Absent) and isinstance(gpu.temperature_memory, Absent) for gpu in gpus
         ):
-            raise Unavailable("the cards tell no temperature")
+            raise Unavailable("the cards report no temperature")
         hot = [(gpu, words) for gpu in gpus if (words := self._verdict(gpu))]
         if not hot:
             return

@@ -44,14 +44,14 @@ class LowUtilization(Check):
             default=BUSY,
             unit="1",
             source="SageMaker 70 %",
-            meaning="Cards that are busy for less are a note.",
+            meaning="Cards that are busy for less of the time are a note.",
         ),
         Threshold(
             name="busy_warned",
             default=0.30,
             unit="1",
             source="TraceML 30 %",
-            meaning="Cards that are busy for less are a warning.",
+            meaning="Cards that are busy for less of the time are a warning.",
         ),
         Threshold(
             name="explained",

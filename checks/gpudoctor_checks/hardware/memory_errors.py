@@ -63,21 +63,21 @@ class MemoryErrors(Check):
     thresholds = (
         Threshold(name="uncorrectable", default=1, unit="{errors}",
                   source="facebookresearch/gcm: no uncorrectable volatile error is tolerated",
-                  meaning="So many uncorrectable errors since driver load are an error."),
+                  meaning="This many uncorrectable errors since driver load are an error."),
         Threshold(name="uncorrectable_remaps", default=512, unit="{rows}",
                   source="DCGM and AzureHPC: 512 rows remapped for uncorrectable errors",
-                  meaning="So many remapped rows are the end of the card's spares."),
+                  meaning="This many remapped rows use up the card's spares."),
         Threshold(name="sram_aggregate", default=5, unit="{errors}",
                   source="stas00/ml-engineering: more than 4 SRAM errors qualify for replacement",
-                  meaning="So many uncorrectable SRAM errors over the card's life are an error."),
+                  meaning="This many uncorrectable SRAM errors over the card's life are an error."),
         Threshold(name="retired_pages", default=63, unit="{pages}", source="DCGM: 63 retired pages fail",
-                  meaning="So many retired pages are an error."),
+                  meaning="This many retired pages are an error."),
         Threshold(name="retired_pages_warning", default=15, unit="{pages}",
                   source="DCGM: 15 retired pages warn",
-                  meaning="So many retired pages are a warning."),
+                  meaning="This many retired pages are a warning."),
         Threshold(name="corrected", default=20_000_000, unit="{errors}",
                   source="AzureHPC: 20 million corrected DRAM errors; gcm tolerates 50 million",
-                  meaning="So many corrected errors since driver load are a warning."),
+                  meaning="This many corrected errors since driver load are a warning."),
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -114,7 +114,7 @@ class MemoryErrors(Check):
             ),
             confidence=Confidence.CONFIRMED,
             severity=severity,
-            cost=Cost(breaks="the job dies when it touches the faulty memory")
+            cost=Cost(breaks="the job dies when it accesses the faulty memory")
             if severity is Severity.ERROR
             else None,
             subject=subject,

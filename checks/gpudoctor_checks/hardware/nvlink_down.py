@@ -99,7 +99,7 @@ class NvlinkDown(Check):
         words = "; ".join(f"{gpu.label}: {_ports(links)} of {_count(gpu)} off" for gpu, links in down)
         subject = name_gpus(gpu for gpu, _ in down)
         yield self.finding(
-            f"NVLink ports are off while their siblings are on. {words}.",
+            f"Some NVLink ports are off while others of the same GPU are on. {words}.",
             evidence=tuple(
                 Measurement(
                     name=f"gpu{gpu.index}_nvlinks_off",

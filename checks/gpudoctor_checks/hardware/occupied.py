@@ -57,16 +57,16 @@ class Occupied(Check):
     reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS})
     thresholds = (
         Threshold(name="process_memory", default=15 * 2**20, unit="B", source="facebookresearch/gcm: 15 MiB",
-                  meaning="A foreign process that holds less is not counted."),
+                  meaning="A foreign process that uses less is not counted."),
         Threshold(name="desktop_memory", default=2**30, unit="B",
                   source="a desktop's compositor and browsers hold some hundred MiB",
                   meaning="The same on a card that drives a display."),
         Threshold(name="unseen_memory", default=2**30, unit="B",
                   source="the driver itself reserves up to some 600 MiB on an H100",
-                  meaning="So much memory in use that no visible process holds counts as occupied."),
+                  meaning="This much memory that belongs to no visible process counts as occupied."),
         Threshold(name="unseen_share", default=0.02, unit="1",
                   source="the driver's reserve grows with the card's memory",
-                  meaning="And it must be this share of the card's memory."),
+                  meaning="It must also be this share of the card's memory."),
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -104,7 +104,9 @@ class Occupied(Check):
             return
         words = "; ".join(f"{gpu.label}: {', '.join(map(_describe, held[gpu.index]))}" for gpu in busy)
         unseen = (
-            "" if survey.pids_visible else " (pids of the host: they cannot be looked up in this container)"
+            ""
+            if survey.pids_visible
+            else " (pids of the host: gpudoctor cannot look them up in this container)"
         )
         subject = name_gpus(busy)
         large = sum(_bytes(process) for gpu in busy for process in held[gpu.index]) >= self.limit(
@@ -141,8 +143,8 @@ class Occupied(Check):
         words = "; ".join(f"{gpu.label}: {size(memory)}" for gpu, memory in held)
         subject = name_gpus(gpu for gpu, _ in held)
         yield self.finding(
-            f"Memory is in use that no visible process holds ({words}): another container's process,"
-            " or one that died and left it behind.",
+            f"Memory is in use by no visible process ({words}): another container's process, or one "
+            "that died and left it allocated.",
             evidence=tuple(
                 Measurement(
                     name=f"gpu{gpu.index}_unclaimed_memory",
@@ -215,13 +217,13 @@ class Occupied(Check):
         ranks = _ranks(patient)
         if empty:
             severity = Severity.ERROR if len(empty) == len(gpus) else Severity.WARNING
-            words = "has MIG on and no instance: CUDA finds nothing to compute on there"
+            words = "has MIG on and no instance: CUDA finds no device there"
             yield self._mig_finding(empty, words, severity)
         cut = [gpu for gpu in split if gpu not in empty]
         if not cut or (not ranks and _asks_for_mig(patient)):
             return
         if ranks:
-            words = f"is split by MIG, and the job has {ranks} ranks here: a rank sees one slice only"
+            words = f"is split by MIG, and the job has {ranks} ranks here: a rank sees only one slice"
             yield self._mig_finding(cut, words, Severity.WARNING)
         else:
             words = "is split by MIG: a process sees one slice of it, not the whole GPU"
@@ -259,7 +261,7 @@ def _bytes(process: GpuProcess) -> int:
 
 def _describe(process: GpuProcess) -> str:
     name = f" ({process.name})" if process.name else ""
-    held = "" if isinstance(process.memory, Absent) else f" holds {size(process.memory)}"
+    held = "" if isinstance(process.memory, Absent) else f" uses {size(process.memory)}"
     return f"pid {process.pid}{name}{held}"
 
 

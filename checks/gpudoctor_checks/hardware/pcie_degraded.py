@@ -29,7 +29,7 @@ class PcieDegraded(Check):
     """The PCIe link of a GPU runs with fewer lanes or at a lower speed than it could.
 
     What it finds:
-        A link that is narrower than card and slot allow; under load also one of a lower generation; in a
+        A link that is narrower than card and slot support; under load also one of a lower generation; in a
         recorded run one that sends many packets again.
     Why it hurts:
         Half the lanes is half the bandwidth of every copy between host and GPU, and of every collective that
@@ -54,23 +54,25 @@ class PcieDegraded(Check):
     reads = frozenset({Reads.ENVIRONMENT, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         Threshold(name="width_share", default=1.0, unit="1",
-                  source="NVML reports the most that card and slot together can do",
-                  meaning="A link below this share of its largest width is degraded."),
+                  source="NVML reports the maximum of card and slot together",
+                  meaning="A link below this share of its maximum width is degraded."),
         Threshold(name="desk_width_share", default=0.5, unit="1",
                   source="desktop chipsets split x16 into two x8",
-                  meaning="A desktop card at no less than this share is a note, below it a warning."),
+                  meaning="A desktop card at this share or more is a note, below it a warning."),
         Threshold(name="load", default=0.5, unit="1",
                   source="idle GPUs drop to generation 1 (seen at P8 in nvidia-docker#1090)",
-                  meaning="The generation is judged only when the GPU is at least so busy."),
+                  meaning="gpudoctor judges the generation only if the GPU is at least this busy."),
         Threshold(name="time_share", default=0.05, unit="1",
-                  source="convention, as for throttled: a link that trains down comes back only by itself",
-                  meaning="A link that is narrow in this share of a recorded run's samples is degraded."),
+                  source="convention, as for throttled: a link that retrains to a lower speed recovers by "
+                      "itself",
+                  meaning="A link that is too narrow in this share of a recorded run's samples is degraded."),
         Threshold(name="busy_time_share", default=0.5, unit="1",
-                  source="convention: after a pause it takes a moment until the link is fast again",
-                  meaning="So often must it be slow in the samples of a recorded run in which the GPU works."),
+                  source="convention: after a pause the link needs a moment to speed up",
+                  meaning="The link must be slow in this share of the samples of a recorded run in which "
+                      "the GPU works."),
         Threshold(name="replays_per_minute", default=8, unit="1/min",
                   source="DCGM: at most 8 replays a minute",
-                  meaning="More replays a minute of a recorded run mean a bad signal."),
+                  meaning="More replays per minute of a recorded run indicate a bad signal."),
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -107,7 +109,7 @@ class PcieDegraded(Check):
             for link, now, most in steps
         )
         return self.finding(
-            f"The PCIe link was {than} than card and slot allow{when}: "
+            f"The PCIe link was {than} than card and slot support{when}: "
             f"{'; '.join(_did(what, link, now, share) for link, now, share in found)}.",
             evidence=tuple(
                 measured(f"gpu{link.card.number}_pcie_{what}", f"{now} of {most:.0f}", "", recording)
@@ -133,7 +135,7 @@ class PcieDegraded(Check):
             return
         words = "; ".join(f"{card.label}: {rate:.0f} a minute" for card, rate in bad)
         yield self.finding(
-            f"The PCIe link sends packets again and again while the training runs. {words}.",
+            f"The PCIe link retransmits packets (replays) while the training runs. {words}.",
             evidence=tuple(
                 measured(f"gpu{card.number}_pcie_replays", rate, "1/min", recording) for card, rate in bad
             ),
@@ -157,7 +159,7 @@ class PcieDegraded(Check):
         )
         subject = name_gpus(gpu for gpu, _, _ in narrow)
         yield self.finding(
-            f"The PCIe link is narrower than card and slot allow: {words}.",
+            f"The PCIe link is narrower than card and slot support: {words}.",
             evidence=tuple(_proof(gpu, "width", width, most) for gpu, width, most in narrow),
             confidence=Confidence.CONFIRMED,
             severity=Severity.NOTE if by_design else Severity.WARNING,
@@ -182,7 +184,7 @@ class PcieDegraded(Check):
         words = "; ".join(f"{gpu.label} runs at generation {now} of {most}" for gpu, now, most in slow)
         subject = name_gpus(gpu for gpu, _, _ in slow)
         yield self.finding(
-            f"The PCIe link is slower than card and slot allow while the GPU works: {words}.",
+            f"The PCIe link is slower than card and slot support while the GPU works: {words}.",
             evidence=tuple(_proof(gpu, "generation", now, most) for gpu, now, most in slow),
             confidence=Confidence.CONFIRMED,
             subject=subject,

@@ -29,7 +29,7 @@ _ACTIONS = {
 _DRAIN = 3
 _LOST = {
     "lost": ("reboot", "is lost: it does not answer on the bus"),
-    "reset required": ("reset", "answers only that it must be reset"),
+    "reset required": ("reset", "reports only that it must be reset"),
     "unknown": ("reset", "does not answer"),
 }
 
@@ -113,7 +113,7 @@ class RecoveryNeeded(Check):
         mild = action == _DRAIN
         subject = name_gpus(group)
         return self.finding(
-            f"The driver asks for {words} ({subject}, recovery action {action}).",
+            f"The driver requires {words} ({subject}, recovery action {action}).",
             evidence=tuple(
                 Measurement(
                     name=f"gpu{gpu.index}_recovery_action",

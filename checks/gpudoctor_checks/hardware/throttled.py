@@ -64,14 +64,14 @@ class Throttled(Check):
             default=0xE8,
             unit="{mask}",
             source="DCGM: 0x8 hardware slowdown, 0x20 and 0x40 thermal, 0x80 power brake",
-            meaning="Clocks event reasons that mean a slowdown which nobody asked for, as a bit mask.",
+            meaning="Clock event reasons that mean an involuntary slowdown, as a bit mask.",
         ),
         Threshold(
             name="share",
             default=0.05,
             unit="1",
             source="convention: a load peak now and then costs nothing",
-            meaning="A card held down in this share of a recorded run's samples is throttled.",
+            meaning="A card with reduced clocks in this share of a recorded run's samples is throttled.",
         ),
     )
 
@@ -98,7 +98,7 @@ class Throttled(Check):
         )
         indices = ",".join(map(str, sick))
         yield self.finding(
-            f"The clocks are held down while the training runs. {words}.",
+            f"The GPU is throttled while the training runs. {words}.",
             evidence=tuple(
                 Measurement(
                     name=f"gpu{index}_throttled_share",
@@ -133,7 +133,7 @@ class Throttled(Check):
             f"{card.label}: {_name(bits)} {percent(share)} of the time" for card, share, bits in sick
         )
         yield self.finding(
-            f"The clocks were held down while the training ran. {words}.",
+            f"The GPU was throttled while the training ran. {words}.",
             evidence=tuple(
                 measured(f"gpu{card.number}_throttled_share", share, "1", recording) for card, share, _ in sick
             ),
@@ -159,7 +159,7 @@ class Throttled(Check):
         heat = any(bits & 0x60 for _, bits in sick)
         subject = name_gpus(gpu for gpu, _ in sick)
         yield self.finding(
-            f"The clocks {'were held down then' if saved else 'are held down now'}. {words}.",
+            f"The GPU {'was throttled then' if saved else 'is throttled now'}. {words}.",
             evidence=tuple(
                 Measurement(
                     name=f"gpu{gpu.index}_clocks_event_reasons",

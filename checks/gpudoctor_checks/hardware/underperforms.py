@@ -50,7 +50,7 @@ class Underperforms(Check):
             default=0.05,
             unit="1",
             source="convention: ranks draw batches of one size",
-            meaning="Samples or tokens may differ by this share.",
+            meaning="Samples or tokens of the ranks may differ by this share.",
         ),
     )
 

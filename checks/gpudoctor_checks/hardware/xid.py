@@ -64,8 +64,8 @@ class Xid(Check):
             name="repeats",
             default=3,
             unit="{events}",
-            source="NVIDIA's Xid workflows: an application's fault that repeats on one GPU needs a look",
-            meaning="With so many on one GPU, events that are a note alone become a warning.",
+            source="NVIDIA's Xid workflows: an application fault that repeats on one GPU needs attention",
+            meaning="This many events on one GPU turn a note into a warning.",
         ),
     )
 
@@ -107,10 +107,10 @@ class Xid(Check):
         times = f", {len(group)} times" if len(group) > 1 else ""
         asked = f" to {last.recovery}" if last.recovery else ""
         blame = {
-            "application": " The program that ran on it is to blame, not the node.",
-            "unknown": " It may be the program, the driver or the hardware.",
+            "application": " The cause is the program that ran on it, not the node.",
+            "unknown": " The cause may be the program, the driver or the hardware.",
         }.get(row.blame, "")
-        since = " The driver has taken its demand for a reset back since then." if cured else ""
+        since = " The driver has withdrawn its request for a reset since then." if cured else ""
         return self.finding(
             f"{kind} {last.code} ({row.name}{asked}) on {where}{times}{_ago(last)}."
             f" {row.meaning}{blame}{since}",
@@ -188,7 +188,7 @@ def _ago(event: XidEvent) -> str:
             return f", at {event.stamp}"
         if event.uptime is not None:
             return f", {event.uptime:.0f} s after boot"
-        return ", at a time that is not known"
+        return ", at an unknown time"
     if event.age < 5400:
         return f", {max(1, round(event.age / 60))} min ago"
     return f", {round(event.age / 3600)} h ago"

@@ -73,7 +73,7 @@ class XidMeaning:
 
 
 _UNKNOWN = XidMeaning(
-    name="not in our table",
+    name="not in gpudoctor's table",
     severity="warning",
     blame="unknown",
     action="watch",

@@ -144,8 +144,8 @@ class AccumulationWrong(Check):
         never = next((guard for call in waiting[:1] for guard in call.guards if guard.never), None)
         why = f": {line_at(waiting[0].span, made.span)} waits for {never.text}" if never is not None else ""
         yield self.finding(
-            f"{bound_to(script, made.node)} is built and nothing steps it{why}. The learning rate stays where "
-            "the schedule begins.",
+            f"{bound_to(script, made.node)} is built, but the program never steps it{why}. The learning rate "
+            "keeps its first value.",
             evidence=(made.span, *(call.span for call in waiting[:3])),
             confidence=Confidence.SUSPECTED,
             subject=f"{made.span.path}:{made.span.line}",
@@ -174,7 +174,7 @@ class AccumulationWrong(Check):
         kept = any(not _each_micro_batch(item, cycle) for item in one.of(Kind.CLEAR))
         return self._finding(
             f"{clear.subject}.zero_grad() clears the gradients on each micro-batch, but {_step(cycle.step)} "
-            f"follows only after {cycle.count} of them: all but the last are thrown away.",
+            f"follows only after {cycle.count} of them: all but the last are lost.",
             "cleared",
             clear,
             cycle.step,
@@ -214,7 +214,7 @@ class AccumulationWrong(Check):
     def _scheduled(self, cycle: _Cycle, item: StepOp) -> Finding:
         return self._finding(
             f"{item.subject}.step() runs on each micro-batch, {_step(cycle.step)} every {cycle.count}: the "
-            f"schedule runs {cycle.count} times as fast as the steps.",
+            f"schedule runs {cycle.count} times too fast.",
             "scheduled",
             item,
             cycle.step,
@@ -264,7 +264,8 @@ class AccumulationWrong(Check):
                 continue
             old = _first_then(patient, item.event.span.path)
             result = (
-                f"torch before 1.1 wants this order ({old.origin}), and a newer one skips the first value of "
+                f"torch before 1.1 requires this order ({old.origin}), and a newer one skips the first "
+                "value of "
                 "the schedule."
                 if old is not None
                 else "the first value of the schedule is skipped."

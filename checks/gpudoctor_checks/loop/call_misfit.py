@@ -54,11 +54,11 @@ class CallMisfit(Check):
     name = "call-misfit"
     reads = frozenset({Reads.SOURCE})
     severity = Severity.ERROR
-    no_rule = "only the author knows what the call was meant to give"
+    no_rule = "only the author knows what the call should pass"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if has_run(patient):
-            raise Unavailable("the job has run: a call that does not fit shows as its exception")
+            raise Unavailable("the job has run: a call that does not fit has raised its exception")
         said: set[ast.AST] = set()
         for program in training_programs(patient.source):
             reach = _Reach(program)
@@ -118,8 +118,8 @@ def _wrong(misfit: Misfit) -> str:
     if misfit.unknown:
         return f"has no parameter {_listed(misfit.unknown)}"
     if misfit.missing:
-        return f"needs {_listed(misfit.missing)}, which it does not get"
-    return f"gets {misfit.surplus} more {'argument' if misfit.surplus == 1 else 'arguments'} than it takes"
+        return f"needs {_listed(misfit.missing)}, which the call does not pass"
+    return f"gets {misfit.surplus} more {'argument' if misfit.surplus == 1 else 'arguments'} than it accepts"
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -29,7 +29,7 @@ _NO_LIMIT = re.compile(r"\binf\b|infty|infinity|1e\+?[5-9]", re.IGNORECASE)
 _BREAKS = {
     "part": "the gradients are not clipped",
     "late": "the gradients are not clipped",
-    "scaled": "the bound holds for gradients times the loss scale: nearly nothing is left of them",
+    "scaled": "the bound applies to gradients times the loss scale: the clip shrinks them to nearly nothing",
 }
 """What a clip in the wrong place makes of the result; of micro-batches it gives some less weight."""
 
@@ -104,7 +104,7 @@ class ClipMisplaced(Check):
                 before,
                 f"Gradients are clipped after {_called(before)} "
                 f"({line_at(before.event.span, clip.event.span)}) has used them, and the "
-                "next backward() follows before the next step: the clip has no effect.",
+                "next backward() runs before the next step: the clip has no effect.",
                 how="late",
             )
         if before.kind is Kind.BACKWARD and after.kind is Kind.STEP and _scaled(one, after, clip):
@@ -113,7 +113,7 @@ class ClipMisplaced(Check):
                 clip,
                 after,
                 f"Gradients are clipped while they still carry the loss scale of {after.scaler}: no "
-                f"{after.scaler}.unscale_({after.subject}) stands before the clip.",
+                f"{after.scaler}.unscale_({after.subject}) runs before the clip.",
                 how="scaled",
             )
         return None if whole else self._each_micro_batch(one, clip, before, after)

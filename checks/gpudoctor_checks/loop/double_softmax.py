@@ -51,10 +51,13 @@ _PLACES = 2
 _TAKEN = {
     "dimension": (
         "log_softmax over another dimension than that of the classes",
-        "the loss can fall without the right class being told from the others",
+        "the loss can fall without separating the right class from the others",
     ),
-    "softmax": ("probabilities without their logarithm", "the loss hardly tells sure from unsure"),
-    "scores": ("scores that no log_softmax has normalised", "the loss falls without limit by larger scores"),
+    "softmax": (
+        "probabilities without their logarithm",
+        "the loss hardly separates confident from unsure predictions",
+    ),
+    "scores": ("scores that no log_softmax has normalised", "the loss falls without limit as scores grow"),
 }
 """What `nll_loss` was given instead of log-probabilities, and what comes of it."""
 
@@ -114,7 +117,7 @@ class DoubleSoftmax(Check):
             default=8,
             unit="{steps}",
             source="convention: correctness counts in events",
-            meaning="Fewer recorded losses say nothing of what goes into them.",
+            meaning="The inputs of fewer recorded losses are not judged.",
         ),
     )
 
@@ -175,7 +178,7 @@ class DoubleSoftmax(Check):
             yield confirmed(
                 self,
                 (),
-                f"nll_loss takes log-probabilities of the classes, and in {count} of {of} losses it was given "
+                f"nll_loss takes log-probabilities of the classes, and in {count} of {of} losses it got "
                 f"{what}{at(spans)}.",
                 share=None,
                 spans=spans,
@@ -210,7 +213,8 @@ class DoubleSoftmax(Check):
             )
         else:
             message = (
-                f"{loss} applies log-softmax itself, and its input has been through {_name(case.made)}{place}: "
+                f"{loss} applies log-softmax itself, and its input already passed through "
+                f"{_name(case.made)}{place}: "
                 "the result is the same, computed twice."
             )
         edit = _edit(case)
@@ -256,7 +260,9 @@ def _once(script: Script, call: Call) -> bool:
 
 
 def _breaks(kind: str) -> str:
-    return f"the loss sees {kind} of {kind} and cannot tell sure from unsure, so training learns little"
+    return (
+        f"the loss sees {kind} of {kind} and cannot separate confident from unsure ones: training learns little"
+    )
 
 
 def made_at(patient: Patient, how: str) -> list[LinePlace]:

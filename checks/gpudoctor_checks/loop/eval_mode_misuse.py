@@ -71,8 +71,8 @@ _HOW = {"eval-training": "training", "train-evaluation": "mode", "grad-evaluatio
 
 
 _SPOILS = {
-    "training": "the model is trained without what its training mode adds",
-    "mode": "the evaluation misjudges the model",
+    "training": "the model trains without the effects of its training mode",
+    "mode": "the evaluation measures the model wrongly",
 }
 """What a measured case makes of the result; a graph that nothing uses costs time and memory only."""
 
@@ -122,7 +122,7 @@ class EvalModeMisuse(Check):
             default=20,
             unit="{steps}",
             source="convention: correctness counts in events",
-            meaning="Fewer forward passes in the wrong mode in a recording say nothing.",
+            meaning="Fewer forward passes in the wrong mode in a recording are not judged.",
         ),
         Threshold(
             name="batches",
@@ -299,8 +299,8 @@ class EvalModeMisuse(Check):
         where = line_at(left.loop.span, left.switch.span)
         local = model if not left.forward.via or loop.function == call.function else ""
         return self.finding(
-            f"{model_of(left.switch.call)}.eval() runs in the loop at {where} and nothing "
-            f"in it calls {model}.train() again: after the first evaluation {model} trains in eval mode.",
+            f"{model_of(left.switch.call)}.eval() runs in the loop at {where} and does not "
+            f"call {model}.train() again: after the first evaluation {model} trains in eval mode.",
             evidence=(left.switch.span, *left.switch.via, left.forward.span, left.loop.span),
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if layers else Severity.NOTE,

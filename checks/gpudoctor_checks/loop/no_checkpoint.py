@@ -75,7 +75,7 @@ class NoCheckpoint(Check):
 
     code = Code("LOOP009")
     name = "no-checkpoint"
-    silent_on_synthetic = "nothing of it is worth saving"
+    silent_on_synthetic = "its result is not worth saving"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG})
     severity = Severity.WARNING
     thresholds = (
@@ -83,22 +83,22 @@ class NoCheckpoint(Check):
             name="time_limit",
             default=3600,
             unit="s",
-            source="the optimisation summary saves once an hour at the least",
-            meaning="Jobs with a shorter time limit are left alone.",
+            source="the optimisation summary saves at least once an hour",
+            meaning="gpudoctor ignores jobs with a shorter time limit.",
         ),
         Threshold(
             name="steps",
             default=10_000,
             unit="{step}",
             source="at 0.4 s a step, an hour",
-            meaning="Runs that declare fewer steps are left alone.",
+            meaning="gpudoctor ignores runs that declare fewer steps.",
         ),
         Threshold(
             name="epochs",
             default=100,
             unit="{epoch}",
             source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Runs of fewer epochs are left alone where nobody declares their steps.",
+            meaning="gpudoctor ignores runs of fewer epochs if they declare no number of steps.",
         ),
     )
 
@@ -122,11 +122,16 @@ class NoCheckpoint(Check):
         resumed = resumed_by_weights(program)
         if resumed is None:
             return
-        kept = "; the checkpoint holds the optimizer's state, and nothing loads it" if resumed.kept else ""
+        kept = (
+            "; the checkpoint has the optimizer's state, but the program does not load it"
+            if resumed.kept
+            else ""
+        )
         script, loop = next(iter(program.loops))
         evidence = [resumed.load.span, resumed.optimizer.span, *([resumed.kept.span] if resumed.kept else [])]
         yield self.finding(
-            f"A resumed run loads the model's weights only: {resumed.optimizer.method} starts empty{kept}.",
+            f"A resumed run loads only the model's weights: {resumed.optimizer.method} starts with empty "
+            f"state{kept}.",
             evidence=tuple(evidence),
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if resumed.kept else Severity.NOTE,
@@ -187,9 +192,10 @@ class NoCheckpoint(Check):
         if severity is Severity.ERROR and saved.opaque:
             severity = Severity.WARNING
         what = {
-            Saving.NOTHING: "nothing in the program saves a checkpoint",
-            Saving.AT_THE_END: "the program saves only when training is over",
-            Saving.WEIGHTS: "the program saves the model's weights only: no optimizer, no step to go on from",
+            Saving.NOTHING: "the program never saves a checkpoint",
+            Saving.AT_THE_END: "the program saves only when training ends",
+            Saving.WEIGHTS: "the program saves only the model's weights: no optimizer and no step to resume "
+            "from",
         }[saved.how]
         script, loop = next(iter(program.loops))
         places: tuple[Evidence, ...] = tuple(call.span for _, call in saved.calls[:2]) or (loop.span,)
@@ -199,7 +205,7 @@ class NoCheckpoint(Check):
             evidence=tuple(dict.fromkeys((*places, length.evidence, _counted(saved)))),
             confidence=Confidence.SUSPECTED,
             severity=severity,
-            cost=Cost(breaks="what was trained is lost when the job ends early")
+            cost=Cost(breaks="the training is lost if the job ends early")
             if severity is Severity.ERROR
             else None,
             subject=program.entry.path,

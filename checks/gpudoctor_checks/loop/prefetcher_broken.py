@@ -19,32 +19,32 @@ from gpudoctor.model.signs.source import Script
 
 _MESSAGES = {
     "nothing": (
-        "{name}.{fetch}() returns nothing, and its result is used: the loop gets None instead of a batch.",
+        "{name}.{fetch}() returns None, and the loop uses it as a batch.",
         "the training loop gets None instead of a batch",
     ),
     "last": (
-        "{name} looks whether the next batch is there before it hands out the one that it holds: the last "
-        "batch of each epoch is lost.",
+        "{name} checks for the next batch before it yields the current one: the last batch of each epoch "
+        "is lost.",
         "the last batch of each epoch never reaches the model",
     ),
     "last_loop": (
-        "{name} hands out the batch before the newest one, and nothing after its loop hands out the last: one "
-        "batch of each epoch is lost.",
+        "{name} yields the batch before the newest one, and never yields the last one: one batch of each epoch "
+        "is lost.",
         "the last batch of each epoch never reaches the model",
     ),
     "first": (
-        "{name} has loaded a batch when it starts, and loads the next one before it hands that out: the first "
-        "batch of each epoch is lost.",
+        "{name} loads a batch at its start, and loads the next one before it yields the first: the first batch "
+        "of each epoch is lost.",
         "the first batch of each epoch never reaches the model",
     ),
     "wait": (
-        "{name} copies batches asynchronously on a stream of its own, and nothing waits for that stream before "
-        "the batch is used.",
+        "{name} copies batches asynchronously on its own stream, and the program does not wait for that stream "
+        "before it uses the batch.",
         "the model may read a batch before its copy has finished",
     ),
     "record": (
-        "{name} hands out tensors of its own stream without record_stream(): their memory may be given to the "
-        "next copy while the model still reads them.",
+        "{name} yields tensors of its own stream without record_stream(): the next copy may reuse their memory "
+        "while the model still reads them.",
         "",
     ),
 }

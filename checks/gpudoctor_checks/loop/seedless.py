@@ -62,7 +62,7 @@ class Seedless(Check):
 
     def _found(self, program: Program, script: Script, loop: Loop) -> Finding:
         return self.finding(
-            "The program trains and never sets a random seed: no two runs of it are alike.",
+            "The program trains and never sets a random seed: every run gives different results.",
             evidence=(
                 loop.span,
                 Measurement(

@@ -54,7 +54,7 @@ class SigtermUnhandled(Check):
 
     code = Code("LOOP010")
     name = "sigterm-unhandled"
-    silent_on_synthetic = "nothing of it is worth saving"
+    silent_on_synthetic = "its result is not worth saving"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.ENVIRONMENT})
     severity = Severity.NOTE
     thresholds = (
@@ -62,8 +62,8 @@ class SigtermUnhandled(Check):
             name="time_limit",
             default=3600,
             unit="s",
-            source="what is lost at most without a handler, an hour",
-            meaning="Jobs with a shorter time limit are left alone, unless they may be preempted.",
+            source="the most that is lost without a handler: an hour",
+            meaning="gpudoctor ignores jobs with a shorter time limit, unless the scheduler may preempt them.",
         ),
     )
 
@@ -84,7 +84,8 @@ class SigtermUnhandled(Check):
         )
         _, loop = next(iter(program.loops))
         return self.finding(
-            f"{ends}, and nothing handles its signal: no handler in the program, no --signal and no trap in "
+            f"{ends}, and the job does not handle its signal: no handler in the program, no --signal and no "
+            "trap in "
             "the job script.",
             evidence=(
                 limit_setting(job),

@@ -103,14 +103,14 @@ class TeacherTrained(Check):
             default=20,
             unit="{steps}",
             source="convention: correctness counts in events",
-            meaning="Fewer forward passes of a teacher with gradients in a recording say nothing.",
+            meaning="Fewer forward passes of a teacher with gradients in a recording are not judged.",
         ),
         Threshold(
             name="passes",
             default=0.2,
             unit="1",
             source="convention: half of the passes is the teacher's, a tenth of a step is worth a warning",
-            meaning="Where forward and backward passes take less of a recorded run, it is a note.",
+            meaning="If forward and backward passes take less of a recorded run, it is a note.",
         ),
     )
 
@@ -130,8 +130,8 @@ class TeacherTrained(Check):
         yield confirmed(
             self,
             [item for item in suspected if item.fact("how") == "graph"],
-            f"{last.get('model') or 'A second model'} built a graph in {steps} training steps{_use(last)}: a "
-            "forward pass that holds its activations for nothing.",
+            f"{last.get('model') or 'A second model'} built a graph in {steps} training steps{_use(last)}: it "
+            "keeps activations that are never used.",
             share=None,
             spans=[spot(patient, where)] if where is not None else [],
             severity=self._worth(run),
@@ -152,8 +152,8 @@ class TeacherTrained(Check):
         return confirmed(
             self,
             [item for item in suspected if item.fact("how") == "graph"],
-            f"{name} gets gradients in every step, and no optimizer holds its {inner.parameters} parameters "
-            f"({percent(inner.share)} of the trainable elements): a backward pass through it for nothing.",
+            f"{name} gets gradients in every step, but no optimizer has its {inner.parameters} parameters "
+            f"({percent(inner.share)} of the trainable elements): the backward pass through it is wasted.",
             share=None,
             spans=[inner.call.span],
             severity=self._worth(run),
@@ -187,8 +187,8 @@ class TeacherTrained(Check):
     def _averaged(self, meeting: Meeting, name: str) -> Finding:
         span = meeting.call.span
         return self.finding(
-            f"{name} gets its weights from {meeting.average.source}, and runs with gradients. Its output goes "
-            "into the loss: no torch.no_grad() around it, no detach(), and nothing freezes its parameters.",
+            f"{name} gets its weights from {meeting.average.source}, but runs with gradients. Its output goes "
+            "into the loss without torch.no_grad() or detach(), and its parameters are not frozen.",
             evidence=(span,),
             confidence=Confidence.SUSPECTED,
             cost=Cost(breaks="the loss moves the targets as well as the model"),
@@ -199,8 +199,9 @@ class TeacherTrained(Check):
     def _graph(self, use: _Use) -> Finding:
         evidence: tuple[Evidence, ...] = (use.event.span, *use.event.via)
         return self.finding(
-            f"{use.name} runs with gradients on each training step: no torch.no_grad() around it, and nothing "
-            "freezes its parameters.",
+            f"{use.name} runs with gradients on each training step, without torch.no_grad(), and its "
+            "parameters "
+            "are not frozen.",
             evidence=evidence,
             confidence=Confidence.SUSPECTED,
             subject=f"{use.event.span.path}:{use.event.span.line}",
@@ -210,7 +211,7 @@ class TeacherTrained(Check):
     def _mode(self, use: _Use, script: Script, call: Call, layers: str) -> Finding:
         name = bound_to(script, call.node)
         return self.finding(
-            f"{name} is built in training mode and never put into eval mode: while it gives the targets, "
+            f"{name} is built in training mode and never set to eval mode: while it computes the targets, "
             f"its {layers} {verb(layers)} as in training.",
             evidence=(call.span, use.event.span),
             confidence=Confidence.SUSPECTED,
@@ -221,7 +222,7 @@ class TeacherTrained(Check):
 
 def _use(reading: Record) -> str:
     if reading.get("reached"):
-        return ", gradients were computed through it, and no optimizer holds its parameters"
+        return ", gradients were computed through it, but no optimizer has its parameters"
     return " that no backward pass used"
 
 

@@ -121,14 +121,14 @@ class ZeroGradMissing(Check):
             default=20,
             unit="{steps}",
             source="convention: correctness counts in events; two accumulations of eight and a rest",
-            meaning="Fewer optimizer steps looked at in a recording say nothing.",
+            meaning="Fewer examined optimizer steps in a recording are not judged.",
         ),
         Threshold(
             name="uncleared_share",
             default=0.8,
             unit="1",
             source="convention: a loop that clears now and then accumulates on purpose",
-            meaning="So many of the cycles must begin with used gradients.",
+            meaning="This share of the cycles must begin with used gradients.",
         ),
     )
 
@@ -150,7 +150,7 @@ class ZeroGradMissing(Check):
             self,
             suspected,
             f"In {found} of {looked} steps the first backward pass found the gradients that the last optimizer "
-            "step had used: they are never cleared, and each step adds up all before it.",
+            "step had used: the program never clears them, and each step uses the sum of all earlier ones.",
             share=None,
             spans=spans,
             severity=Severity.ERROR,
@@ -196,10 +196,10 @@ class ZeroGradMissing(Check):
         where = line_at(loop.span, step.span)
         message = (
             f"Gradients are cleared once before the loop at {where}, and {name} steps in each pass. "
-            "That is right only where the data are one batch."
+            "That is right only if the data set is one batch."
             if perhaps_one
             else f"{name} steps on gradients that are never cleared: the loop at {where} "
-            "calls backward() and step(), and nothing in it clears them."
+            "calls backward() and step(), but never clears them."
         )
         return self.finding(
             message,

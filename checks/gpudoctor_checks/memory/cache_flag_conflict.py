@@ -89,7 +89,7 @@ class CacheFlagConflict(Check):
                     continue
                 if call.method in {"__call__", "forward"}:
                     yield self._found(
-                        "The training forward keeps a key-value cache that nothing reads.",
+                        "The training forward pass keeps a key-value cache that is never read.",
                         (_place(source, call),),
                     )
 

@@ -56,8 +56,8 @@ class CheckpointingUnneeded(Check):
             if without is None or not checkpoints_needlessly(job):
                 continue
             yield self.finding(
-                f"{describe(job)}: without gradient checkpointing it needs {size(without.peak)} and up to "
-                f"{size(job.limit)} fit with a margin in {room_words(job)}; with it {size(job.now.peak)}.",
+                f"{describe(job)}: without gradient checkpointing it needs {size(without.peak)}, and up to "
+                f"{size(job.limit)} fits with a margin in {room_words(job)}; with it {size(job.now.peak)}.",
                 evidence=evidence(job, "checkpointing", "batch", "seq"),
                 confidence=confidence(job),
                 subject=job.title,

@@ -58,21 +58,21 @@ class Fragmented(Check):
             default=2.0,
             unit="1",
             source="TraceML",
-            meaning="Reserved memory this many times the peak in use is a finding.",
+            meaning="Reserved memory of this many times the peak in use is a finding.",
         ),
         Threshold(
             name="reserved_share",
             default=0.3,
             unit="1",
             source="TraceML",
-            meaning="Where less of the device is reserved, nothing is lost.",
+            meaning="If less of the device is reserved, it is not a finding.",
         ),
         Threshold(
             name="retries",
             default=3,
             unit="{times}",
-            source="convention: one or two come with a first long batch",
-            meaning="So many retries are a finding.",
+            source="convention: a first long batch causes one or two",
+            meaning="This many retries are a finding.",
         ),
     )
 
@@ -85,7 +85,7 @@ class Fragmented(Check):
             return
         run = demanded(patient)
         if not any(item.reserved for item in map(rank_memory, run.recording.ranks)):
-            raise Unavailable("the recording holds no device memory")
+            raise Unavailable("the recording has no device memory")
         for process in run.recording.ranks:
             memory = rank_memory(process)
             reserved, used = memory.reserved or 0.0, memory.peak or memory.allocated or 0.0
@@ -103,8 +103,8 @@ class Fragmented(Check):
             )
             if not loose and retries < self.limit("retries"):
                 continue
-            said = f"{size(reserved)} are reserved for {size(used)} at the peak" if loose else ""
-            again = f"the allocator gave everything back and began again {retries} times" if retries else ""
+            said = f"{size(reserved)} is reserved for {size(used)} at the peak" if loose else ""
+            again = f"the allocator freed its cache and retried {retries} times" if retries else ""
             who = f"Rank {process.rank}: " if len(run.recording.ranks) > 1 else ""
             words = " and ".join(filter(None, (said, again)))
             yield self.finding(
@@ -124,15 +124,15 @@ class Fragmented(Check):
     def _loose(self, snapshot: MemorySnapshot) -> Iterator[Finding]:
         """Segments of a snapshot that cannot be given back and hold far more than was ever in use at a time."""
         if all(memory.peak is None for memory in snapshot.devices):
-            raise Unavailable("the memory snapshot holds no history, so the peak in use is not known")
+            raise Unavailable("the memory snapshot has no history, so the peak in use is unknown")
         for memory in snapshot.devices:
             peak, bound = memory.peak or 0, memory.allocated + memory.loose
             if not peak or bound < self.limit("ratio") * peak:
                 continue
             values = {"memory_bound": bound, "memory_peak": peak, "memory_loose": memory.loose}
             yield self.finding(
-                f"Device {memory.device}: segments in use have {size(bound)}, and at most {size(peak)} were in "
-                f"use at a time; {size(memory.loose)} of them are free and cannot be given back.",
+                f"Device {memory.device}: segments in use reserve {size(bound)}, but at most {size(peak)} was "
+                f"in use at a time; {size(memory.loose)} is free but cannot be released.",
                 evidence=tuple(measured(name, value, "B", snapshot) for name, value in values.items()),
                 confidence=Confidence.PROBABLE,
                 severity=Severity.NOTE,

@@ -60,7 +60,7 @@ class GpuMemoryLeak(Check):
             name="grown",
             default=16777216,
             unit="B",
-            source="allocators hand out blocks of 2 to 20 MiB",
+            source="allocators reserve blocks of 2 to 20 MiB",
             meaning="Less growth over the run is not a finding.",
         ),
         Threshold(
@@ -74,8 +74,8 @@ class GpuMemoryLeak(Check):
             name="steps_kept",
             default=0.8,
             unit="1",
-            source="convention: what is kept only now and then may be a log's or an evaluation's",
-            meaning="In a memory snapshot, share of the steps of which a line's memory is still held.",
+            source="convention: memory that is kept only sometimes may belong to a log or an evaluation",
+            meaning="In a memory snapshot, share of the steps whose memory from one line is still allocated.",
         ),
     )
 
@@ -88,7 +88,7 @@ class GpuMemoryLeak(Check):
             return
         run = demanded(patient, 50)
         if not any(readings(state.process, "allocated") for state in run.states):
-            raise Unavailable("the recording holds no device memory")
+            raise Unavailable("the recording has no device memory")
         found = [(growth(state.process, "allocated"), state.process) for state in run.states]
         grown, process = max(found, key=lambda item: item[0].per_step if item[0] else 0.0)
         if grown is None or grown.bytes < self.limit("grown"):
@@ -128,7 +128,8 @@ class GpuMemoryLeak(Check):
                     continue
                 place = LinePlace(path=held.path, line=held.line, function=held.function)
                 yield self.finding(
-                    f"Of {kept.of} steps the memory that this line allocated in {kept.steps} is still held: "
+                    f"The memory that this line allocated in {kept.steps} of {kept.of} steps is still "
+                    "allocated: "
                     f"{size(held.bytes)} on device {memory.device}, {size(held.bytes / kept.steps)} a step.",
                     evidence=(spot(patient, place), measured("bytes_kept", held.bytes, "B", snapshot)),
                     confidence=Confidence.CONFIRMED,

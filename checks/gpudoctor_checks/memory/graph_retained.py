@@ -91,36 +91,36 @@ class GraphRetained(Check):
             name="grown",
             default=64 * 2**20,
             unit="B",
-            source="free blocks that do not fit make a healthy process grow by tens of MiB",
-            meaning="Growth by this much over a recorded run makes what the source suspects an error.",
+            source="fragmentation makes a healthy process grow by tens of MiB",
+            meaning="Growth by this much over a recorded run turns the source's suspicion into an error.",
         ),
         Threshold(
             name="per_step",
             default=1024,
             unit="B",
             source="a graph of two nodes; sums and lists of numbers grow by 8 to 32 bytes a step",
-            meaning="Less growth a step in a recorded run refutes what the source suspects.",
+            meaning="Less growth per step in a recorded run refutes the source's suspicion.",
         ),
         Threshold(
             name="steps",
             default=200,
             unit="{steps}",
-            source="convention: what 200 steps do not show is not worth an edit",
-            meaning="A recorded run of so many steps without growth refutes what the source suspects.",
+            source="convention: growth that 200 steps do not show is not worth an edit",
+            meaning="A recorded run of this many steps without growth refutes the source's suspicion.",
         ),
         Threshold(
             name="gained",
             default=0.9,
             unit="1",
             source="lists emptied at episode ends gain half an element a step where episodes grow (measured)",
-            meaning="Elements a step, below which a container that grows is not a finding by itself.",
+            meaning="A container that grows by fewer elements per step is not a finding by itself.",
         ),
         Threshold(
             name="day",
             default=86400,
             unit="s",
             source="convention: out of memory within the run or a day is an error",
-            meaning="A machine full within this time makes a container that was seen to grow an error.",
+            meaning="If the machine is full within this time, a growing container is an error.",
         ),
     )
 
@@ -226,7 +226,7 @@ class GraphRetained(Check):
         )
         return self.finding(
             f"{sink.target} {verb} {value} with its autograd graph on each training step; "
-            f"nothing in the loop at line {loop.span.line} resets it.",
+            f"the loop at line {loop.span.line} never resets it.",
             evidence=evidence,
             confidence=Confidence.SUSPECTED,
             subject=f"{span.path}:{span.line}",

@@ -62,7 +62,7 @@ class HeadroomUnused(Check):
         Threshold(
             name="used_share", default=0.5, unit="1",
             source="catalogue MEM007: a peak under half of the device",
-            meaning="Estimated peak over the GPU's memory; below it the rest counts as unused.",
+            meaning="Estimated peak as a share of the GPU's memory; below this the rest counts as unused.",
         ),
     )  # fmt: skip
 

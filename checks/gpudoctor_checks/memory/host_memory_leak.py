@@ -81,7 +81,7 @@ class HostMemoryLeak(Check):
             name="grown",
             default=16777216,
             unit="B",
-            source="resident memory of a process at rest varies by some MiB",
+            source="resident memory of an idle process varies by some MiB",
             meaning="Less growth over the run is not a finding.",
         ),
         Threshold(
@@ -100,7 +100,7 @@ class HostMemoryLeak(Check):
         run = demanded(patient, 50)
         tree = tree_growth(run.recording)
         if tree is None and not any(readings(state.process, "rss") for state in run.states):
-            raise Unavailable("the recording holds no host memory")
+            raise Unavailable("the recording has no host memory")
         found = [(growth(state.process, "rss"), state.process) for state in run.states]
         own, process = max(found, key=lambda item: item[0].per_step if item[0] else 0.0)
         if own is not None and own.bytes >= self.limit("grown"):
@@ -136,7 +136,7 @@ class HostMemoryLeak(Check):
         vague = not named and grown.steps < _UNNAMED and grown.bytes < _MUCH * (limit or math.inf)
         what = f"; what grew: {things[0].words}" if things else ""
         if vague:
-            what = "; no objects of Python's that grew were seen, it may be the allocator: a longer run tells"
+            what = "; no growing Python objects were seen. It may be the allocator: record a longer run"
         full = grown.projection(limit) if limit is not None else ""
         words = {
             "workers": "The memory of the training and its workers",

@@ -63,7 +63,7 @@ class NearLimit(Check):
             if item.device and (item.reserved or item.peak)
         ]
         if not known:
-            raise Unavailable("the recording holds no device memory")
+            raise Unavailable("the recording has no device memory")
         shares = {
             item.rank: max(item.reserved or 0.0, item.peak or 0.0) / (item.device or 1.0) for item in known
         }
@@ -74,7 +74,7 @@ class NearLimit(Check):
         worst = next(item for item in known if item.rank == rank)
         who = f"Rank {rank}" if len(known) > 1 else "The training"
         yield self.finding(
-            f"{who} has used {percent(shares[rank])} of its device's {size(worst.device or 0.0)}.",
+            f"{who} used {percent(shares[rank])} of its device's {size(worst.device or 0.0)}.",
             evidence=(
                 measured("memory_peak_share", shares[rank], "1", run.recording),
                 measured("memory_peak", shares[rank] * (worst.device or 0.0), "B", run.recording),

@@ -58,14 +58,14 @@ class OutOfMemory(Check):
             default=0.3,
             unit="1",
             source="TraceML: reserved and not allocated 30 % of the device",
-            meaning="This share of the device reserved and not in use points at fragments.",
+            meaning="This share of the device reserved but not in use indicates fragmentation.",
         ),
         Threshold(
             name="early",
             default=3,
             unit="{steps}",
-            source="convention: the optimizer makes its state in the first step",
-            meaning="Death within so many steps is a job that does not fit.",
+            source="convention: the optimizer allocates its state in the first step",
+            meaning="A death within this many steps means that the job does not fit.",
         ),
     )
 
@@ -108,7 +108,7 @@ class OutOfMemory(Check):
     def _refused(self, patient: Patient, snapshot: MemorySnapshot) -> Iterator[Finding]:
         """The last allocation that failed in the history of a snapshot, for each device."""
         if not snapshot.events:
-            raise Unavailable("the memory snapshot holds no history of allocations")
+            raise Unavailable("the memory snapshot has no history of allocations")
         for memory in snapshot.devices:
             if not memory.refused:
                 continue
@@ -118,7 +118,7 @@ class OutOfMemory(Check):
             total = known.get("reserved", 0) + known.get("free", 0)
             loose = known.get("reserved", 0) - known.get("allocated", 0)
             fragments = len(known) == len(held) and loose >= self.limit("fragmented") * total
-            why = f"; {size(loose)} were reserved and not in use: fragments" if fragments else ""
+            why = f"; {size(loose)} was reserved but not in use: fragmentation" if fragments else ""
             numbers = ", ".join(f"{size(value)} {name}" for name, value in known.items())
             many = len(memory.refused)
             again = f", the last of {count(many, 'refused allocation')}" if many > 1 else ""
@@ -143,14 +143,14 @@ class OutOfMemory(Check):
         total = held.get("total", 0.0)
         loose = held.get("reserved", 0.0) - held.get("allocated", 0.0)
         if total and loose >= self.limit("fragmented") * total:
-            return "fragments", f"{size(loose)} were reserved and not in use: fragments"
+            return "fragments", f"{size(loose)} was reserved but not in use: fragmentation"
         if told.process is not None and growth(told.process, "rss" if _on_host(told) else "allocated"):
             return "leak", "its memory had grown with every step"
         if (told.step or 0) < self.limit("early"):
-            return "batch", "its first steps already need more than there is"
+            return "batch", "its first steps already need more than the device has"
         if told.phase == "evaluation":
             return "evaluation", "the evaluation needs more than a training step"
-        return "batch", "the steps before it fitted: a batch or a sequence longer than those"
+        return "batch", "the steps before it fitted: this batch or sequence is longer"
 
 
 def _on_host(told: DeathMessage) -> bool:

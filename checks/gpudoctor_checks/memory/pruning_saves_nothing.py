@@ -78,7 +78,7 @@ class PruningSavesNothing(Check):
         more = f" and {len(calls) - 1} more" if len(calls) > 1 else ""
         yield self.finding(
             f"{first.method}{more} keeps the dense weight and adds a mask of its size: the pruned layers take "
-            "twice their memory, and each forward multiplies the two.",
+            "twice their memory, and each forward pass multiplies the two.",
             evidence=tuple(call.span for call in calls[:6]),
             confidence=Confidence.SUSPECTED,
             subject=f"{script.path}:{first.span.line}",

@@ -59,7 +59,7 @@ class WillNotFit(Check):
         taken = bound(job)
         message = f"{describe(job)}{', ' + taken if taken else ''}: {short_words(job)}."
         if UNSHARDED in job.guessed:
-            message += " Nothing that was read shards it over several GPUs."
+            message += " No file that was read shards it over several GPUs."
         return self.finding(
             message,
             evidence=evidence(job, "model", "batch", "seq", "checkpointing", "method", "dtype"),

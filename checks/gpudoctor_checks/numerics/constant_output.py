@@ -11,7 +11,7 @@ from gpudoctor.analysis.run.steady_run import Run, measured, recorded, run_of, s
 from gpudoctor.analysis.source.single_scores import single_scores
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 
-_NO_GRADIENT = "what makes the score gets no gradient and never learns"
+_NO_GRADIENT = "the layers that compute the score get no gradient and never learn"
 
 
 class ConstantOutput(Check):
@@ -54,14 +54,14 @@ class ConstantOutput(Check):
             default=30,
             unit="{steps}",
             source="convention: longer than a warm-up in which a head that starts at zero has not moved yet",
-            meaning="Losses in a row, and steps between the first and the last of them, that show it.",
+            meaning="Consecutive losses, and steps between the first and the last of them, that show it.",
         ),
         Threshold(
             name="graphs",
             default=8,
             unit="{steps}",
             source="LOOP006's threshold: correctness counts in events",
-            meaning="Graphs of losses, all of those looked at, with a softmax over one score.",
+            meaning="Examined losses, all with a softmax over one score.",
         ),
     )
 
@@ -81,7 +81,7 @@ class ConstantOutput(Check):
         for script, softmax, layer in single_scores(patient.source):
             name = ast.unparse(layer.node)
             yield self.finding(
-                f"This softmax goes over a dimension of size 1, the output of {name}: "
+                f"This softmax runs over a dimension of size 1, the output of {name}: "
                 "it gives 1 for any score.",
                 evidence=(softmax.span,)
                 if softmax.span.line == layer.span.line
@@ -106,9 +106,13 @@ class ConstantOutput(Check):
             yield confirmed(
                 self,
                 suspected,
-                f"A softmax goes over a dimension of size 1 in all {losses} losses that were looked at: it "
+                f"A softmax runs over a dimension of size 1 in all {losses} examined losses: it "
                 "gives 1 for any score, and "
-                + ("no parameter gets a gradient." if all_of_it else "what makes the score gets no gradient."),
+                + (
+                    "no parameter gets a gradient."
+                    if all_of_it
+                    else "the layers that compute the score get no gradient."
+                ),
                 share=None,
                 spans=list({(span.path, span.line): span for span in places[::-1]}.values())[::-1],
                 severity=Severity.ERROR if all_of_it else Severity.WARNING,
@@ -131,8 +135,9 @@ class ConstantOutput(Check):
                 spans = list(dict.fromkeys(spot(patient, place) for place in places))
                 begins = "from the first step on" if since < 2 else f"from step {since} on"
                 yield self.finding(
-                    f"The model gives every sample of a batch the same output, {begins}, in all {found} losses "
-                    "that were looked at; the targets differ.",
+                    f"The model gives every sample of a batch the same output, {begins}, in all {found} "
+                    "examined "
+                    "losses; the targets differ.",
                     evidence=(*spans, measured("losses_of_equal_outputs", found, "{steps}", recording)),
                     confidence=Confidence.CONFIRMED,
                     cost=Cost(breaks="the output does not depend on the input"),

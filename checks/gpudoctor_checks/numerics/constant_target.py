@@ -40,15 +40,15 @@ class ConstantTarget(Check):
             name="labels",
             default=1000,
             unit="{labels}",
-            source="convention: a class with one sample in 200 hides from 1,000 draws by a chance of 0.7 %",
-            meaning="Fewer labels seen say nothing.",
+            source="convention: 1,000 draws miss a class with one sample in 200 with a probability of 0.7 %",
+            meaning="Fewer labels are not judged.",
         ),
         Threshold(
             name="losses",
             default=30,
             unit="{steps}",
             source="the least number of steps by which shares are judged",
-            meaning="Fewer batches looked at say nothing.",
+            meaning="Fewer examined batches are not judged.",
         ),
     )
 
@@ -67,13 +67,13 @@ class ConstantTarget(Check):
                 ordered = loader is not None and loader.get("order") == "sequential"
                 where = [place_of(item) for item in (loader, record) if item is not None]
                 spans = [spot(patient, place) for place in where if place is not None]
-                more = " The loader takes the samples in order: others may follow." if ordered else ""
+                more = " The loader reads the samples in order: other labels may follow." if ordered else ""
                 yield self.finding(
                     f"All {seen:,} labels that were seen are {labels[0][0]}, in {losses} batches; the loss "
                     f"has {classes} classes.{more}",
                     evidence=(*spans, measured("labels_seen", seen, "{labels}", recording)),
                     confidence=Confidence.CONFIRMED,
-                    cost=Cost(breaks="the model learns one answer for everything"),
+                    cost=Cost(breaks="the model learns one answer for every sample"),
                     subject=f"{spans[0].path}:{spans[0].line}" if spans else "labels",
                     facts=(("ordered", ordered), ("label", labels[0][0])),
                 )

@@ -46,14 +46,14 @@ class DeadParameters(Check):
             default=20,
             unit="{steps}",
             source="convention: a dead parameter is 20 steps",
-            meaning="Fewer steps looked at say nothing.",
+            meaning="Fewer examined steps are not judged.",
         ),
         Threshold(
             name="share_error",
             default=0.2,
             unit="1",
             source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="From this share of the trainable elements on it is an error.",
+            meaning="This share of the trainable elements or more is an error.",
         ),
     )
 
@@ -89,10 +89,10 @@ class DeadParameters(Check):
         modules = joined(kinds) if kinds else ""
         verb = "is" if len(kinds) == 1 else "are"
         why = (
-            f" {modules} {verb} only called without gradients{at(spans)}, and an optimizer holds "
+            f" {modules} {verb} only called without gradients{at(spans)}, but an optimizer has "
             f"{'its' if len(kinds) == 1 else 'their'} parameters."
             if called
-            else f" They are used below no_grad{at(spans)}, and require gradients."
+            else f" They are used under no_grad{at(spans)}, but require gradients."
             if resting
             else ""
         )
@@ -104,7 +104,7 @@ class DeadParameters(Check):
             confidence=Confidence.CONFIRMED,
             # Whoever trains a head on a frozen encoder writes the same: that is how it may be meant.
             severity=Severity.NOTE if not much else Severity.WARNING if meant else Severity.ERROR,
-            cost=Cost(breaks="a part of the model is not trained" if much and not meant else None),
+            cost=Cost(breaks="a part of the model does not train" if much and not meant else None),
             subject=dead[0],
             # An output that is the same whatever goes in (a softmax over one score) cuts off what makes it.
             effect_of=None if meant else Code("NUM010"),

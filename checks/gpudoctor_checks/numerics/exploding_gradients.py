@@ -69,20 +69,21 @@ class ExplodingGradients(Check):
             default=10.0,
             unit="1",
             source="convention: a loss in the scale of large targets has gradients of that scale",
-            meaning="Norms above `norm_error` and so many times the loss are wrong even while it falls.",
+            meaning="Norms above `norm_error` and this many times the loss are wrong even while the loss "
+            "falls.",
         ),
         Threshold(
             name="jumps",
             default=3,
             unit="{steps}",
             source="convention, as for NUM007: once or twice is a bad batch",
-            meaning="Fewer jumps of the norm say nothing.",
+            meaning="Fewer jumps of the norm are not judged.",
         ),
         Threshold(
             name="jump_share",
             default=0.02,
             unit="1",
-            source="convention: clipping for rare spikes is usual, a cliff is met again and again",
+            source="convention: clipping rare spikes is usual, but a cliff causes them repeatedly",
             meaning="A norm that jumps in this share of the readings is a warning.",
         ),
     )
@@ -92,7 +93,7 @@ class ExplodingGradients(Check):
         process = run.lead.process
         grown = explosion(norm_curve(process))
         if grown is None:
-            raise Unavailable("the recording holds fewer than eight gradient norms")
+            raise Unavailable("the recording has fewer than eight gradient norms")
         if unheld(process):
             return  # no step applies these gradients, and none clears them: NUM008
         ratio, late = grown
@@ -119,7 +120,7 @@ class ExplodingGradients(Check):
             ),
             confidence=Confidence.CONFIRMED,
             severity=Severity.ERROR if far else Severity.WARNING,
-            cost=Cost(breaks="the updates are out of hand, and NaN is near" if far else None),
+            cost=Cost(breaks="the updates are too large, and NaN is likely to follow" if far else None),
         )
 
     def _from_the_start(self, patient: Patient, run: Run, curve: Curve) -> Iterator[Finding]:
@@ -141,7 +142,7 @@ class ExplodingGradients(Check):
         """Norms that are out of hand from the start, so that they need not grow."""
         usual, (ratio, _) = median(curve.values), explosion(curve) or (1.0, 0.0)
         if usual > self.limit("norm_error") and ratio < self.limit("growth_warned"):
-            message = f"The norm of the gradients is {usual:.3g} in the median step: updates are out of hand."
+            message = f"The norm of the gradients is {usual:.3g} in the median step: the updates are too large."
             yield self._all_the_time(patient, run, curve, message)
 
     def _steep(self, process: Process) -> bool:
@@ -159,7 +160,7 @@ class ExplodingGradients(Check):
             ),
             confidence=Confidence.CONFIRMED,
             severity=Severity.WARNING,
-            cost=Cost(breaks="single updates undo what was learned"),
+            cost=Cost(breaks="single updates undo what the model learned"),
         )
 
 

@@ -95,20 +95,20 @@ class Fp16Unsafe(Check):
             default=1,
             unit="1",
             source="DeepSpeed's config reference: loss_scale 0 is dynamic, anything else is fixed",
-            meaning="A fixed loss scale of this or more is a finding; 0 adapts itself.",
+            meaning="A fixed loss scale of this or more is a finding; 0 means a dynamic scale.",
         ),
         Threshold(
             name="scale_collapsed",
             default=1.0,
             unit="1",
-            source="NVIDIA/apex#318: a scale that falls below 1 no longer protects anything",
+            source="NVIDIA/apex#318: a scale below 1 no longer protects the gradients",
             meaning="A loss scale that ends below this in a recorded run has collapsed.",
         ),
         Threshold(
             name="skipped_share",
             default=0.1,
             unit="1",
-            source="GradScaler doubles every 2,000 steps, and skips one step for it",
+            source="GradScaler doubles its scale every 2,000 steps, and skips one step each time",
             meaning="A scaler that skipped this share of a recorded run's steps is in trouble.",
         ),
     )
@@ -227,7 +227,7 @@ class Fp16Unsafe(Check):
             if where not in trained or switched_off(source, call) or not _casts(script, call):
                 continue
             yield self._found(
-                f"The weights of {where} are fp16 and go to the optimizer as they are, without a scaler.",
+                f"The weights of {where} are fp16 and go to the optimizer without a scaler.",
                 (call.span,),
                 cure="cast",
             )
@@ -269,7 +269,7 @@ class Fp16Unsafe(Check):
         if known is None or not known.fp16 or place is None:
             return
         hurts = known.fp16 == "overflows"
-        text = "has activations that fp16 cannot hold" if hurts else "was trained in bf16"
+        text = "has activations outside the range of fp16" if hurts else "was trained in bf16"
         yield self._found(
             f"fp16 is on, and {name} ({known.name}) {text}.",
             (fp16.place, place),

@@ -70,7 +70,7 @@ _REFUSED = re.compile(r"(?:^|_|\b)(?:reject(?:ed)?|dispreferred|loser)(?:$|_|\b)
 """What a training on preferences compares: the two answers to one prompt."""
 
 
-_NOTHING = "nothing is learned"
+_NOTHING = "the model learns nothing"
 _SCHEDULE = re.compile(r"torch\.optim\.lr_scheduler\.[A-Z]|transformers\.get_\w*schedule")
 
 
@@ -127,7 +127,7 @@ class LearningRateOutOfBand(Check):
 
     code = Code("NUM009")
     name = "learning-rate-out-of-band"
-    silent_on_synthetic = "random tokens cannot be learned"
+    silent_on_synthetic = "a model cannot learn random tokens"
     track_record = TrackRecord(right=0, wrong=1)
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     thresholds = (
@@ -143,14 +143,15 @@ class LearningRateOutOfBand(Check):
             default=0.1,
             unit="1",
             source="ten times UMLAUT's limit: small networks still learn below it",
-            meaning="A rate from here on is a warning; between the two it is a note, unless it fine-tunes.",
+            meaning="A rate of this or more is a warning; between the two it is a note, unless the job "
+            "fine-tunes.",
         ),
         Threshold(
             name="weights",
             default=1e3,
             unit="{weights}",
             source="measured: GRUs of 200 to 1,500 weights learn a sequence with Adam at 0.1",
-            meaning="A network of fewer weights may have a rate of Adam up to the warning's.",
+            meaning="For a network with fewer weights, Adam's rate may be as high as the warning's.",
         ),
         Threshold(
             name="low",
@@ -191,8 +192,8 @@ class LearningRateOutOfBand(Check):
             name="spent_steps",
             default=30,
             unit="{steps}",
-            source="convention: the steps from which on a recording is judged",
-            meaning="It must be too low for so many steps, too.",
+            source="convention: the fewest steps from which a recording is judged",
+            meaning="It must also be too low for this many steps.",
         ),
     )
 
@@ -260,12 +261,12 @@ class LearningRateOutOfBand(Check):
             suspected,
             f"The learning rate of {name} fell from {rate.value:g} to {spent.rate:.2g}. It is below "
             f"{self._low(rate):g} since step {spent.since}, in {spent.steps} of {spent.all} steps: "
-            "nothing is learned.",
+            "the model learns nothing.",
             share=None,
             spans=spans,
             severity=Severity.WARNING,
             run=run,
-            breaks=f"nothing is learned since step {spent.since}",
+            breaks=f"the model learns nothing since step {spent.since}",
             numbers=(
                 measured("learning_rate", spent.rate, "1", run.recording),
                 measured("steps_below", spent.steps, "{steps}", run.recording),
@@ -290,7 +291,7 @@ class LearningRateOutOfBand(Check):
             far = rate.tunes or value >= self.limit("adam_far")
             return self._found(
                 rate,
-                f"with Adam; its band ends at {self.limit('adam_high'):g}",
+                f"with Adam; the usual maximum is {self.limit('adam_high'):g}",
                 "adam",
                 Severity.WARNING if far else Severity.NOTE,
             )
@@ -299,13 +300,13 @@ class LearningRateOutOfBand(Check):
         if rate.method == "full" and rate.adam and value > self.limit("full_high"):
             return self._found(
                 rate,
-                f"on a full fine-tuning; adapters end at {self.limit('full_high'):g}",
+                f"for full fine-tuning; even adapters use at most {self.limit('full_high'):g}",
                 "full",
                 Severity.NOTE,
             )
         if rate.method == "lora" and rate.adam and 0 < value < self.limit("lora_low"):
             return self._found(
-                rate, f"on LoRA, which needs {self.limit('lora_low'):g} or more", "lora", Severity.NOTE
+                rate, f"for LoRA, which needs {self.limit('lora_low'):g} or more", "lora", Severity.NOTE
             )
         return None
 

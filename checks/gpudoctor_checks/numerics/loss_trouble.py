@@ -38,7 +38,7 @@ class LossTrouble(Check):
 
     code = Code("NUM007")
     name = "loss-trouble"
-    silent_on_synthetic = "random tokens cannot be learned"
+    silent_on_synthetic = "a model cannot learn random tokens"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
@@ -54,20 +54,20 @@ class LossTrouble(Check):
             default=3,
             unit="{steps}",
             source="convention: once or twice is a bad batch",
-            meaning="So many spikes are a warning.",
+            meaning="This many spikes are a warning.",
         ),
         Threshold(
             name="spike_of_start",
             default=0.5,
             unit="1",
-            source="convention: a jump undoes what was learned; a hard batch near zero loss does not",
+            source="convention: a jump undoes learning; a hard batch near zero loss does not",
             meaning="A spike reaches at least this part of the loss at the start.",
         ),
         Threshold(
             name="better",
             default=0.5,
             unit="1",
-            source="convention: a loss that has halved is learned from; small batches differ by as much",
+            source="convention: a loss that has halved shows learning; small batches differ by as much",
             meaning="Spikes of a loss that ends below this part of its start are a note.",
         ),
         Threshold(
@@ -75,19 +75,19 @@ class LossTrouble(Check):
             default=500,
             unit="{steps}",
             source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="A loss that stands still for so many steps is a note.",
+            meaning="A loss that plateaus for this many steps is a note.",
         ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)
         if gathers(patient):
-            raise Unavailable("the data changes with what is learned: the loss follows the returns")
+            raise Unavailable("the data changes with the policy: the loss follows the returns")
         curve = loss_curve(run.lead.process)
         if len(curve) < 30:
-            raise Unavailable("the recording holds fewer than 30 losses")
+            raise Unavailable("the recording has fewer than 30 losses")
         if len(run.lead.process.of("optimizer")) > 1:
-            raise Unavailable("several optimizers: losses that play against each other go where they like")
+            raise Unavailable("several optimizers: adversarial losses need not fall")
         jumps = (
             spikes(curve, self.limit("spike"), self.limit("spike_of_start")) if min(curve.values) > 0 else []
         )
@@ -103,9 +103,7 @@ class LossTrouble(Check):
             )
         elif len(jumps) >= self.limit("spikes"):
             better = curve.late < self.limit("better") * curve.early
-            all_the_same = (
-                f" It gets better all the same: from {curve.early:.3g} to {curve.late:.3g}." if better else ""
-            )
+            all_the_same = f" It still improves: from {curve.early:.3g} to {curve.late:.3g}." if better else ""
             yield self._found(
                 patient,
                 run,
@@ -123,7 +121,7 @@ class LossTrouble(Check):
                 curve,
                 "stalled",
                 Severity.NOTE,
-                f"The loss stands still: {curve.early:.4g} at the start and {curve.late:.4g} after "
+                f"The loss has plateaued: {curve.early:.4g} at the start and {curve.late:.4g} after "
                 f"{curve.steps[-1] - curve.steps[0] + 1} steps.",
             )
 
@@ -143,6 +141,6 @@ class LossTrouble(Check):
             ),
             confidence=Confidence.CONFIRMED,
             severity=severity,
-            cost=Cost(breaks="the loss does not get better" if severity is not Severity.NOTE else None),
+            cost=Cost(breaks="the loss does not improve" if severity is not Severity.NOTE else None),
             facts=(("kind", kind),),
         )

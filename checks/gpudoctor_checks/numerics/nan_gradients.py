@@ -48,14 +48,16 @@ class NanGradients(Check):
             default=10.0,
             unit="1",
             source="convention: growth by ten",
-            meaning="A gradient norm that grew so much before the bad step points at the rate.",
+            meaning="A gradient norm that grew by this factor before the bad step indicates too high a "
+            "learning rate.",
         ),
         Threshold(
             name="moved",
             default=100.0,
             unit="1",
-            source="convention: weights of a layer have a norm of 1 to 30: nothing of them is left",
-            meaning="An update of plain SGD of this length (rate times norm) just before points at the rate.",
+            source="convention: weights of a layer have a norm of 1 to 30: such an update destroys them",
+            meaning="A plain SGD update of this length (rate times norm) just before indicates too high a "
+            "learning rate.",
         ),
     )
 
@@ -96,5 +98,9 @@ class NanGradients(Check):
             return "range", "the training runs in fp16, whose range ends at 65,504, without a loss scaler"
         if grown := grew(process, step, self.limit("grown"), self.limit("moved")):
             return "rate", grown
-        seen = "nothing had grown before" if readings_before(process, step) else "there is no reading before it"
+        seen = (
+            "no loss or norm had grown before"
+            if readings_before(process, step)
+            else "there is no reading before it"
+        )
         return "operation", f"{seen}: an operation at the edge of its range (sqrt, log, a division)"

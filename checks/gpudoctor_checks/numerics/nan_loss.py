@@ -52,14 +52,16 @@ class NanLoss(Check):
             default=10.0,
             unit="1",
             source="convention: growth by ten",
-            meaning="A loss or gradient norm that grew so much before points at the rate.",
+            meaning="A loss or gradient norm that grew by this factor before indicates too high a learning "
+            "rate.",
         ),
         Threshold(
             name="moved",
             default=100.0,
             unit="1",
-            source="convention: weights of a layer have a norm of 1 to 30: nothing of them is left",
-            meaning="An update of plain SGD of this length (rate times norm) just before points at the rate.",
+            source="convention: weights of a layer have a norm of 1 to 30: such an update destroys them",
+            meaning="A plain SGD update of this length (rate times norm) just before indicates too high a "
+            "learning rate.",
         ),
     )
 
@@ -86,7 +88,7 @@ class NanLoss(Check):
             often = f"{len(bad)} times, first at step {step}" if bad[1:] else f"at step {step}"
             where = place_of(first)
             yield self.finding(
-                f"The loss was {first.get('value') or 'NaN'} {often}, and the training came back: no gradient "
+                f"The loss was {first.get('value') or 'NaN'} {often}, and the training recovered: no gradient "
                 "of it reached the weights.",
                 evidence=(
                     *([spot(patient, where)] if where is not None else []),
@@ -103,7 +105,7 @@ class NanLoss(Check):
         before = grew(process, step_of(loss), self.limit("grown"), self.limit("moved"))
         rate = bool(before)
         if not before and readings_before(process, step_of(loss)):
-            before = "nothing had grown before"
+            before = "no loss or norm had grown before"
         places = loss_lines(patient) if rate else [*risky_lines(patient), *loss_lines(patient)]
         spans = [spot(patient, place) for place in dict.fromkeys(places)]
         where = place_of(loss)

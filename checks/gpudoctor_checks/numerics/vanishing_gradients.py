@@ -58,7 +58,7 @@ class VanishingGradients(Check):
             default=3,
             unit="{readings}",
             source="convention: a median needs three",
-            meaning="Fewer readings say nothing.",
+            meaning="Fewer readings are not judged.",
         ),
     )
 
@@ -67,7 +67,7 @@ class VanishingGradients(Check):
         process = run.lead.process
         readings = [item for item in numerics(process, "norms") if _number(item, "last") > 0]
         if len(readings) < self.limit("readings"):
-            raise Unavailable("the recording holds too few norms of single layers")
+            raise Unavailable("the recording has too few norms of single layers")
         ratio = median(_number(item, "first") / _number(item, "last") for item in readings)
         first = median(_number(item, "first") for item in readings)
         if ratio >= self.limit("ratio") or first >= self.limit("first_norm"):

@@ -59,14 +59,14 @@ class WeightsFrozen(Check):
             default=20,
             unit="{steps}",
             source="convention: a dead parameter counts from 20 steps; a warm-up from rate 0 is over by then",
-            meaning="Fewer steps looked at in a recording say nothing.",
+            meaning="Fewer examined steps in a recording are not judged.",
         ),
         Threshold(
             name="frozen_share",
             default=0.2,
             unit="1",
             source="NUM005's share for an error",
-            meaning="From this share of unmoved trainable elements on it is an error, below a note.",
+            meaning="This share of unchanged trainable elements or more is an error, below it a note.",
         ),
     )
 
@@ -111,11 +111,11 @@ class WeightsFrozen(Check):
         # An optimizer made for a part of the model, or beside a second model, leaves the rest alone on purpose.
         much = share >= self.limit("frozen_share") if not left else bool(others) or share >= _ALL
         where = place_of(process.of("optimizer")[-1]) if process.of("optimizer") else None
-        why = "no optimizer holds them" if left else "although an optimizer holds them"
+        why = "no optimizer has them" if left else "although an optimizer has them"
         yield confirmed(
             self,
             suspected,
-            f"The steps leave {', '.join(named[:3])}{more} as they were, {percent(share)} of the trainable "
+            f"The steps do not change {', '.join(named[:3])}{more}, {percent(share)} of the trainable "
             f"elements: {why}.",
             share=None,
             spans=[spot(patient, where)] if where is not None else [],
@@ -133,8 +133,8 @@ class WeightsFrozen(Check):
         return confirmed(
             self,
             (),
-            f"{name} gets gradients in {steps} training steps, and no optimizer holds its parameters: it stays "
-            "as it was made.",
+            f"{name} gets gradients in {steps} training steps, but its parameters are in no optimizer, so its "
+            "weights never change.",
             share=None,
             spans=[spot(patient, place) for place in places if place is not None],
             severity=Severity.ERROR,
@@ -153,9 +153,10 @@ class WeightsFrozen(Check):
         return confirmed(
             self,
             (),
-            f"No parameter{whose} had a gradient in any of the {steps} steps of its optimizer that were looked "
-            f"at{at(spans)}: the steps change nothing. What its loss is made of was detached, or the gradients "
-            "were cleared before the step.",
+            f"No parameter{whose} had a gradient in any of the {steps} steps of its optimizer that were "
+            f"examined{at(spans)}: the steps change nothing. The loss was computed from detached tensors, "
+            "or the gradients were cleared "
+            "before the step.",
             share=None,
             spans=spans,
             severity=Severity.WARNING if meant else Severity.ERROR,
@@ -169,12 +170,12 @@ class WeightsFrozen(Check):
         """Steps of optimizers without a parameter: an adapter that was loaded for inference, for instance."""
         total, trainable = int(model.get("parameters") or 0), int(model.get("trainable") or 0)
         name = str(model.get("name") or "the model")
-        why = f"all {total:,} elements of {name} are frozen" if not trainable else "it was given none"
+        why = f"all {total:,} elements of {name} are frozen" if not trainable else "it got none"
         where = place_of(run.lead.process.of("optimizer")[-1])
         return confirmed(
             self,
             suspected,
-            f"The optimizer holds no parameter, {why}: {run.lead.steps:,} steps have changed nothing.",
+            f"The optimizer has no parameters, {why}: {run.lead.steps:,} steps have changed nothing.",
             share=None,
             spans=[spot(patient, where)] if where is not None else [],
             severity=Severity.ERROR,
@@ -194,8 +195,8 @@ class WeightsFrozen(Check):
         return confirmed(
             self,
             suspected,
-            f"Nothing that the optimizer holds gets a gradient, and no optimizer holds what gets them: {named}"
-            f"{at(spans[1:])}. It was made over another model.",
+            f"No parameter of the optimizer gets a gradient, and no optimizer has those that do: {named}"
+            f"{at(spans[1:])}. It was built over another model.",
             share=None,
             spans=spans,
             severity=Severity.ERROR,
@@ -210,8 +211,7 @@ class WeightsFrozen(Check):
         made = next((item for rank in processes(patient) for item in rank.of("optimizer")), None)
         places = [place_of(item) for item in (idle, made) if item is not None]
         return self.finding(
-            f"{idle.get('backwards')} backward passes were made, and the optimizer never made a step: its "
-            "step() is not called.",
+            f"{idle.get('backwards')} backward passes ran, but the program never calls the optimizer's step().",
             evidence=(
                 *(spot(patient, place) for place in places if place is not None),
                 measured("backward_passes", int(idle.get("backwards") or 0), "1", patient.recording),

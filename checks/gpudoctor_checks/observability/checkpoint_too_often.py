@@ -56,8 +56,8 @@ class CheckpointTooOften(Check):
         and distributed checkpoints, on every pass of a training loop or more often than every 50 passes.
     Why it hurts:
         A save copies the weights to the host, which waits for the GPU, and writes them while the training
-        stands still: with Adam's state 12 to 16 bytes a parameter, for a model of a billion parameters some
-        16 GB, half a minute on a fast disk.
+        makes no progress: with Adam's state 12 to 16 bytes per parameter. For a model of a billion parameters
+        that is some 16 GB, half a minute on a fast disk.
     How it knows:
         From the source: which calls a pass reaches, functions followed, and under which conditions
         (`if step % 500 == 0`, N followed through constants and options). Saves closer than 10 steps are a
@@ -83,21 +83,21 @@ class CheckpointTooOften(Check):
             default=50,
             unit="{steps}",
             source="a tenth of transformers' default of 500 steps",
-            meaning="Saving more often than once in so many steps is a finding.",
+            meaning="Saving more often than once in this many steps is a finding.",
         ),
         Threshold(
             name="save_period_costly",
             default=10,
             unit="{steps}",
             source="the catalogue: saves every few steps are known to cost 5 % and more",
-            meaning="Saving more often than once in so many steps is a warning.",
+            meaning="Saving more often than once in this many steps is a warning.",
         ),
         Threshold(
             name="occasions",
             default=20,
             unit="{times}",
             source="transformers' default of 500 steps comes 20 times in a run of 10,000 steps",
-            meaning="What is saved at most so often in the whole run is not a finding.",
+            meaning="What is saved at most this often in the whole run is not a finding.",
         ),
         Threshold(
             name="share_noted",
@@ -118,7 +118,7 @@ class CheckpointTooOften(Check):
             default=3,
             unit="{times}",
             source="convention: once or twice is not a period, and a short run ends with a save",
-            meaning="Fewer steps with a save in a recording say nothing about their price.",
+            meaning="With fewer saving steps in a recording, gpudoctor does not price them.",
         ),
     )
 

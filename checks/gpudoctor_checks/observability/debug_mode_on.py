@@ -50,7 +50,7 @@ class _Facility:
 
 
 ANOMALY = "anomaly mode records a stack trace for each operation of the forward pass and tests every gradient"
-UNDERFLOW = "hooks on every module read the range of its inputs, outputs and weights back to the host"
+UNDERFLOW = "hooks on every module copy the range of its inputs, outputs and weights to the host"
 
 FACILITIES = {
     "torch.autograd.set_detect_anomaly": _Facility(what=ANOMALY, flag=("mode", 0), lasting=True),
@@ -153,8 +153,8 @@ class DebugModeOn(Check):
             name="debug_period",
             default=500,
             unit="{step}",
-            source="the period that the catalogue's S4 allows for profiling, the nearest relative",
-            meaning="A debugging call in the loop that comes back sooner than this many steps is a finding.",
+            source="the period that the catalogue's S4 allows for profiling, the closest case",
+            meaning="A debugging call in the loop that repeats within this many steps is a finding.",
         ),
         Threshold(
             name="measurement_steps",
@@ -167,7 +167,7 @@ class DebugModeOn(Check):
             name="steps_covered",
             default=0.1,
             unit="1",
-            source="convention: a facility that is on in fewer steps was there for a look",
+            source="convention: a tool that is on in fewer steps was used for a short test",
             meaning="What is on in this share of a recorded run's steps is a finding.",
         ),
     )

@@ -66,28 +66,28 @@ class LogFlush(Check):
             default=10,
             unit="{steps}",
             source="the catalogue's S4 (training-step fix): log every 10 to 50 steps",
-            meaning="Flushing more often than once in so many steps is a finding.",
+            meaning="Flushing more often than once in this many steps is a finding.",
         ),
         Threshold(
             name="share_noted",
             default=0.02,
             unit="1",
             source="OBS002's threshold, of which it is a part",
-            meaning="Flushes that take this share of a recorded run is a note.",
+            meaning="Flushes that take this share of a recorded run are a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.05,
             unit="1",
             source="OBS002's threshold, of which it is a part",
-            meaning="Flushes that take this share of a recorded run is a warning.",
+            meaning="Flushes that take this share of a recorded run are a warning.",
         ),
         Threshold(
             name="share_crowded",
             default=0.10,
             unit="1",
-            source="OBS002's share_rare: on a busy machine a write costs a switch of processes",
-            meaning="A note below this share while other processes keep all CPUs busy.",
+            source="OBS002's share_rare: on a busy machine a write causes a context switch",
+            meaning="Below this share it is a note if other processes keep all CPUs busy.",
         ),
     )
 

@@ -141,9 +141,9 @@ class LoggingTooOften(Check):
             name="share_rare",
             default=0.10,
             unit="1",
-            source="convention: on a busy machine a line costs a switch of processes",
-            meaning="A note below this share: what is written at the norm's period already, and any writing "
-            "while other processes keep all CPUs busy.",
+            source="convention: on a busy machine a line causes a context switch",
+            meaning="Below this share it is a note if the period follows the norm already, or if other "
+            "processes keep all CPUs busy.",
         ),
     )
 

@@ -73,28 +73,28 @@ class ModelWatch(Check):
             default=100,
             unit="{steps}",
             source="Lightning's WandbLogger.watch and transformers use at least 100; wandb itself 1,000",
-            meaning="Histograms of all weights more often than once in so many steps are a finding.",
+            meaning="Histograms of all weights more often than once in this many steps are a finding.",
         ),
         Threshold(
             name="occasions",
             default=20,
             unit="{times}",
-            source="as for saves and evaluations: 20 times in a whole run cost little",
-            meaning="What is recorded at most so often in the whole run is not a finding.",
+            source="as for saves and evaluations: 20 times in a whole run costs little",
+            meaning="What is recorded at most this often in the whole run is not a finding.",
         ),
         Threshold(
             name="share_noted",
             default=0.02,
             unit="1",
             source="OBS002's threshold, of which it is a part",
-            meaning="Histograms that take this share of a recorded run is a note.",
+            meaning="Histograms that take this share of a recorded run are a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.05,
             unit="1",
             source="OBS002's threshold, of which it is a part",
-            meaning="Histograms that take this share of a recorded run is a warning.",
+            meaning="Histograms that take this share of a recorded run are a warning.",
         ),
     )
 

@@ -90,7 +90,7 @@ class ProfilerInLoop(Check):
             default=500,
             unit="{step}",
             source="the catalogue's S4 (training-step fix): profile and count FLOPs every 500 steps",
-            meaning="A profiler or counter that comes back sooner than this is active in steady state.",
+            meaning="A profiler or counter that repeats within this many steps is active in steady state.",
         ),
         Threshold(
             name="measurement_steps",
@@ -117,7 +117,7 @@ class ProfilerInLoop(Check):
             name="steps_covered",
             default=0.25,
             unit="1",
-            source="convention: a schedule that ends leaves most of a run alone",
+            source="convention: a schedule that ends does not affect most of a run",
             meaning="A profiler that is on in this share of a recorded run's steps is a warning.",
         ),
     )
@@ -234,7 +234,7 @@ class ProfilerInLoop(Check):
             if said.value is True:
                 message = (
                     "DeepSpeed's flops_profiler is on: it profiles one step and turns wall_clock_breakdown on "
-                    "for all of them, timers that wait for the GPU in each forward, backward and step."
+                    "for all steps: its timers wait for the GPU in each forward, backward and step."
                 )
                 yield self._declared(said, message, kind="flops_switch", period=1, value="false", sure=False)
         for said in file.meaning("profiler"):

@@ -79,8 +79,8 @@ class AttentionEager(Check):
             name="looks",
             default=0.02,
             unit="1",
-            source="convention: the host only launches it, and is seen there now and then",
-            meaning="Eager attention that the sampler saw in this share of its looks was really used.",
+            source="convention: the host only launches it, so few samples see it there",
+            meaning="Eager attention in this share of the stack samples was really used.",
         ),
     )
 
@@ -94,8 +94,9 @@ class AttentionEager(Check):
         yield confirmed(
             self,
             found,
-            f"Attention ran eagerly, as the sampler saw ({_EAGER} in {percent(seen)} of its looks): the scores "
-            "go through memory.",
+            f"Attention ran eagerly ({_EAGER} in {percent(seen)} of the stack samples): it writes its "
+            "scores to "
+            "memory.",
             share=None,
             spans=(),
             severity=Severity.WARNING,
@@ -175,8 +176,8 @@ class AttentionEager(Check):
         places = sorted(off.values(), key=lambda item: item[1].span.line)
         lines = " and ".join(str(call.span.line) for _, call in places)
         yield self.finding(
-            f"Lines {lines} switch the flash and memory-efficient kernels off: attention falls back to "
-            "plain products.",
+            f"Lines {lines} turn the flash and memory-efficient kernels off: attention uses plain matrix "
+            "products.",
             evidence=tuple(call.span for _, call in places),
             confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE if "deterministic" in places[0][0].text else Severity.WARNING,
@@ -198,8 +199,8 @@ class AttentionEager(Check):
             return
         name, span = found[0]
         yield self.finding(
-            f"{name} writes attention out (line {span.line}: softmax between two products), so every score "
-            "goes through memory.",
+            f"{name} computes attention by hand (line {span.line}: softmax between two products), so it "
+            "writes every score to memory.",
             evidence=tuple(span for _, span in found[:4]),
             confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE,

@@ -55,8 +55,8 @@ class AutotuneOff(Check):
             name="weights",
             default=1e6,
             unit="{weights}",
-            source="convention: below it a step is bound by launches",
-            meaning="Networks of the program's own with fewer weights are silent.",
+            source="convention: below it a step is launch-bound",
+            meaning="gpudoctor ignores the program's own networks with fewer weights.",
         ),
     )
 

@@ -59,7 +59,7 @@ class BatchTooSmall(Check):
         Threshold(
             name="few_tokens", default=FEW_TOKENS, unit="{token}",
             source="roofline: 156 (A100) to 295 (H100) operations a byte; near the peak from a few times that",
-            meaning="Tokens in a micro batch on one GPU; fewer leave it waiting for weights.",
+            meaning="Tokens in a micro batch on one GPU; with fewer it waits for weights.",
         ),
     )  # fmt: skip
 

@@ -67,7 +67,7 @@ class GpuUnused(Check):
             default=0.05,
             unit="1",
             source="an idle card shows 0 to 2 % now and then",
-            meaning="A card that was busier than this was used by somebody.",
+            meaning="A card that was busier than this was in use.",
         ),
     )
 
@@ -89,7 +89,7 @@ class GpuUnused(Check):
             suspected,
             f"The training ran on the CPU, and {gpus_here(run.recording)} "
             f"GPU{'s' * (gpus_here(run.recording) > 1)} "
-            "stood by.",
+            "stayed idle.",
             share=None,
             spans=[spot(patient, where)] if where is not None else [],
             severity=Severity.WARNING,
@@ -159,8 +159,8 @@ class GpuUnused(Check):
         stays = "the batches" if first.what is Transferred.MODEL else "the model"
         goes = "the model" if first.what is Transferred.MODEL else "the batches"
         yield self.finding(
-            f"Line {first.call.span.line} moves {goes} to the GPU and {stays} never: the first step fails "
-            "where there is a GPU.",
+            f"Line {first.call.span.line} moves {goes} to the GPU, but never {stays}: the first step fails "
+            "on a machine with a GPU.",
             evidence=(first.call.span, next(source.training_loops)[1].span),
             confidence=Confidence.SUSPECTED,
             severity=Severity.ERROR,

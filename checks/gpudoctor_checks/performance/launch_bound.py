@@ -46,14 +46,14 @@ class LaunchBound(Check):
             default=0.15,
             unit="1",
             source="XProf: launch 15 % is high",
-            meaning="The device idle for this share of the step while the host launches is a note.",
+            meaning="A device that is idle for this share of the step while the host launches is a note.",
         ),
         Threshold(
             name="idle_warned",
             default=0.30,
             unit="1",
             source="GPU001: under 70 % busy",
-            meaning="The device idle for this share while the host launches is a warning.",
+            meaning="A device that is idle for this share while the host launches is a warning.",
         ),
     )
 
@@ -62,7 +62,7 @@ class LaunchBound(Check):
         state = run.lead
         idle = run.idle
         if idle is None:
-            raise Unavailable("the recording has no device clock")
+            raise Unavailable("the recording has no device times")
         if replayed(state.process):  # one launch a step: no fewer can be had
             return
         share = run.idle_in(*_LAUNCHING)
@@ -76,8 +76,8 @@ class LaunchBound(Check):
         yield confirmed(
             self,
             (),
-            f"The GPU has nothing to do for {percent(idle)} of the step, and for {percent(share)} the host "
-            "is busy launching forward, backward and the optimizer.",
+            f"The GPU is idle for {percent(idle)} of the step, and the host launches forward, backward and "
+            f"optimizer kernels for {percent(share)}.",
             share=share,
             spans=[spot(patient, where)] if where is not None else [],
             severity=severity,

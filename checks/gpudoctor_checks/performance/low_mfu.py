@@ -47,8 +47,8 @@ class LowMfu(Check):
             name="elsewhere",
             default=0.10,
             unit="1",
-            source="a tenth of the time is a cause of its own",
-            meaning="Where more of the time goes elsewhere, that is the cause.",
+            source="a tenth of the time is a separate cause",
+            meaning="If more of the time goes elsewhere, that is the cause.",
         ),
     )
 
@@ -64,9 +64,9 @@ class LowMfu(Check):
         if mfu >= self.limit("mfu") or elsewhere > self.limit("elsewhere"):
             return
         yield self.finding(
-            f"The model computes {done / 1e12:.3g} TFLOP/s, {percent(mfu)} of what the cards could do in "
-            "bf16, and no "
-            "other part of the step is to blame.",
+            f"The model computes {done / 1e12:.3g} TFLOP/s, {percent(mfu)} of the cards' bf16 peak, and "
+            "no other part of the step "
+            "explains it.",
             evidence=(
                 measured("mfu", mfu, "1", run.recording),
                 measured("model_flops_per_second", done, "FLOP/s", run.recording),

@@ -102,28 +102,28 @@ class MixedPrecisionOff(Check):
             default=0.3,
             unit="1",
             source="train-doctor's share for torch.compile: 0.3",
-            meaning="Where forward and backward take less of a recorded run, faster ones do not matter.",
+            meaning="If forward and backward take less of a recorded run, faster ones do not matter.",
         ),
         Threshold(
             name="weights",
             default=5e6,
             unit="{weights}",
             source="convention: ResNet-18 has 11 million, networks for 28 x 28 digits one million",
-            meaning="From so many weights in products and convolutions on, float32 is a warning.",
+            meaning="From this many weights in products and convolutions on, float32 is a warning.",
         ),
         Threshold(
             name="weights_noted",
             default=1e6,
             unit="{weights}",
-            source="convention: below it a step is bound by launches, which precision does not change",
-            meaning="From so many weights on there is a note.",
+            source="convention: below it a step is launch-bound, which precision does not change",
+            meaning="From this many weights on it is a note.",
         ),
         Threshold(
             name="few_images",
             default=4,
             unit="{images}",
-            source="convention: ResNet-18 computes 2 to 3 ms on four images, as long as its launches take",
-            meaning="A library's classifier of images with batches of so many is a note.",
+            source="convention: ResNet-18 computes for 2 to 3 ms on four images, as long as its launches",
+            meaning="A library's image classifier with batches of at most this many is a note.",
         ),
         Threshold(
             name="capability",
@@ -338,10 +338,10 @@ def _says(told: DeclaredPrecision, full: tuple[tuple[ConfigFile, Entry], ...]) -
         file, entry = full[0]
         return f"{entry.key} is {_plain(entry)} in {file.path}"
     if told.span is None or told.call is None:
-        return "nothing asks for mixed precision"
+        return "nothing enables mixed precision"
     line = told.span.line
     if told.precision is Precision.SAID_FULL:
-        return f"line {line} says so"
+        return f"line {line} sets it"
     if told.precision is Precision.SWITCHED_OFF:
         return f"mixed precision (line {line}) is off by default"
-    return f"{told.call.method} (line {line}) is given no precision"
+    return f"{told.call.method} (line {line}) gets no precision"

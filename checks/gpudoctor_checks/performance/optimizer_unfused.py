@@ -26,9 +26,9 @@ _MULTI = frozenset(
 )
 _OLD = re.compile(r"transformers\.(AdamW|optimization\.AdamW)$")
 _WORDS = {
-    "old": "transformers' {optimizer} goes over the parameters one by one ({where}).",
-    "foreach": "{optimizer} is told to go over the parameters one by one (foreach=False, {where}).",
-    "version": "{optimizer} of torch before 2.0 goes over the parameters one by one ({where}; {origin}).",
+    "old": "transformers' {optimizer} updates the parameters one by one ({where}).",
+    "foreach": "{optimizer} is set to update the parameters one by one (foreach=False, {where}).",
+    "version": "{optimizer} of torch before 2.0 updates the parameters one by one ({where}; {origin}).",
 }
 _FEW = 4
 """Tensors that are updated in so few launches that fusing them saves nothing."""
@@ -40,7 +40,7 @@ class OptimizerUnfused(Check):
 
     What it finds:
         `foreach=False` without `fused=True`; in a program on CUDA also the old AdamW of transformers, a class
-        of one's own whose `step` goes over the parameters one by one, an update of the weights by hand in the
+        of one's own whose `step` updates the parameters one by one, an update of the weights by hand in the
         training loop, and optimizers under torch before 2.0, whose default is that loop.
     Why it hurts:
         Adam needs about ten small kernels for each parameter tensor. A network of 300 tensors is 3,000 launches
@@ -70,7 +70,7 @@ class OptimizerUnfused(Check):
             name="share_noted",
             default=0.05,
             unit="1",
-            source="convention: a twentieth of a step is worth one word",
+            source="convention: a twentieth of a step is worth a note",
             meaning="An optimizer that takes less of a recorded run is fast enough.",
         ),
         Threshold(
@@ -85,7 +85,7 @@ class OptimizerUnfused(Check):
             default=2,
             unit="1",
             source="PyTorch 2.0 release notes: foreach is the default on CUDA",
-            meaning="Before it the default goes over the parameters one by one.",
+            meaning="Before it the default updates the parameters one by one.",
         ),
     )
 
@@ -116,7 +116,7 @@ class OptimizerUnfused(Check):
         yield confirmed(
             self,
             suspected,
-            f"The optimizer takes {percent(share)} of the time and goes through the parameters one by one"
+            f"The optimizer takes {percent(share)} of the time and updates the parameters one by one"
             f"{at(spans)}.",
             share=share,
             whose=Whose.DEVICE,
@@ -196,7 +196,7 @@ class OptimizerUnfused(Check):
                 if inner is None or event.evaluation or not event.every_pass or not _updates(event, inner):
                     continue
                 yield self.finding(
-                    f"Line {event.span.line} updates the weights one parameter after the other, on every step.",
+                    f"Line {event.span.line} updates the weights one parameter after the other in every step.",
                     evidence=(event.span, loop.span),
                     confidence=Confidence.SUSPECTED,
                     subject=f"{script.path}:{loop.span.line}",

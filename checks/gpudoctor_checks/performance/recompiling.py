@@ -41,14 +41,14 @@ class Recompiling(Check):
             default=3,
             unit="{times}",
             source="convention: a first evaluation and a last batch make two",
-            meaning="So many recompilations in steady state are a finding.",
+            meaning="This many recompilations in steady state are a finding.",
         ),
         Threshold(
             name="share_warned",
             default=0.02,
             unit="1",
-            source="train-doctor: 2 % for what need not be",
-            meaning="Compiling that takes this share of steady time is a warning, less a note.",
+            source="train-doctor: 2 % for avoidable work",
+            meaning="Compiling that takes this share of steady time is a warning, less is a note.",
         ),
     )
 

@@ -82,14 +82,14 @@ class ShapesMisaligned(Check):
             default=512,
             unit="{values}",
             source="convention: products of smaller sides take microseconds either way",
-            meaning="Smaller sizes are silent.",
+            meaning="gpudoctor ignores smaller sizes.",
         ),
         Threshold(
             name="other_side",
             default=64,
             unit="{values}",
             source="convention: a head of ten classes gains nothing",
-            meaning="Layers whose other side is smaller are silent.",
+            meaning="gpudoctor ignores layers whose other side is smaller.",
         ),
         Threshold(
             name="capability",
@@ -140,7 +140,7 @@ class ShapesMisaligned(Check):
         once = " once it computes in 16 bits" if told_precision(program).full else ""
         yield self.finding(
             f"{' and '.join(f'{size:,}' for size in sizes[:3])} {many} of {self.limit('multiple'):g} "
-            f"({where}): a side of a matrix product that tensor cores take in pieces{once}.",
+            f"({where}): tensor cores process this side of a matrix product in pieces{once}.",
             evidence=tuple(layer.call.span for layer in layers[:6]),
             confidence=Confidence.SUSPECTED,
             subject=program.entry.path,
@@ -171,8 +171,8 @@ class ShapesMisaligned(Check):
             if _only_looked_up(call):
                 continue
             yield self.finding(
-                f"Line {call.span.line} gives the embeddings the tokenizer's own length, whatever it is a "
-                "multiple of.",
+                f"Line {call.span.line} gives the embeddings the tokenizer's own length, even if it is not "
+                "a round multiple.",
                 evidence=(call.span,),
                 confidence=Confidence.SUSPECTED,
                 subject=f"{script.path}:{call.span.line}",
@@ -197,8 +197,8 @@ class ShapesMisaligned(Check):
             if _fixed_lengths(program) or any(guard.never for guard in call.guards):
                 continue
             yield self.finding(
-                f"{call.method} (line {call.span.line}) pads 16-bit batches to the longest sample, whatever "
-                "that is a multiple of.",
+                f"{call.method} (line {call.span.line}) pads 16-bit batches to the longest sample, even if "
+                "that is not a round multiple.",
                 evidence=(call.span,),
                 confidence=Confidence.SUSPECTED,
                 subject=f"{script.path}:{call.span.line}",
@@ -215,8 +215,9 @@ class ShapesMisaligned(Check):
                 number = entry.number
                 if isinstance(number, int) and self._odd(number):
                     yield self.finding(
-                        f"{entry.key} is {number:,}, not a multiple of {self.limit('multiple'):g}: a side of a "
-                        "matrix product that tensor cores take in pieces.",
+                        f"{entry.key} is {number:,}, not a multiple of {self.limit('multiple'):g}: tensor "
+                        "cores "
+                        "process this side of a matrix product in pieces.",
                         evidence=(file.setting(entry),),
                         confidence=Confidence.SUSPECTED,
                         subject=f"{file.path}:{entry.line}",

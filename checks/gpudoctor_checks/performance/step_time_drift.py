@@ -12,7 +12,7 @@ from gpudoctor.analysis.run.step_time_drift import Drift, drift, growing_lines
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.text import duration
 
-_EPISODES = ", where experience is gathered: episodes that get longer are not a fault"
+_EPISODES = ", which gathers experience: longer episodes are not a fault"
 
 
 class StepTimeDrift(Check):
@@ -50,28 +50,28 @@ class StepTimeDrift(Check):
             default=0.05,
             unit="1",
             source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="A rise of this share over the run, or in an hour of it, is a note.",
+            meaning="A rise by this share over the run, or in an hour of it, is a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.15,
             unit="1",
             source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="A rise of this share over the run, or in an hour of it, is a warning.",
+            meaning="A rise by this share over the run, or in an hour of it, is a warning.",
         ),
         Threshold(
             name="least_steps",
             default=100,
             unit="{steps}",
             source="convention: a leak counts from 50 steps; times vary more than bytes",
-            meaning="Fewer steady steps say nothing.",
+            meaning="Fewer steady steps are not judged.",
         ),
         Threshold(
             name="hour_seconds",
             default=600,
             unit="s",
-            source="convention: a rise is carried forward to an hour from ten minutes on",
-            meaning="A shorter run is judged by its own rise alone.",
+            source="convention: a rise is extrapolated to an hour from ten minutes on",
+            meaning="A shorter run is judged only by its own rise.",
         ),
     )
 
@@ -96,7 +96,7 @@ class StepTimeDrift(Check):
             (),
             f"A step takes {duration(found.last)} at the end of the run and took {duration(found.first)} "
             "at its "
-            f"start ({found.steps} steps, p={found.p:.1g}); what rises is {found.part}{at(spans)}"
+            f"start ({found.steps} steps, p={found.p:.1g}); the part that grows is {found.part}{at(spans)}"
             f"{_EPISODES if longer else ''}.",
             share=None if longer else found.lost,
             whose=Whose.STEPS,

@@ -67,7 +67,7 @@ class Tf32Off(Check):
             default=0.3,
             unit="1",
             source="train-doctor's share for torch.compile: 0.3",
-            meaning="Where forward and backward take less of a recorded run, faster ones do not matter.",
+            meaning="If forward and backward take less of a recorded run, faster ones do not matter.",
         ),
         Threshold(
             name="capability",
@@ -80,8 +80,8 @@ class Tf32Off(Check):
             name="weights",
             default=1e6,
             unit="{weights}",
-            source="convention: below it a step is bound by launches, which precision does not change",
-            meaning="Networks with fewer weights in products and convolutions are silent.",
+            source="convention: below it a step is launch-bound, which precision does not change",
+            meaning="gpudoctor ignores networks with fewer weights in products and convolutions.",
         ),
     )
 
@@ -103,7 +103,7 @@ class Tf32Off(Check):
         yield confirmed(
             self,
             suspected,
-            "The matrix products run in plain float32: their precision stands at `highest`, and forward and "
+            "The matrix products run in plain float32: their precision is set to `highest`; forward and "
             f"backward take {percent(compute)} of the time.",
             share=None,
             spans=[spot(patient, where)] if where is not None else [],
@@ -157,7 +157,7 @@ class Tf32Off(Check):
             what = "convolutions" if setting.convolutions else "matrix products"
             yield self.finding(
                 f"Line {span.line} forbids TF32 ({setting.target}), and the training computes in float32: "
-                f"{what} leave the tensor cores idle.",
+                f"{what} do not use the tensor cores.",
                 evidence=(span, next(program.loops)[1].span),
                 confidence=Confidence.SUSPECTED,
                 subject=f"{span.path}:{span.line}",
@@ -190,7 +190,7 @@ class Tf32Off(Check):
                 if entry.value is False and file.kind.trains:
                     evidence: tuple[Evidence, ...] = (file.setting(entry),)
                     yield self.finding(
-                        f"{entry.key} is false: products that stay in float32 leave the tensor cores idle.",
+                        f"{entry.key} is false: products that stay in float32 do not use the tensor cores.",
                         evidence=evidence,
                         confidence=Confidence.SUSPECTED,
                         severity=Severity.NOTE,

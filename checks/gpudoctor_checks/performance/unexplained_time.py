@@ -20,7 +20,7 @@ from gpudoctor.text import duration, joined, percent
 
 _GATHERS, _ONE_RANK, _FED, _FOREIGN = "experience", "one rank", "fed", "foreign"
 """Kinds of time that have remedies of their own."""
-_NO_LINE = "; the sampler saw none of it, so no line is known"
+_NO_LINE = "; no stack sample caught it, so its line is unknown"
 _MOST = 0.5
 """Share of the time from which on calls of the runtime explain it."""
 _PLACES = 3
@@ -80,7 +80,7 @@ class UnexplainedTime(Check):
             name="foreign_noted",
             default=0.05,
             unit="1",
-            source="convention: what is known to be no work on tensors counts from less on",
+            source="convention: work that is known not to be on tensors counts from a smaller share on",
             meaning="Packages without tensors that take this share of a run in a forward pass are a note.",
         ),
         Threshold(
@@ -95,7 +95,7 @@ class UnexplainedTime(Check):
             default=0.0005,
             unit="s",
             source="convention: a few lines of Python, and the recorder itself, take some 0.1 ms a step",
-            meaning="Less a step is not a note; whether it is a warning its share alone says.",
+            meaning="Less per step is not a note; only its share decides about a warning.",
         ),
     )
 
@@ -128,12 +128,12 @@ class UnexplainedTime(Check):
         into = (
             f"goes into the loop of {engine} itself{where}"
             if engine
-            else f"goes into lines of the program that nothing else explains{where}"
+            else f"goes into lines of the program that no other finding explains{where}"
         )
         nature = _ONE_RANK if _of_one_rank(run) else ""
         filling = feeders(patient, spans) if not engine and not nature else []
         if filling:
-            into = f"goes into waiting{where} for what processes of the program's own make{at(filling)}"
+            into = f"goes into waiting{where} for data from the program's own processes{at(filling)}"
             nature = _FED
             spans = [*spans, *filling]
         loop = f"{heads[0].path}:{heads[0].line}" if heads else ""
@@ -159,7 +159,7 @@ class UnexplainedTime(Check):
             self,
             (),
             f"{_time(run, found.share)}, gathers experience: {percent(found.stepping)} in the environment, the "
-            f"rest in acting{at(spans)}. That is the job's own work, on one CPU.",
+            f"rest in acting{at(spans)}. That is the job's own work on one CPU.",
             share=found.share,
             spans=spans,
             severity=Severity.NOTE,
@@ -182,7 +182,7 @@ class UnexplainedTime(Check):
             self,
             (),
             f"{_time(run, found.share)}, goes into {joined(found.packages[:2])} in the forward "
-            f"pass{at(spans)}. That is not work on tensors: the device cannot do it.",
+            f"pass{at(spans)}. That is not work on tensors, so the device cannot do it.",
             share=found.share,
             spans=spans,
             severity=severity,
@@ -217,7 +217,7 @@ def _traced(run: Run) -> str:
     """What a trace says of time without an operator: long calls of the runtime, or nothing."""
     found = dear(sites_of(run, OTHER))
     if sum(site.seconds for site in found) < _MOST * run.share(OTHER) * run.lead.whole_seconds:
-        return "; the trace has no operator there, and shows no Python (with_stack=True would)"
+        return "; the trace has no operator there, and no Python stacks (record with with_stack=True)"
     calls = " and ".join(dict.fromkeys(site.what for site in found[:2]))
     return f"; most of it in {calls}, which load kernels and reserve memory, as first steps do"
 

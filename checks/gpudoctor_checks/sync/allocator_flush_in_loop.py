@@ -74,21 +74,21 @@ class AllocatorFlushInLoop(Check):
             default=3,
             unit="{times}",
             source="convention: once or twice is not a period",
-            meaning="Fewer calls in a recording say nothing about their price.",
+            meaning="With fewer calls in a recording, gpudoctor does not price them.",
         ),
         Threshold(
             name="share_noted",
             default=0.01,
             unit="1",
             source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Flushes and collections that take this share of a recorded run is a note.",
+            meaning="Flushes and collections that take this share of a recorded run are a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.05,
             unit="1",
             source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Flushes and collections that take this share of a recorded run is a warning.",
+            meaning="Flushes and collections that take this share of a recorded run are a warning.",
         ),
     )
 

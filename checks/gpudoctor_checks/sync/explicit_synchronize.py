@@ -75,15 +75,16 @@ class ExplicitSynchronize(Check):
             name="period",
             default=10,
             unit="{steps}",
-            source="S1; a drained queue costs about one short step's launches, a tenth of it is under 5 %",
-            meaning="A synchronize more often than once in so many steps is a finding.",
+            source="S1; a drained queue costs about the launches of one short step, and a tenth of that is "
+            "under 5 %",
+            meaning="A synchronize more often than once in this many steps is a finding.",
         ),
         Threshold(
             name="waits_per_step",
             default=3,
             unit="{waits}",
             source="SYNC001's limit for reads, which wait in the same way",
-            meaning="So many synchronizes a step are a warning.",
+            meaning="This many synchronizes per step are a warning.",
         ),
         Threshold(
             name="measurement_steps",
@@ -97,14 +98,14 @@ class ExplicitSynchronize(Check):
             default=0.05,
             unit="1",
             source="SYNC001's threshold, whose waits are of the same kind",
-            meaning="Explicit waits that take this share of a recorded run is a note.",
+            meaning="Explicit waits that take this share of a recorded run are a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.1,
             unit="1",
             source="SYNC001's threshold, whose waits are of the same kind",
-            meaning="Explicit waits that take this share of a recorded run is a warning.",
+            meaning="Explicit waits that take this share of a recorded run are a warning.",
         ),
     )
 

@@ -107,14 +107,14 @@ class HostSyncInLoop(Check):
             default=3,
             unit="{reads}",
             source="PyTorch tuning guide",
-            meaning="So many waits a step are a warning; of a recorded run, so many reads are a note.",
+            meaning="This many waits per step are a warning; in a recorded run, this many reads are a note.",
         ),
         Threshold(
             name="reads_noted",
             default=1,
             unit="{reads}",
             source="convention: one read a step costs something only a run can price",
-            meaning="From so many reads a step on there is a note.",
+            meaning="From this many reads per step on it is a note.",
         ),
         Threshold(
             name="measurement_steps",
@@ -128,14 +128,14 @@ class HostSyncInLoop(Check):
             default=0.05,
             unit="1",
             source="train-doctor warns from 5 %",
-            meaning="Reads that take this share of a recorded run is a note.",
+            meaning="Reads that take this share of a recorded run are a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.1,
             unit="1",
             source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Reads that take this share of a recorded run is a warning.",
+            meaning="Reads that take this share of a recorded run are a warning.",
         ),
     )
 

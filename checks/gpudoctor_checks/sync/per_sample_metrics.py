@@ -78,7 +78,7 @@ class PerSampleMetrics(Check):
             default=10,
             unit="{steps}",
             source="the catalogue's S4 (training-step fix): metrics every 10 steps",
-            meaning="Metrics more often than once in so many steps are a finding.",
+            meaning="Metrics more often than once in this many steps are a finding.",
         ),
         Threshold(
             name="measurement_steps",
@@ -92,14 +92,14 @@ class PerSampleMetrics(Check):
             default=0.05,
             unit="1",
             source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Metrics that take this share of a recorded run is a note.",
+            meaning="Metrics that take this share of a recorded run are a note.",
         ),
         Threshold(
             name="share_warned",
             default=0.1,
             unit="1",
             source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Metrics that take this share of a recorded run is a warning.",
+            meaning="Metrics that take this share of a recorded run are a warning.",
         ),
     )
 

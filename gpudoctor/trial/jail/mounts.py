@@ -24,7 +24,7 @@ class Mounts:
         """Whether it took a user namespace: files of other users and groups cannot be changed in one."""
         self._libc.prctl(_PARENT_DEATH, int(signal.SIGKILL), 0, 0, 0)  # a new user namespace has cleared it
         if os.getppid() != parent:
-            raise OSError("the doctor is gone")
+            raise OSError("gpudoctor has ended")
         self._mount(None, "/", None, _REC | _PRIVATE)
 
     def overlay(self, source: str, path: str, upper: str, work: str) -> None:

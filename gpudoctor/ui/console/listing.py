@@ -39,7 +39,10 @@ def render_overrides(overrides: Sequence[Override], *, width: int) -> str:
     """Those that can be named first, then those that need a finding's places."""
     canvas = Canvas(width, colour=False)
     longest = max((len(item.name) for item in overrides), default=0)
-    for title, vary in (("with --vary, and by remedies", True), ("where a finding points, by remedies", False)):
+    for title, vary in (
+        ("with --vary and by remedies", True),
+        ("by remedies, at the lines of a finding", False),
+    ):
         canvas.paragraph(title)
         for item in overrides:
             if item.vary is vary:
@@ -48,7 +51,7 @@ def render_overrides(overrides: Sequence[Override], *, width: int) -> str:
         canvas.blank()
     canvas.paragraph(
         f"{count(len(overrides), 'override')}. Unsafe: may change results, tried with --unsafe only. "
-        "* is any name. One by hand: gpudoctor verify --vary NAME=V1,V2 -- COMMAND"
+        "* is any name. Try one: gpudoctor verify --vary NAME=V1,V2 -- COMMAND"
     )
     return canvas.text()
 

@@ -54,7 +54,7 @@ def run_details(canvas: Canvas, run: RunSummary) -> None:
 def where_recorded(run: RunSummary) -> str:
     """The last line: the folder, or the process, to look at it again."""
     if run.origin == "watch":
-        return f"on a screen: gpudoctor watch {one_line(run.recording)}"
+        return f"live view: gpudoctor watch {one_line(run.recording)}"
     return f"recording: {one_line(run.recording)}"
 
 

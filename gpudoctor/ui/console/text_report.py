@@ -260,5 +260,5 @@ def _next_step(canvas: Canvas, report: Report) -> None:
     named = examined or tuple(dict.fromkeys(edit.path for edit in edits))
     if named and edits:
         targets = " ".join(shlex.quote(target) for target in named)
-        canvas.literal(f"mend it: gpudoctor check {targets} --diff")
+        canvas.literal(f"fix it: gpudoctor check {targets} --diff")
     canvas.literal(f"why: gpudoctor explain {report.findings[0].finding.code}")

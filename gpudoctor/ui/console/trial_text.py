@@ -71,16 +71,16 @@ def _kept_as_it_was(trial: TrialSummary) -> str:
     if trial.changed or not trial.promised:
         return f"{compared or 'your files were not compared'} ({how})"
     beside = f"; {compared}" if compared else ""
-    return f"nothing {'else ' if trial.kept else ''}of yours was changed ({how}{beside})"
+    return f"none of your {'other ' if trial.kept else ''}files was changed ({how}{beside})"
 
 
 def _baseline(trial: TrialSummary) -> str:
     spent = f"{duration(float(round(trial.seconds)))} of {duration(float(round(trial.budget)))}"
     if trial.step_seconds is None:
         if trial.steps and trial.seconds >= trial.budget:
-            return f"baseline  not timed: the time was up before a pair was run ({spent}); --budget gives more"
+            return f"baseline  not timed: no time for the first pair ({spent}); give more with --budget"
         return f"baseline  not timed: there was nothing to compare it with ({spent})"
-    window = f"{count(trial.warm_up_steps, 'step')} of warm-up set aside, {trial.steps:,} measured in every run"
+    window = f"{count(trial.warm_up_steps, 'step')} of warm-up excluded, {trial.steps:,} measured in every run"
     return f"baseline  {duration(trial.step_seconds)} a step ({window}; {spent})"
 
 
@@ -125,7 +125,7 @@ def _cells(row: TrialRow) -> tuple[str, ...]:
         return row.name, step, "", "", said + _speed(row)
     loss = f"loss {proof.loss}" if proof.loss else "no loss seen" if proof.pairs else ""
     ratio = "" if math.isnan(proof.ratio) else f"{_ratio(proof)} ({interval(proof.low, proof.high)})"
-    stalled = f", {count(proof.aside, 'stalled pair')} set aside" if proof.aside else ""
+    stalled = f", {count(proof.aside, 'stalled pair')} excluded" if proof.aside else ""
     return row.name, step, ratio, loss, said + _memory(proof) + stalled
 
 

@@ -34,15 +34,15 @@ from gpudoctor.ui.watch.view import SORTS, View, next_choice, shown_gpus
 LEAST_WIDTH, LEAST_HEIGHT = 60, 18
 _BEAT = 0.05
 _KEYS = (
-    ("q", "quit; the job goes on"),
-    ("p, space", "pause the looks, or go on"),
-    ("r", "next rank, then all of them again"),
-    ("g", "next GPU, then the list of them again"),
-    ("o", "order of the hottest lines: share, file, phase"),
-    ("enter", "manual page of the chosen finding (arrows choose)"),
-    ("c", "copy the chosen finding's command"),
-    ("R", "record ticks to a file, or stop"),
-    ("s", "save the report of this tick"),
+    ("q", "quit; the job keeps running"),
+    ("p, space", "pause or resume sampling"),
+    ("r", "select the next rank, or all ranks"),
+    ("g", "select the next GPU, or all GPUs"),
+    ("o", "sort the hottest lines by share, file or phase"),
+    ("enter", "manual page of the selected finding (arrow keys select)"),
+    ("c", "copy the command of the selected finding"),
+    ("R", "start or stop recording ticks to a file"),
+    ("s", "save the current report"),
     ("t", "light or dark"),
     ("?", "these keys"),
 )
@@ -285,13 +285,13 @@ class WatchApp(App[None]):
         ranks = self.tick.window.ranks
         rank = ranks[self.view.rank or 0]
         if len(ranks) > 1 and self.view.rank is None:
-            self.notify("choose a rank first (r)", title="kill")
+            self.notify("select a rank first (r)", title="kill")
             return
         self._do(lambda: self.notify(kill(rank.pid), title="kill"))
 
     def action_keys(self) -> None:
         """The page of keys."""
-        rows = (*_KEYS, ("K", "end the chosen process")) if self._actions.kill else _KEYS
+        rows = (*_KEYS, ("K", "end the selected process")) if self._actions.kill else _KEYS
         letters = [(letter, phase_name(phase)) for phase, letter in LETTERS.items()]
         self.push_screen(TextScreen("keys", keys_text(rows, letters)))
 

@@ -78,7 +78,7 @@ def gpu_lines(gpu: GpuWindow, width: int) -> list[str]:
     links = f"pcie {rate(gpu.pcie_rx.last)} in {rate(gpu.pcie_tx.last)} out"
     if gpu.nvlink_rx.known():
         links += f"  nvlink {rate(gpu.nvlink_rx.last)} in {rate(gpu.nvlink_tx.last)} out"
-    lines.append(clip(f"heat   {whole(gpu.temperature.last, ' °C')}  {_held(gpu) or 'not held down'}", width))
+    lines.append(clip(f"heat   {whole(gpu.temperature.last, ' °C')}  {_held(gpu) or 'not throttled'}", width))
     lines.append(clip(links, width))
     return lines
 

@@ -32,8 +32,8 @@ _WORDS: Final[dict[str, Scalar]] = {
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,400})\Z")
 _FLOAT: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]{1,6})?\Z")
 
-COMMENTS = "JSON with comments: the standard json module of the tools that read it refuses them"
-TRAILING = "JSON with a trailing comma: the standard json module of the tools that read it refuses it"
+COMMENTS = "JSON with comments: tools that use Python's json module reject it"
+TRAILING = "JSON with a trailing comma: tools that use Python's json module reject it"
 
 
 def read_json(text: str) -> tuple[ConfigNode, tuple[str, ...]]:

@@ -16,7 +16,7 @@ _IGNORE: Final = re.compile(
 )
 
 FULL = f"larger or deeper than any training config: only its first {MAX_ENTRIES:,} settings were read"
-INTERPOLATED = "values of the form ${...} are filled in by Hydra or OmegaConf: they are left alone"
+INTERPOLATED = "values of the form ${...} are filled in by Hydra or OmegaConf: gpudoctor does not judge them"
 
 
 def read_configs(paths: Iterable[str | os.PathLike[str]]) -> Configs:

@@ -36,7 +36,7 @@ def decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
         try:
             return _lines(raw.decode("utf-16")), ("the file is UTF-16; most training tools expect UTF-8",)
         except UnicodeDecodeError as error:
-            raise UnreadConfig("starts like UTF-16 text and is not; it cannot be read as a config") from error
+            raise UnreadConfig("starts like UTF-16 text but is not; it cannot be read as a config") from error
     if b"\0" in raw:
         raise UnreadConfig("is a binary file, not a config")
     try:

@@ -67,7 +67,7 @@ def acs(tree: Tree, gpus: tuple[str, ...]) -> Reading[bool]:
         return Absent("no NVIDIA GPU on the PCI bus")
     bridges = {bridge for gpu in gpus for bridge in _bridges(tree, gpu)}
     if not bridges:
-        return Absent("no PCIe bridge above the GPUs can be seen (a virtual machine or a container)")
+        return Absent("no PCIe bridge above the GPUs is visible (a virtual machine or a container)")
     read = [control for bridge in sorted(bridges) if (control := _control(tree, bridge)) is not None]
     if not read:
         return Absent("PCIe configuration space needs root")

@@ -34,7 +34,7 @@ def read_memory(tree: Tree) -> HostMemory:
             swap_used=max(0, swap - max(0, lines.get("SwapFree", swap))) * kib,
         )
     if not tree.live:
-        raise Unavailable("/proc/meminfo does not tell the memory")
+        raise Unavailable("/proc/meminfo does not report the memory")
     return _portable()
 
 

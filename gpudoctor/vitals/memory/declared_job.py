@@ -36,7 +36,9 @@ def settle(fields: Mapping[str, Any], told: DeclaredJob) -> dict[str, Any]:
     settled = {**told.fields, **fields}
     world = settled.get("gpus", 1) * settled.get("nodes", 1)
     if world == 1 and "parallel" in told.fields and "parallel" not in fields and "gpus" not in settled:
-        told.assumptions.append(f"{settled['parallel']} on how many GPUs no config says: counted on 1 (--gpus)")
+        told.assumptions.append(
+            f"{settled['parallel']} without a number of GPUs in any config: counted on 1 (set --gpus)"
+        )
     split = settled.get("tp", 1) * settled.get("pp", 1) * settled.get("cp", 1)
     if world > 1 and split == 1 and told.fields and settled.get("parallel", "none") == "none":
         settled["parallel"] = fields.get("parallel", "ddp")

@@ -100,7 +100,7 @@ def _sharding(fields: dict[str, Any], guessed: set[str], card: TargetGpu, *, eng
         guessed.add(UNSHARDED)
     if "gpus" not in fields and parallel != "none":
         if not card.counted:
-            raise UsageError(f"{parallel} over how many GPUs nobody says (--gpus N)")
+            raise UsageError(f"{parallel} over an unknown number of GPUs (give --gpus N)")
         fields["gpus"] = max(card.count, 1)
     if parallel.startswith("zero") and engine and fields.get("method", "full") == "full":
         fields["mixed_precision"] = "no"  # the engine casts the weights and keeps its own master copy

@@ -57,8 +57,8 @@ def read_config(file: "ConfigFile", told: DeclaredJob, *, placed: bool = True) -
         return
     if not file.kind.trains:
         raise UsageError(
-            f"{file.path}: no training config that is known (Hugging Face, DeepSpeed, accelerate, "
-            f"LLaMA-Factory, axolotl, torchtune, Lightning) and no model's config.json"
+            f"{file.path} is not a known training config (Hugging Face, DeepSpeed, accelerate, "
+            f"LLaMA-Factory, axolotl, torchtune, Lightning) and not a model's config.json"
         )
     model = _last(file, "model")
     if isinstance(model, str) and file.kind is ConfigKind.TORCHTUNE:
@@ -122,7 +122,7 @@ def targets_of(names: tuple[Any, ...], told: DeclaredJob) -> tuple[str, ...]:
         try:
             known += roles((name,))
         except UsageError:
-            told.assumptions.append(f"lora target {name!r} is not known and not counted")
+            told.assumptions.append(f"lora target {name!r} is not known, so it is not counted")
     return tuple(dict.fromkeys(known)) or ("all-linear",)
 
 
@@ -183,13 +183,13 @@ def _types(file: "ConfigFile", told: DeclaredJob) -> None:
             whole = full and file.kind is ConfigKind.LLAMA_FACTORY and file.value("pure_bf16") is not True
             told.fields["dtype"] = "fp32" if whole else mixed
             why = "LLaMA-Factory trains in fp32" if whole else "the checkpoint's type"
-            told.assumptions.append(f"{file.path} names no type of the weights: {told.fields['dtype']}, {why}")
+            told.assumptions.append(f"{file.path} names no dtype of the weights: {told.fields['dtype']}, {why}")
             if file.kind not in {ConfigKind.LLAMA_FACTORY, ConfigKind.AXOLOTL}:  # these load in that type
                 told.guessed.add("dtype")
     elif not dtype and file.kind is ConfigKind.HUGGINGFACE:
         told.fields["dtype"] = "fp32"
         told.guessed.add("dtype")
-        told.assumptions.append(f"{file.path} asks for neither bf16 nor fp16: weights and arithmetic in fp32")
+        told.assumptions.append(f"{file.path} sets neither bf16 nor fp16: weights and arithmetic in fp32")
 
 
 def _step(file: "ConfigFile", told: DeclaredJob) -> None:
@@ -203,7 +203,7 @@ def _step(file: "ConfigFile", told: DeclaredJob) -> None:
         told.fields["checkpointing"] = "layer"  # its default
     elif file.kind in {ConfigKind.HUGGINGFACE, ConfigKind.AXOLOTL, ConfigKind.TORCHTUNE}:
         told.fields["checkpointing"] = "none"
-        told.assumptions.append(f"{file.path} does not ask for gradient checkpointing: none")
+        told.assumptions.append(f"{file.path} does not set gradient checkpointing: none")
     attention = ATTENTION.get(str(_last(file, "attention")))
     for name, kind in (("flash_attention", "flash"), ("sdp_attention", "sdpa"), ("eager_attention", "eager")):
         attention = kind if _last(file, name) is True else attention

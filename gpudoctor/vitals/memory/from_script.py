@@ -59,7 +59,7 @@ def _loads(source: "Source") -> Iterator[tuple["Script", "Call"]]:
             loads = call.method in {"from_pretrained", "from_config"} and call.name.startswith("transformers.")
             if loads and not call.name.split(".")[-2].endswith(_NO_MODELS) and not switched_off(source, call):
                 if not call.name.split(".")[-2].endswith(_HEADS):
-                    raise Undeclared(f"{call.name} has another head than the models that estimate knows")
+                    raise Undeclared(f"{call.name} has a different head from the models that estimate supports")
                 yield script, call
 
 
@@ -68,7 +68,7 @@ def _the_model(source: "Source") -> tuple["Script", "Call"]:
     if not found:
         raise Undeclared("no script loads a model of transformers")
     if len(found) > 1:
-        raise Undeclared(f"{len(found)} models are loaded, and which is trained cannot be told")
+        raise Undeclared(f"{len(found)} models are loaded, and gpudoctor cannot tell which one is trained")
     return found[0]
 
 
@@ -76,7 +76,7 @@ def _refuse_the_unknown(source: "Source") -> None:
     for script in source.scripts:
         for call in script.calls:
             if call.method in _OTHER_TUNERS or call.method in _OTHER_TRAINERS:
-                raise Undeclared(f"{call.method} is not among the methods that estimate knows")
+                raise Undeclared(f"{call.method} is not a method that estimate supports")
             if call.method in _FREEZERS and not switched_off(source, call):
                 raise Undeclared(f"{script.path}:{call.span.line} freezes a part of the model")
         if ".requires_grad = False" in script.text or "requires_grad=False" in script.text:
@@ -87,7 +87,7 @@ def _model(script: "Script", load: "Call", told: DeclaredJob) -> None:
     name = load.argument("pretrained_model_name_or_path", 0)
     if not isinstance(name, Known) or not isinstance(name.value, str):
         if told.model is None:
-            raise Undeclared(f"which model {script.path}:{load.span.line} loads is known at the run only")
+            raise Undeclared(f"{script.path}:{load.span.line} chooses its model at run time")
     else:
         told.model = name.value
         told.places["model"] = load.span
@@ -123,7 +123,7 @@ def _bits(source: "Source", load: "Call", told: DeclaredJob) -> int | None:
     ]  # fmt: skip
     given = load.keywords.get("quantization_config")
     if given is not None and not configs:
-        raise Undeclared("how the model is quantized cannot be told")
+        raise Undeclared("gpudoctor cannot tell how the model is quantized")
     if len(configs) > 1:
         raise Undeclared("several quantisation configs")
     calls = [load, *(configs if given is not None or load.open_ended else [])]
@@ -146,7 +146,7 @@ def _adapters(source: "Source", bits: int | None, told: DeclaredJob) -> None:
     ]  # fmt: skip
     if not configs:
         if bits is not None:
-            raise Undeclared("a quantized base without adapters that can be read")
+            raise Undeclared("a quantized base, and gpudoctor found no adapters")
         told.tell("method", "full", None)
         return
     call = configs[0]

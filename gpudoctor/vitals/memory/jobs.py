@@ -101,16 +101,16 @@ def _refuse_unknown(file: ConfigFile, told: DeclaredJob) -> None:
     objective = next((str(file.value(key)) for key in ("stage", "rl") if file.value(key)), "sft")
     if objective not in _OBJECTIVES:
         raise Undeclared(
-            f"{file.path}: {objective} trains on pairs or with a second model, which estimate does not know"
+            f"{file.path}: {objective} trains on pairs or with a second model, which estimate does not support"
         )
     if {"method", "optimizer"} & told.guessed:
         raise Undeclared(told.assumptions[-1])
     other = next((entry for entry in file.entries.values() if entry.last in _OTHERS and entry.value), None)
     if other is not None:
-        raise Undeclared(f"{file.path}: {other.key} is not among what estimate knows")
+        raise Undeclared(f"{file.path}: {other.key} is not a setting that estimate supports")
     engine = [item.value for item in file.meaning("deepspeed_config")]
     if "parallel" not in told.fields and (engine or _SHARDS.search(file.path + "\n" + file.text)):
-        raise Undeclared(f"{file.path} speaks of sharding or offloading, and no config that was given says how")
+        raise Undeclared(f"{file.path} mentions sharding or offloading, but no given config says how")
 
 
 def _engines(
@@ -140,7 +140,9 @@ def _scripted(patient: Patient, jobs: Jobs) -> None:
     setups = [item for item in training_arguments(patient) if SPEAKS & item.items.keys()]
     setups = [item for item in setups if item.file is None or item.kind is not None]
     if len(setups) > 2:
-        jobs.reasons.append(f"{len(setups)} sets of training arguments, and which one counts cannot be told")
+        jobs.reasons.append(
+            f"{len(setups)} sets of training arguments, and gpudoctor cannot tell which one is used"
+        )
         return
     told = DeclaredJob()
     for setup in setups:  # a launch line stands after a call

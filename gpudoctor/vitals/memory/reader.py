@@ -28,7 +28,7 @@ def read_memory(patient: Patient, gpu: str | None = None, gpus: int | None = Non
     """
     jobs = jobs_of(patient)
     if not jobs.found:
-        raise Unavailable(jobs.reasons[0] if jobs.reasons else "no config or script says what is trained")
+        raise Unavailable(jobs.reasons[0] if jobs.reasons else "no config or script describes what is trained")
     if gpu is None and ran_on_cpu(patient):
         raise Unavailable("the recorded run computed on the CPU: no GPU's memory limits it")
     card = _card(patient, gpu, gpus)
@@ -84,7 +84,7 @@ def _card(patient: Patient, gpu: str | None, gpus: int | None) -> TargetGpu:
             if size >= _FEWEST:
                 origin = f"this machine's GPU {least.index}"
                 return TargetGpu(device=own, origin=origin, count=granted or len(sizes), counted=True)
-    raise Unavailable("no GPU here to hold the estimate against (name the job's: --gpu H100)")
+    raise Unavailable("no GPU here to compare the estimate with (name the job's: --gpu H100)")
 
 
 def _device(name: str) -> Device | None:

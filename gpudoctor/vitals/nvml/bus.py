@@ -72,7 +72,7 @@ def numa_node(roots: Roots, address: Reading[str]) -> Reading[int]:
     if isinstance(address, Absent):
         return address
     word = _word(roots.sys / "bus/pci/devices" / address / "numa_node")
-    return int(word) if word.isdigit() else Absent("the system does not tell its NUMA node")
+    return int(word) if word.isdigit() else Absent("the system does not report its NUMA node")
 
 
 def device_nodes(roots: Roots) -> tuple[str, ...]:

@@ -143,7 +143,7 @@ def _walk(nvml: Any, funnel: Any, count: int, emit: Emit) -> None:
 
 
 def _blocked_pairs(funnel: Any, handles: list[tuple[int, Any]]) -> Any:
-    """Pairs of indices whose P2P status for reads is not OK; absent when the driver does not say."""
+    """Pairs of indices whose P2P status for reads is not OK; absent when the driver does not report it."""
     from gpudoctor.vitals.nvml.client import GpuLost, NotSupported
 
     blocked: list[list[int]] = []

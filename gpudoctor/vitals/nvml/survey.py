@@ -97,7 +97,7 @@ def _start(environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
             env=dict(environment),
         )
     except OSError as error:
-        raise Unavailable(f"the process that asks the driver cannot be started ({error})") from None
+        raise Unavailable(f"the process that queries the driver cannot be started ({error})") from None
 
 
 def _listen(child: "subprocess.Popen[bytes]", limit: float) -> ChildOutput:

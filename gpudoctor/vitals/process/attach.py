@@ -73,14 +73,14 @@ def _several(pid: int, jobs: Sequence[Sequence[Member]]) -> str:
     item = procfs.usage(pid)
     who = f"process {pid} ({item.name if item else '?'})"
     first = ", ".join(str(job[0].pid) for job in jobs[:8]) + (", ..." if len(jobs) > 8 else "")
-    return f"{who} has {len(jobs)} training jobs under it; name one: {first}"
+    return f"{who} has {len(jobs)} child training jobs; name one: {first}"
 
 
 def _no_training(pid: int) -> str:
     item = procfs.usage(pid)
     name = item.name if item else "?"
     if item is not None and not procfs.command(pid):
-        return f"process {pid} ({name}) is a kernel thread, no training"
+        return f"process {pid} ({name}) is a kernel thread, not a training"
     parent = name in _SHELLS or len(procfs.tree(pid)) > 1
     what = "has no Python process under it" if parent else "is not a Python process"
     return f"process {pid} ({name}) {what}; see which ones train: gpudoctor watch --find"

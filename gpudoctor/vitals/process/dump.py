@@ -29,7 +29,7 @@ class DumpError(Enum):
     FORBIDDEN = "no permission to read its memory"
     GONE = "the process has ended"
     NOT_PYTHON = "py-spy finds no Python in it"
-    RACED = "the process moved on while it was read"
+    RACED = "the process changed while it was read"
     SLOW = "py-spy did not answer"
 
 

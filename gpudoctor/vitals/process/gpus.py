@@ -162,7 +162,7 @@ class GpuFeed:
         gaps = []
         state, words = self._state(t)
         if state is DriverState.NO_LIBRARY and used:
-            reason = "the job has a GPU open, and no NVIDIA driver library is here to read it"
+            reason = "the job uses a GPU, but no NVIDIA driver library is installed here to read it"
             fix = "install libnvidia-ml.so.1 here, or watch from the host"
             gaps.append(Gap(panel="gpu", reason=reason, fix=fix))
         elif state is DriverState.NO_LIBRARY:
@@ -172,7 +172,9 @@ class GpuFeed:
                 Gap(panel="gpu", reason=f"NVIDIA driver: {state.value} ({words})", fix="gpudoctor check")
             )
         elif self._cards and not self.pids_visible:
-            reason = "in this container the driver names host pids: GPU processes cannot be mapped to the job"
+            reason = (
+                "in this container the driver reports host pids: gpudoctor cannot map GPU processes to the job"
+            )
             gaps.append(Gap(panel="gpu", reason=reason, fix="watch from the host"))
         return gaps
 

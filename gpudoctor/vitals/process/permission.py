@@ -15,7 +15,7 @@ def blind_gap(pid: int, failed: Dump) -> Gap:
     """What stands in the place of the stacks of a process that cannot be dumped."""
     error = failed.error
     if error is DumpError.NO_PYSPY:
-        return _gap("py-spy is not installed beside gpudoctor", "pip install py-spy")
+        return _gap("py-spy is not installed in gpudoctor's environment", "pip install py-spy")
     if error is DumpError.NOT_PYTHON:
         return _gap(f"py-spy finds no Python interpreter in process {pid}", "name the training process: --find")
     if error is DumpError.FORBIDDEN:
@@ -29,7 +29,7 @@ def _forbidden(pid: int) -> Gap:
     again = f"sudo gpudoctor watch {pid}"
     owner = procfs.user(pid)
     if not procfs.LINUX:
-        return _gap("this system lets only root read another process", again)
+        return _gap("on this system only root may read another process", again)
     if _in_container():
         return _gap(
             "this container may not trace (no CAP_SYS_PTRACE)",

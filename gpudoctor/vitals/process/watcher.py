@@ -144,7 +144,8 @@ class Watcher:
         changed = sorted({path for rank in self._ranks for path in rank.target.lines.changed})
         for path in changed[:2]:
             reason = (
-                f"{path.rpartition('/')[2]} was changed after the process had started: its lines are not quoted"
+                f"{path.rpartition('/')[2]} changed after the process started: gpudoctor does not quote its "
+                "lines"
             )
             gaps.append(Gap(panel="lines", reason=reason))
         return list(dict.fromkeys(gaps))

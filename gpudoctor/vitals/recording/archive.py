@@ -92,17 +92,20 @@ class _Zip(Archive):
     def _read(self, name: str, limit: ReadLimit) -> bytes:
         try:
             if name not in self._members:
-                raise FileNotFoundError(errno.ENOENT, "it is not there")
+                raise FileNotFoundError(errno.ENOENT, "it does not exist")
             member = self._archive.getinfo(self._members[name])
             if member.file_size > limit.most:
                 raise RefusedFile(f"it is {limit.words}")
             if member.file_size > self._left:
                 raise RefusedFile(
-                    f"the zip file unpacks to more than {UNPACKED_RATIO} times its size, as no recording does"
+                    f"the zip file unpacks to more than {UNPACKED_RATIO} times its size, which no recording "
+                    "does"
                 )
             return self._archive.read(member)
         except _DAMAGE as error:
-            raise RefusedFile(f"damaged, or packed in a way that is not read ({_reason(error)})") from error
+            raise RefusedFile(
+                f"damaged, or compressed with an unsupported method ({_reason(error)})"
+            ) from error
 
 
 def _reason(error: BaseException) -> str:
@@ -157,7 +160,7 @@ def _in_file(name: str, path: Path) -> Archive:
     try:
         if _contents(path) > ARCHIVE_CONTENTS.most:
             raise Unavailable(
-                f"{name}: its table of contents is {ARCHIVE_CONTENTS.beyond}; no recording has such"
+                f"{name}: its table of contents is {ARCHIVE_CONTENTS.beyond}; no recording is so large"
             )
         archive = zipfile.ZipFile(path)
         items = archive.namelist()

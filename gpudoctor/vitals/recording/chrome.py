@@ -119,7 +119,7 @@ class _Text:
         found: dict[str, Any] = {}
         while (mark := self._next(_BETWEEN)) != "}":
             if mark != '"':
-                raise ValueError(f"no name of a value where one must stand ({mark or 'its end'!r})")
+                raise ValueError(f"the name of a value is missing ({mark or 'its end'!r})")
             key = str(self._value())
             if self._next(_SPACE) != ":":
                 raise ValueError(f"no value for {key[:40]!r}")
@@ -141,7 +141,7 @@ class _Text:
             if count > TRACE_EVENTS and count * TRACE_EVENT > self._most - self._left:
                 raise RefusedFile("it is not a profiler trace: its events are nearly empty")
             if not mark:
-                raise ValueError("it ends before its events do")
+                raise ValueError("it ends before its last event")
             event = self._value()
             if isinstance(event, dict):
                 take(event)
@@ -182,7 +182,7 @@ class _Text:
         if self._left < 0:
             if self._most < TRACE.most:
                 raise RefusedFile(
-                    f"it unpacks to more than {UNPACKED_RATIO} times its size, as no file of this kind does"
+                    f"it unpacks to more than {UNPACKED_RATIO} times its size, which no file of this kind does"
                 )
             raise RefusedFile(f"it is {TRACE.words}")
         self._ended = not data

@@ -266,7 +266,7 @@ def left_out(wrong: Counter[str]) -> str:
     named = [f"{name} ({often:,})" for name, often in wrong.most_common(_NAMED)]
     more = f" and {len(wrong) - _NAMED} more kinds" if len(wrong) > _NAMED else ""
     verb = "was" if wrong.total() == 1 else "were"
-    return f"{count(wrong.total(), 'value')} made no sense and {verb} left out: {', '.join(named)}{more}"
+    return f"{count(wrong.total(), 'value')} {verb} not plausible and {verb} ignored: {', '.join(named)}{more}"
 
 
 def moment(value: Any) -> float:

@@ -43,7 +43,7 @@ def read_trace(*paths: str) -> Recording:
     processes = [_process(name, place, problems) for place, name in enumerate(paths)]
     ranks = {process.rank: process for process in processes}
     if len(ranks) < len(processes):
-        raise UsageError(f"{paths[0]} and others are of the same rank; name one trace for each rank")
+        raise UsageError(f"{paths[0]} and others are of the same rank; give one trace per rank")
     return Recording(
         path=paths[0],
         command=(),
@@ -106,22 +106,23 @@ def _silent(trace: Trace, marker: str, steps: int) -> list[str]:
     said = []
     if marker == "trace":
         said.append(
-            "it marks no step, so all of it is read as one; call prof.step() at the end of each iteration"
+            "it marks no step, so gpudoctor reads all of it as one; call prof.step() at the end of each "
+            "iteration"
         )
     elif steps < _FEW:
-        said.append(f"it holds {count(steps, 'step')}; what happens less often is not seen")
+        said.append(f"it holds {count(steps, 'step')}; gpudoctor cannot see what happens less often")
     if _unanswered(trace):
         said.append(
-            "it holds launches and no kernels, so what the device did is unknown; add ProfilerActivity.CUDA"
+            "it has launches but no kernels, so the device's work is unknown; add ProfilerActivity.CUDA"
         )
     elif trace.card() is None:
-        said.append("it holds no work of a device")
+        said.append("it has no work of a device")
     elif trace.python:
         said.append(
             "it records each call of Python (with_stack), which slows the host and makes the device look idle"
         )
     if trace.card() is not None and not trace.threads:
-        said.append("it holds the device's work alone, so what the host did meanwhile is unknown")
+        said.append("it has only the device's work, so the host's work is unknown")
     return said
 
 

@@ -79,12 +79,13 @@ def _missing(node: RecordedNode, item: Reported) -> Iterator[str]:
     who = f"{node.place.name}: rank {process.rank}" if item.ranked else f"{node.place.name}: pid {process.pid}"
     for record in process.of("lost"):
         hook, error = record.get("hook"), record.get("error")
-        yield f"{who}: our hook `{hook}` failed and is off; what it tells is missing from then on ({error})"
+        then = "was disabled; its data is missing from that point"
+        yield f"{who}: gpudoctor's `{hook}` hook failed and {then} ({error})"
     ended = node.end is not None and node.end.exit_code == 0
     if ended and not process.clean and not process.lost_bytes and len(process.steps):
         yield (
-            f"{who}: its file stops before its end although the command ended well: "
-            "a disk that was full, or a process that ended by os._exit"
+            f"{who}: its file is incomplete although the command ended well: the disk "
+            "was full, or the process called os._exit"
         )
 
 
@@ -97,8 +98,8 @@ def _missing_of_workers(node: RecordedNode) -> Iterator[str]:
     for hook, errors in found.items():
         where = count(len(errors), "loader worker")
         yield (
-            f"{node.place.name}: our hook `{hook}` failed in {where} and is off there; what it tells is "
-            f"missing ({errors[0]})"
+            f"{node.place.name}: gpudoctor's `{hook}` hook failed in {where} and was disabled there; its "
+            f"data is missing ({errors[0]})"
         )
 
 
@@ -125,19 +126,19 @@ def _read_file(node: RecordedNode, name: str) -> None:
         node.problems.append(f"{node.place.name}: {name} cannot be read: {error.strerror or error}")
         return
     except ForeignFile:
-        node.problems.append(f"{node.place.name}: {name} is not a file of frames of ours; it was left alone")
+        node.problems.append(f"{node.place.name}: {name} is not a file of gpudoctor's frames; it was ignored")
         return
     if contents.lost:
         node.problems.append(
             f"{node.place.name}: the last {contents.lost} bytes of {name} are cut short or damaged; "
-            "what came before was read"
+            "gpudoctor read the data before them"
         )
     if contents.bad:
         node.problems.append(
-            f"{node.place.name}: {contents.bad} frames of {name} make no sense; they were left out"
+            f"{node.place.name}: {contents.bad} frames of {name} are not valid; they were ignored"
         )
     node.problems += [
-        f"{node.place.name}: {name} was not read to its end: {clause}" for clause in contents.left
+        f"{node.place.name}: {name} was not read to the end: {clause}" for clause in contents.left
     ]
     host = node.text("node")
     if name == MACHINE:
@@ -187,7 +188,7 @@ def _object(place: Archive, name: str, problems: list[str]) -> dict[str, Any]:
         problems.append(f"{place.name}: {name} is not whole JSON")
         return {}
     if not isinstance(value, dict):
-        problems.append(f"{place.name}: {name} holds no object")
+        problems.append(f"{place.name}: {name} contains no object")
         return {}
     wrong: Counter[str] = Counter()
     found = judged(name, value, wrong)
@@ -202,7 +203,7 @@ def _lost(end: Mapping[str, Any]) -> Iterator[str]:
     """What the recorder says that it could not do."""
     lost = end.get("lost_bytes")
     if isinstance(lost, int) and lost > 0:
-        yield f"{lost} bytes of the machine's samples could not be written; was the disk full?"
+        yield f"{lost} bytes of the machine's samples could not be written; check whether the disk was full"
     sentences = end.get("problems")
     yield from map(str, sentences if isinstance(sentences, list) else ())
 

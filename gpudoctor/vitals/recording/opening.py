@@ -15,7 +15,8 @@ from gpudoctor.vitals.saved_kernel_log import is_kernel_log, read_saved_log
 _TRACES = ("*.pt.trace.json", "*.pt.trace.json.gz", "*.pftrace", "*.pftrace.gz")
 """Names that torch.profiler.tensorboard_trace_handler gives, and Perfetto's."""
 _OTHERS = {
-    (".nsys-rep", ".qdrep"): "a report of Nsight Systems is not read; record with torch.profiler, or with "
+    (".nsys-rep", ".qdrep"): "gpudoctor does not read reports of Nsight Systems; record with "
+    "torch.profiler, or with "
     "`gpudoctor run`",
 }
 """Endings of traces that are not read, and what to do."""
@@ -33,22 +34,24 @@ def open_recording(path: str, *more: str) -> Recording:
                 raise UsageError(f"{name}: {sentence}")
     kinds = {_kind(Path(name)) for name in paths}
     if len(kinds) > 1:
-        raise UsageError(f"{', '.join(paths)}: recordings of different kinds cannot be joined; name them apart")
+        raise UsageError(
+            f"{', '.join(paths)}: recordings of different kinds cannot be joined; report on each separately"
+        )
     kind = kinds.pop()
     if kind == "trace":
         return read_trace(*paths)
     if kind == "smi":
         if len(paths) > 1:
-            raise UsageError("logs of nvidia-smi cannot be joined; name them apart")
+            raise UsageError("logs of nvidia-smi cannot be joined; report on each separately")
         return read_smi_log(paths[0])
     if kind == "kernel":
         if len(paths) > 1:
-            raise UsageError("kernel logs cannot be joined; name them apart")
+            raise UsageError("kernel logs cannot be joined; report on each separately")
         log = read_saved_log(Path(paths[0]))
         return Recording(path=paths[0], command=(), cwd="", started="", kernel_log=log, origin="kernel log")
     if kind == "snapshot":
         if len(paths) > 1:
-            raise UsageError("memory snapshots cannot be joined; name them apart")
+            raise UsageError("memory snapshots cannot be joined; report on each separately")
         snapshot = read_snapshot(paths[0])
         return Recording(
             path=paths[0], command=(), cwd="", started="", snapshot=snapshot, origin="memory snapshot"

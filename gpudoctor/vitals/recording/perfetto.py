@@ -82,7 +82,7 @@ def read_events(name: str, take: Callable[[Event], None]) -> list[str]:
 
 def _too_large(most: int) -> str:
     if most < TRACE.most:
-        return f"it unpacks to more than {UNPACKED_RATIO} times its size, as no file of this kind does"
+        return f"it unpacks to more than {UNPACKED_RATIO} times its size, which no file of this kind does"
     return f"it is {TRACE.words}"
 
 
@@ -331,9 +331,9 @@ class _Reader:
             cut += len(one.begins) - closed
         said = []
         if self._unnamed:
-            said.append(f"it holds {count(self._unnamed, 'slice')} without a category, which are not read")
+            said.append(f"it has {count(self._unnamed, 'slice')} without a category, which gpudoctor ignores")
         if cut:
-            said.append(f"it holds {count(cut, 'slice')} without an end, which are not read")
+            said.append(f"it has {count(cut, 'slice')} without an end, which gpudoctor ignores")
         if self._copies:
             said.append(
                 "its copies have no direction, so they count as the device's own work; "

@@ -35,7 +35,7 @@ def read_recording(path: str, *more: str) -> Recording:
     machine, facts = joined(beside, [_started(node) for node in ordered])
     problems = [sentence for node in nodes for sentence in node.problems]
     if not any(node.reported for node in nodes):
-        problems.append(f"{path}: no process reported: the command did not import torch where we could see it")
+        problems.append(f"{path}: no process reported: the probe saw no process of the command import torch")
     return Recording(
         path=path,
         command=tuple(str(word) for word in _sequence(first.manifest.get("command"))),
@@ -73,7 +73,7 @@ def _ranks(nodes: Sequence[RecordedNode]) -> list[Process]:
         node, process = found[-1]
         if len(found) > 1:
             node.problems.append(
-                f"{node.place.name}: rank {rank} was started {len(found)} times; the last is shown"
+                f"{node.place.name}: rank {rank} was started {len(found)} times; gpudoctor shows the last one"
             )
         chosen.append(process)
     return chosen

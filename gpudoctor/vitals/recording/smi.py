@@ -102,11 +102,11 @@ def read_smi_log(name: str) -> Recording:
         if not len(turns):
             raise UsageError(f"{name}: cannot be read: {damage}") from error
     if not log.turns and not len(turns):
-        raise UsageError(f"{name}: holds no readings; {_BEST}")
+        raise UsageError(f"{name}: has no readings; {_BEST}")
     wrong: Counter[str] = Counter()
     table = sound("machine", Table(columns=log.columns()), wrong)
     problems = [f"{name}: {left_out(wrong)}"] if wrong else []
-    problems += [f"{name}: {damage}; what stands before that was read"] if damage else []
+    problems += [f"{name}: {damage}; gpudoctor read what precedes it"] if damage else []
     problems += [f"{name}: {sentence}" for sentence in turns.lacking()]
     if len(table) > 1 or not len(turns):
         problems += [f"{name}: {sentence}; {_BEST}" for sentence in _lacking(form, clock)]
@@ -144,9 +144,9 @@ _BEST = "write it with `nvidia-smi --query-gpu=timestamp,index,name,utilization.
 def _lacking(form: str, clock: "_Clock") -> Iterator[str]:
     """What a log lacks, a sentence each."""
     if form == "bare":
-        yield "it has no header, so columns are told by their units, and those that share one are left out"
+        yield "it has no header, so gpudoctor knows columns by their units and ignores those that share one"
     if not clock.told:
-        yield "it has no timestamps, so its rows are read as one a second"
+        yield "it has no timestamps, so gpudoctor assumes one row per second"
 
 
 class _Clock:

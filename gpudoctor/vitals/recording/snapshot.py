@@ -56,7 +56,7 @@ def read_snapshot(name: str) -> MemorySnapshot:
     except NotPlain as error:
         raise UsageError(f"{name}: cannot be read as a memory snapshot: {error}") from error
     if not isinstance(value, dict) or not isinstance(value.get("segments"), list):
-        raise UsageError(f"{name}: it is a pickle, and no memory snapshot of PyTorch (`segments` is missing)")
+        raise UsageError(f"{name}: it is a pickle but not a memory snapshot of PyTorch (`segments` is missing)")
     return _Snapshot(name).read(value)
 
 

@@ -123,7 +123,7 @@ def _of_xml(lines: Iterator[str]) -> Iterator[GpuBlock]:
             document = _Document()
         yield from document.feed(line)
     if not document.ended and document.begun:
-        raise RefusedFile("its XML ends before its end; save the output of nvidia-smi once more")
+        raise RefusedFile("its XML is cut short; save the output of nvidia-smi again")
 
 
 class _Document:
@@ -159,7 +159,7 @@ class _Document:
 
     def _doctype(self, *declared: object) -> None:
         if declared[-1]:  # it has declarations of its own, in brackets
-            raise RefusedFile("its DOCTYPE declares things of its own, which nvidia-smi never writes")
+            raise RefusedFile("its DOCTYPE has declarations, which nvidia-smi never writes")
 
     def _entity(self, *_: object) -> None:
         raise RefusedFile("its XML declares an entity, which nvidia-smi never writes")

@@ -94,9 +94,9 @@ class Turns:
         survey = self.survey("")
         if survey.unlisted:
             listed = len(self)
-            yield f"it lists {listed} of {listed + survey.unlisted} GPUs; the others were not examined"
+            yield f"it lists {listed} of {listed + survey.unlisted} GPUs; gpudoctor did not examine the others"
         if missing := not_held(survey):
-            yield f"it does not hold {joined(missing)}, so those were not examined"
+            yield f"it does not contain {joined(missing)}, so gpudoctor did not examine those"
 
     def _attached(self) -> int:
         heads = [block.head for block in [*self._blocks.values(), *self._lost.values()]]

@@ -72,11 +72,12 @@ def load(
             raise Unread(f"{shown}: the notebook cannot be read: {error}") from None
         text, cells = notebook.text, notebook.cells
         notes = [
-            f"{shown}: cell {number} was left out, it is not Python ({why})" for number, why in notebook.broken
+            f"{shown}: cell {number} was ignored, because it is not Python ({why})"
+            for number, why in notebook.broken
         ]
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if len(text) > SCRIPT_CODE.most:
-        raise Unread(f"{shown}: it is not read: it is {SCRIPT_CODE.words}")
+        raise Unread(f"{shown}: it was not read: it is {SCRIPT_CODE.words}")
     tree = _parsed(text, shown, bool(cells))
     nodes = _measured(tree, shown)
     module = Module(
@@ -97,7 +98,7 @@ def _bytes(path: Path, shown: str, limit: ReadLimit) -> bytes:
     try:
         data = read_file(path, limit)
     except FileNotFoundError:
-        raise Unread(f"{shown}: it is not there") from None
+        raise Unread(f"{shown}: it does not exist") from None
     except OSError as error:
         raise Unread(f"{shown}: it cannot be read: {error.strerror or error}") from None
     return data
@@ -106,9 +107,7 @@ def _bytes(path: Path, shown: str, limit: ReadLimit) -> bytes:
 def _decoded(data: bytes, shown: str) -> str:
     for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
         if data.startswith(mark):
-            raise Unread(
-                f"{shown}: it is {encoding.upper()} text, which Python does not read; save it as UTF-8"
-            )
+            raise Unread(f"{shown}: it is {encoding.upper()} text, which Python cannot read; save it as UTF-8")
     if b"\0" in data[: 1 << 16] or b"\0" in data:
         raise Unread(f"{shown}: it is a binary file, not a script")
     try:

@@ -38,7 +38,7 @@ def read_notebook(text: str) -> Notebook:
     except ValueError as error:
         raise NotANotebook(f"it is not valid JSON ({_short(error)})") from error
     if not isinstance(data, dict):
-        raise NotANotebook("it holds no notebook")
+        raise NotANotebook("it contains no notebook")
     cells = data.get("cells")
     if cells is None and isinstance(data.get("worksheets"), list):
         cells = [c for sheet in data["worksheets"] if isinstance(sheet, dict) for c in sheet.get("cells") or []]

@@ -77,7 +77,7 @@ class _Reader:
         if more:
             self.notes.append((str(path), f"{path}: only the first {len(found)} Python files were read"))
         elif not found:
-            self.notes.append((str(path), f"{path}: there is no Python file in this folder"))
+            self.notes.append((str(path), f"{path}: this folder has no Python file"))
 
     def _entry(self, path: Path) -> None:
         file = os.path.abspath(path)

@@ -48,13 +48,16 @@ def job(looks, gpu_busy=None, **changes):
 def test_a_healthy_job_has_no_finding_and_says_its_margins():
     window = job({"forward": 35, "backward": 50, "optimizer": 12, "data_wait": 3}, gpu_busy=0.95)
     assert findings(window) == {}
-    assert verdict(window) == "Nothing wrong was found: data wait 3 %, other 0 %; at most 1.03x to gain there."
+    assert (
+        verdict(window)
+        == "Nothing wrong was found: data wait 3 %, other 0 %; the possible speedup there is at most 1.03x."
+    )
 
 
 def test_too_few_samples_are_no_verdict():
     window = job({"data_wait": 12})
     assert findings(window) == {}
-    assert verdict(window).startswith("Looking: 12 of 30 stack samples so far")
+    assert verdict(window).startswith("Sampling: 12 of 30 stack samples so far")
     assert reasons(window)["DATA001"] == "12 of 30 stack samples so far"
 
 
@@ -62,7 +65,7 @@ def test_no_permission_says_so_and_how_to_get_it():
     gap = Gap(panel="stacks", reason="process 4711 belongs to ana", fix="sudo gpudoctor watch 4711")
     window = make_window([make_rank(looks={}, trail=(), blind="no permission")], gaps=(gap,))
     assert verdict(window) == (
-        "What the loop waits for cannot be told: process 4711 belongs to ana. To see it: sudo gpudoctor watch 4711."
+        "gpudoctor cannot see what the loop waits for: process 4711 belongs to ana. Fix: sudo gpudoctor watch 4711."
     )
     assert reasons(window)["DATA001"] == "no stacks: process 4711 belongs to ana"
 
@@ -384,7 +387,7 @@ def test_memory_that_is_held_in_fragments():
         return make_window([make_rank(gpus=(0,), steps=steps)], [make_gpu_window()])
 
     found = findings(window(60, 20))["MEM006"]
-    assert "60 GiB are reserved for 20 GiB" in found.message and found.cost.bytes == 40 * GIB
+    assert "60 GiB is reserved for 20 GiB" in found.message and found.cost.bytes == 40 * GIB
     assert "MEM006" not in findings(window(60, 50))  # it is in use
     assert "MEM006" not in findings(window(10, 2))  # there is room for all of it
     assert "MEM006" in reasons(make_window([make_rank()]))
@@ -398,7 +401,7 @@ def test_chance_finds_of_rare_places_are_no_finding():
 
 def test_lost_samples_are_said():
     window = job({"forward": 50, "backward": 50}, lost=20)
-    assert "20 of 120 samples were lost" in verdict(window)
+    assert "20 of 120 samples failed" in verdict(window)
 
 
 def test_the_end_is_said_first():

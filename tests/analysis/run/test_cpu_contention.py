@@ -73,4 +73,4 @@ def test_the_verdict_says_so():
         report = examine(make_patient(recording=recording), Request(registry=registry, selection=selection))
         verdict = report.summary.verdict
         assert verdict.startswith("In good health")
-        assert ("Other processes took 2.5 of the 4 CPUs" in verdict) is said
+        assert ("Other processes used 2.5 of the 4 CPUs" in verdict) is said

@@ -42,7 +42,7 @@ def test_the_rank_without_a_word_is_the_root_of_connections_that_closed():
     run = make_recording(rank(0, echo()), rank(1), rank(2, echo()), end=FAILED)
     told = death(run)
     assert (told.death, told.process.rank, told.cascade) == (Death.SILENT, 1, (0, 2))
-    assert verdict(run) == "train.py died after at least 120 steps: rank 1 was gone without a word."
+    assert verdict(run) == "train.py died after at least 120 steps: rank 1 disappeared without a message."
 
 
 @pytest.mark.parametrize("other", [signalled(), signalled("SIGABRT")])

@@ -160,7 +160,9 @@ OTHERS = [2.1 - 0.01 * step for step in range(60)]
 
 def test_sick_ranks_with_the_same_losses():
     [finding] = examine(SamplerMisuse, script_patient(OWN_AVERAGE, recording=_ranks(FALLING, FALLING)))
-    assert finding.confidence is Confidence.CONFIRMED and finding.cost.breaks == "2 ranks do the work of one"
+    assert (
+        finding.confidence is Confidence.CONFIRMED and finding.cost.breaks == "2 ranks repeat the work of one"
+    )
     assert "equal, bit for bit, in all 60 steps" in finding.message
     assert finding.fact("dataset") == "pictures"  # the remedy is that of the source
     wrong = OWN_AVERAGE.replace("shuffle=True", "sampler=my_own(pictures, rank=0)")  # nobody reads that

@@ -27,5 +27,5 @@ def test_sick_copies():
 
 def test_healthy_copies():
     assert look(make_process(make_steps(200, device_transfer=0.0005))) == []
-    with pytest.raises(Unavailable, match="device clock"):
+    with pytest.raises(Unavailable, match="device times"):
         look(make_process())

@@ -71,5 +71,5 @@ def test_healthy_ranks_that_are_late_in_turn_and_few_steps():
 def test_what_is_needed():
     with pytest.raises(Unavailable, match="one rank"):
         look(make_process())
-    with pytest.raises(Unavailable, match="device clock"):
+    with pytest.raises(Unavailable, match="device times"):
         job({}, {})

@@ -101,7 +101,9 @@ def test_the_users_line_and_not_the_librarys():
     beat = record("heartbeat", 500.0, step=0, phase="other", seconds=400.0, stack=stack)
     ranks = [make_process(make_steps(0), rank=rank, world=2, records=[beat]) for rank in (0, 1)]
     [finding] = look(*ranks, end=STOPPED)
-    assert "ranks 0, 1: step 0 at train.py:7" in finding.message and "all stand together" in finding.message
+    assert (
+        "ranks 0, 1: step 0 at train.py:7" in finding.message and "all are at the same place" in finding.message
+    )
     assert len([part for part in finding.evidence if isinstance(part, SourceSpan)]) == 1
 
 
@@ -136,7 +138,7 @@ def test_of_two_that_wait_alike_none_is_named():
     ranks = still(0, 2, phase="collective", line=9, seconds=60.0), still(1, 2, phase="backward", seconds=60.0)
     [finding] = look(*ranks, end=STOPPED)
     assert finding.fact("rank") == -1
-    assert "they do not stand together" in finding.message
+    assert "they are at different places" in finding.message
 
 
 def test_a_long_silence_is_in_minutes():

@@ -160,7 +160,7 @@ def launched(ranks, **changes):
 @pytest.mark.parametrize(
     ("patient", "words"),
     [
-        (lambda: shell("2,3", gpus=[]), "names 2 GPUs, and this machine has none"),
+        (lambda: shell("2,3", gpus=[]), "names 2 GPUs, and this machine has no GPU"),
         (lambda: shell(None, gpus=[], job=job(1, gpus_granted=8, gpus_origin="--gpus")), "the job has 8 GPUs"),
         (
             lambda: make_patient(

@@ -26,7 +26,7 @@ def test_sick_somebody_elses_process():
     patient = make_patient(gpus=[make_gpu(0), busy(1, process(4711)), make_gpu(2)])
     [finding] = examine(Occupied, patient)
     assert finding.severity is Severity.WARNING and finding.subject == "GPU 1"
-    assert "pid 4711 (python) holds 10 GiB" in finding.message
+    assert "pid 4711 (python) uses 10 GiB" in finding.message
     assert finding.scarce == {Resource.DEVICE_MEMORY}
     assert titles(finding, patient) == ["CUDA_VISIBLE_DEVICES=0,2", "end the other program (pid 4711)"]
 
@@ -40,13 +40,13 @@ def test_sick_in_a_container_the_pid_is_not_named():
     survey = make_survey([busy(0, process(4711, name=None))], pids_visible=False)
     patient = make_patient(survey=survey)
     [finding] = examine(Occupied, patient)
-    assert "cannot be looked up in this container" in finding.message
+    assert "gpudoctor cannot look them up in this container" in finding.message
     assert titles(finding, patient) == ["find who holds GPU 0 from the host"]
 
 
 def test_sick_memory_that_nobody_visible_holds():
     [finding] = examine(Occupied, make_patient(gpus=[make_gpu(0, memory_used=30 * GIB)]))
-    assert "no visible process holds (GPU 0: 30 GiB)" in finding.message
+    assert "no visible process (GPU 0: 30 GiB)" in finding.message
 
 
 def test_sick_a_large_program_on_a_desktop_card():

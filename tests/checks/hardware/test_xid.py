@@ -123,7 +123,7 @@ def test_an_error_that_a_reset_has_settled_is_a_note():
     done = xid(154, tail="GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)")
     lines = [KernelMessage(text=xid(48), age=900.0), KernelMessage(text=done, age=300.0)]
     [finding] = found(*lines)
-    assert finding.severity is Severity.NOTE and "taken its demand" in finding.message
+    assert finding.severity is Severity.NOTE and "withdrawn its request" in finding.message
     worse = [*lines, KernelMessage(text=xid(48), age=60.0)]
     [finding] = found(*worse)
     assert finding.severity is Severity.ERROR
@@ -136,7 +136,7 @@ def test_what_follows_another_event_on_the_same_gpu_is_left_out():
 
 def test_a_number_that_nobody_knows_is_a_warning():
     [finding] = found(xid(777))
-    assert finding.severity is Severity.WARNING and "not in our table" in finding.message
+    assert finding.severity is Severity.WARNING and "not in gpudoctor's table" in finding.message
 
 
 def test_a_log_without_times_is_believed_less():

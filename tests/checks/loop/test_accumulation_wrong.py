@@ -184,7 +184,7 @@ def scheduled(inside="pass", made="pass", after="pass"):
 
 def test_sick_a_schedule_that_nothing_steps():
     [finding] = scheduled()
-    assert finding.message.startswith("plan is built and nothing steps it. The learning rate stays")
+    assert finding.message.startswith("plan is built, but the program never steps it. The learning rate keeps")
     [finding] = scheduled(inside="if when == 'batch': plan.step()")
     assert "line 14 waits for when == 'batch'." in finding.message
     [remedy] = prescribe(AccumulationWrongRule, finding, script_patient("import torch"))

@@ -68,10 +68,10 @@ PROGRAM = """
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("Base(3)", "Base() (line 6) needs depth, which it does not get"),
+        ("Base(3)", "Base() (line 6) needs depth, which the call does not pass"),
         ("Child(depth=3)", "Child() (line 6) needs size"),
-        ("Base(3, 4, depth=5)", "gets 1 more argument than it takes"),
-        ("Own(3, 4, 5)", "gets 2 more arguments than it takes"),
+        ("Base(3, 4, depth=5)", "gets 1 more argument than it accepts"),
+        ("Own(3, 4, 5)", "gets 2 more arguments than it accepts"),
         ("Base.build(options)", "Base.build() (line 9) needs name"),
         ("Base.pick()", "needs name"),
         ("loose()", "needs first"),

@@ -153,11 +153,11 @@ def long_run(epochs="args.epochs", default="200", batches="loader", inside="pass
 
 
 def test_sick_by_the_epochs_of_the_source():
-    says = "The training runs 200 epochs, and nothing in the program saves a checkpoint."
+    says = "The training runs 200 epochs, and the program never saves a checkpoint."
     assert long_run() == [(says, Severity.NOTE)]
     assert long_run(epochs="1, args.epochs + 1") == [(says, Severity.NOTE)]
     [(message, _)] = long_run(after="torch.save(model.state_dict(), 'last.pt')")
-    assert message.endswith("saves only when training is over.")
+    assert message.endswith("saves only when training ends.")
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_sick_by_epochs_of_known_length():
                 optimizer.step()
     """
     [finding] = examine(NoCheckpoint, script_patient(text.format(steps=500)))
-    assert finding.message.startswith("The training runs 40 epochs of 500 steps, and nothing")
+    assert finding.message.startswith("The training runs 40 epochs of 500 steps, and the program never")
     assert examine(NoCheckpoint, script_patient(text.format(steps=100))) == []
 
 
@@ -246,7 +246,7 @@ def resumed(**parts):
 )
 def test_sick_a_resume_that_loads_the_weights_alone(parts, severity):
     [finding] = resumed(**parts)
-    assert finding.severity is severity and "AdamW starts empty" in finding.message
+    assert finding.severity is severity and "AdamW starts with empty state" in finding.message
     patient = script_patient(RESUMES.format(**{**RESUME, **parts}))
     [remedy] = prescribe(NoCheckpointRule, finding, patient)
     assert "optimizer.load_state_dict" in " ".join(remedy.steps)

@@ -29,7 +29,7 @@ def memory(reserved, peak, *records):
 
 def test_sick_reserved_and_not_in_use():
     [finding] = look(memory(60 * GIB, 25 * GIB))
-    assert "60 GiB are reserved for 25 GiB" in finding.message
+    assert "60 GiB is reserved for 25 GiB" in finding.message
     assert "expandable_segments" in remedies(finding)
 
 

@@ -84,7 +84,7 @@ def test_growth_that_nothing_explains_is_a_note_at_first():
 
     [finding] = look(leaking(climbing, n=128))
     assert finding.severity is Severity.NOTE and finding.cost.breaks is None
-    assert "a longer run tells" in finding.message
+    assert "record a longer run" in finding.message
     grown = record("memory", 1.0, step=90, kind="census", device="cpu",
                    growth=[["Tensor", 90, 120 * MIB, "/job/train.py", 41]])  # fmt: skip
     [finding] = look(leaking(climbing, n=128, records=[grown]))

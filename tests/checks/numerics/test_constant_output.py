@@ -23,7 +23,7 @@ def steps_of(finding):
 def test_sick_from_the_first_step():
     [finding] = look(40, 0, 90)
     assert finding.severity is Severity.ERROR and finding.cost.breaks
-    assert "from the first step on" in finding.message and "40 losses" in finding.message
+    assert "from the first step on" in finding.message and "40 examined losses" in finding.message
     assert "scale the inputs" in steps_of(finding)
 
 
@@ -121,7 +121,10 @@ def test_sick_a_softmax_over_one_score_in_every_graph():
     [finding] = examine(ConstantOutput, make_patient(recording=recorded(24, 24)))
     assert finding.severity is Severity.ERROR and "no parameter gets a gradient" in finding.message
     [finding] = examine(ConstantOutput, script_patient(NET.format(**PARTS), recording=recorded(24, 0)))
-    assert finding.severity is Severity.WARNING and "what makes the score gets no gradient" in finding.message
+    assert (
+        finding.severity is Severity.WARNING
+        and "the layers that compute the score get no gradient" in finding.message
+    )
     assert "weights = F.softmax" in finding.span.text
 
 

@@ -165,4 +165,4 @@ def test_a_part_that_is_used_below_no_grad_is_a_warning(head, severity):
     patient = script_patient(text, recording=make_recording(dead(share=0.7)))
     [finding] = examine(DeadParameters, patient)
     assert finding.severity is severity
-    assert ("below no_grad" in finding.message) is (severity is Severity.WARNING)
+    assert ("under no_grad" in finding.message) is (severity is Severity.WARNING)

@@ -113,7 +113,7 @@ def test_the_edit_cures(name):
 
 
 @pytest.mark.parametrize(
-    ("held", "trainable", "words"), [(0, 0, "are frozen"), (0, 96, "given none"), (64, 0, "")]
+    ("held", "trainable", "words"), [(0, 0, "are frozen"), (0, 96, "got none"), (64, 0, "")]
 )
 def test_an_optimizer_without_parameters(held, trainable, words):
     """Frameworks hand over what requires gradients, were it nothing; torch takes an empty group."""

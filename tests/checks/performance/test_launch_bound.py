@@ -28,5 +28,5 @@ def test_healthy_cards():
     assert look(make_process(make_steps(200, device_busy=0.0095))) == []
     # idle because the host waits for data: that is another ailment
     assert look(make_process(make_steps(200, device_busy=0.0095, data_wait=0.02))) == []
-    with pytest.raises(Unavailable, match="device clock"):
+    with pytest.raises(Unavailable, match="device times"):
         look(make_process())

@@ -87,7 +87,7 @@ def test_a_program_in_float32_is_told_what_16_bits_would_meet(half, once):
     if half:
         text = text.replace("def main():\n", "def main():\n    torch.set_default_dtype(torch.bfloat16)\n")
     [finding] = examine(ShapesMisaligned, script_patient(text))
-    assert finding.message.endswith("take in pieces once it computes in 16 bits.") == once
+    assert finding.message.endswith("of a matrix product in pieces once it computes in 16 bits.") == once
 
 
 @pytest.mark.parametrize(

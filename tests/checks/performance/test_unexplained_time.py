@@ -36,7 +36,7 @@ def test_sick_lines_of_the_program():
 def test_sick_without_a_sampler_the_share_is_told():
     [finding] = look(make_process(make_steps(200, other=0.002)))
     assert finding.severity is Severity.NOTE and finding.span is None
-    assert "no line is known" in finding.message
+    assert "its line is unknown" in finding.message
 
 
 def test_healthy_little_is_left():

@@ -85,10 +85,10 @@ def look(tmp_path, check, rule, parts, phase, **columns):
 @pytest.mark.parametrize("parts", FED)
 def test_sick_the_training_waits_for_its_own_processes(tmp_path, parts):
     finding, named, titles = look(tmp_path, LoaderBound, LoaderBoundRule, parts, "data_wait", data_wait=0.02)
-    assert named and "processes of the program's own do not keep up" in finding.message
+    assert named and "the program's own processes do not keep up" in finding.message
     assert "less work for each batch in the processes that fill the queue" in titles
     finding, named, titles = look(tmp_path, UnexplainedTime, UnexplainedTimeRule, parts, "other", other=0.02)
-    assert named and "what processes of the program's own make" in finding.message
+    assert named and "the program's own processes" in finding.message
     assert "the processes that the training waits for" in titles
 
 

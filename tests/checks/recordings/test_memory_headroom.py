@@ -90,7 +90,7 @@ def seen(samples):
 def test_attention_that_ran_eagerly():
     one = patient(records=[seen(12)])
     [finding] = examine(AttentionEager, one)
-    assert finding.confidence is Confidence.CONFIRMED and "12 % of its looks" in finding.message
+    assert finding.confidence is Confidence.CONFIRMED and "12 % of the stack samples" in finding.message
     [remedy] = prescribe(AttentionEagerRule, finding, one)
     assert remedy.steps[0].endswith("where the model is loaded")
 

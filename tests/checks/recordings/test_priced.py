@@ -209,7 +209,7 @@ def test_histograms_by_the_sampler_and_the_source():
 
 def test_unexplained_time_without_a_line_is_a_note():
     [finding] = findings("PERF014", None, make_process(make_steps(200, other=0.01)))
-    assert finding.severity is Severity.NOTE and "no line is known" in finding.message
+    assert finding.severity is Severity.NOTE and "its line is unknown" in finding.message
 
 
 def test_lines_that_compute_the_loss_are_not_unexplained():
@@ -350,7 +350,7 @@ def test_where_the_hand_over_is_what_takes_the_time(busy, title):
     items = record("items", 5.0, loader=0, items=1600, batches=200, busy=busy, waiting=8.0)
     process = make_process(make_steps(200, data_wait=0.02), records=[loader])
     [finding] = findings("DATA001", None, process, workers=(make_worker(99, records=[items]),))
-    assert "the hand-over takes it" in finding.message
+    assert "the time goes to transferring batches" in finding.message
     assert remedies("DATA001", finding)[0] == title
     assert not any("num_workers=4" in one for one in remedies("DATA001", finding))
 
@@ -753,7 +753,7 @@ def test_cards_that_stand_by():
     on_cpu = record("model", 1.0, name="Net", parameters=100, device="cpu", path="/job/train.py", line=17)
     cards = {"gpus": [{"name": "NVIDIA H100"}], "cpus": 8}
     [finding] = findings("PERF009", None, gpu_process(on_cpu), machine_facts=cards)
-    assert "1 GPU stood by" in finding.message.replace("  ", " ")
+    assert "1 GPU stayed idle" in finding.message.replace("  ", " ")
     assert findings("PERF009", None, gpu_process(on_cpu)) == []
     assert findings("PERF009", None, gpu_process(), machine_facts=cards) == []
 

@@ -164,7 +164,7 @@ def test_keys_has_a_page_of_its_own():
         await pilot.press("question_mark")
         await pilot.pause()
         shown = screen_text(app)
-        assert "pause the looks" in shown and "d data wait" in shown and "end the chosen process" not in shown
+        assert "pause or resume" in shown and "d data wait" in shown and "end the selected process" not in shown
 
     on_screen([make_tick()], act, size=(100, 40))
 

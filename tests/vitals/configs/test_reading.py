@@ -213,7 +213,7 @@ def test_interpolation_is_left_alone_with_a_note() -> None:
     assert file.entries["trainer.devices"].value == "{{ gpus }}"
     assert file.entries["trainer.max_epochs"].interpolated
     assert file.entries["trainer.log_every_n_steps"].line == 4
-    assert {"a Jinja template: its {{ ... }} values are left alone"} < set(file.notes)
+    assert {"a Jinja template: gpudoctor does not judge its {{ ... }} values"} < set(file.notes)
     assert not file.meaning("epochs")
     assert not file.meaning("processes")
 

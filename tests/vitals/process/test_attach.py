@@ -97,7 +97,7 @@ def test_a_shell_with_several_jobs_wants_one_of_them_named():
             if len(procfs.tree(shell.pid)) == 3:
                 break
         time.sleep(0.3)
-        assert f"process {shell.pid} (bash) has 2 training jobs under it; name one: " in refused(shell.pid)
+        assert f"process {shell.pid} (bash) has 2 child training jobs; name one: " in refused(shell.pid)
     finally:
         os.killpg(shell.pid, 9)
         shell.wait()

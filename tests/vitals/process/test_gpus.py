@@ -115,7 +115,7 @@ def test_no_library_and_a_failing_driver_say_why(machine, monkeypatch, tmp_path)
         ticks(other, lambda feed: bool(feed.gaps(now())))
         [idle], [used] = other.gaps(1.0), other.gaps(1.0, used=True)
         assert idle.reason == "no NVIDIA driver library on this machine" and not idle.fix
-        assert used.reason == "the job has a GPU open, and no NVIDIA driver library is here to read it"
+        assert used.reason == "the job uses a GPU, but no NVIDIA driver library is installed here to read it"
         assert used.fix == "install libnvidia-ml.so.1 here, or watch from the host"
     finally:
         other.close()
