@@ -33,7 +33,8 @@ ailments ({sure} of them sure). gpudoctor named {named} of them then ({named_sur
 _FOOT = """
 Every judgement with its reason and the addresses and commits of all {used} projects are in
 [`eyes-on-sixth.json`](../benchmarks/data/eyes-on-sixth.json), the ailments of the ten scripts too. The figures
-are of {date}, {machine}, Python {python}, torch {torch}, transformers {transformers}. What was wrong was mended afterwards
+are of {date},
+{machine}, Python {python}, torch {torch}, transformers {transformers}. What was wrong was mended afterwards
 where a general rule was found; a figure after that needs other projects, and is not measured."""
 
 

@@ -39,7 +39,7 @@ ALLOWED = {
         "gpudoctor.vitals", "gpudoctor.trial",
     },
     "checks/gpudoctor_checks": {"gpudoctor.text", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor_checks"},
-    "rules/gpudoctor_rules": {"gpudoctor.text", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.estimate", "gpudoctor_rules"},
+    "rules/gpudoctor_rules": {"gpudoctor.text", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.estimate", "gpudoctor_rules", "gpudoctor_checks"},
 }  # fmt: skip
 """Folder to the prefixes of ours that it may import; cli may import everything."""
 
@@ -170,6 +170,36 @@ def test_no_check_imports_another_check():
             if target.is_file() and "(Check)" in target.read_text(encoding="utf-8"):
                 wrong.append(f"{path.relative_to(ROOT)}:{line} imports {name}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_rules_take_nothing_but_details_from_checks():
+    taken = [
+        (f"{path.relative_to(ROOT)}:{node.lineno}", node.module or "", alias.name)
+        for path in modules("rules/gpudoctor_rules")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("gpudoctor_checks")
+        for alias in node.names
+    ]
+    wrong = [f"{place} takes {name}" for place, module, name in taken if name not in _details(module)]
+    assert taken and not wrong, "\n".join(wrong)
+    plain = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in modules("rules/gpudoctor_rules")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Import)
+        and any(alias.name.startswith("gpudoctor_checks") for alias in node.names)
+    ]
+    assert not plain, "\n".join(plain)
+
+
+def _details(module: str) -> set[str]:
+    """Names of the details that a check's module defines."""
+    path = ROOT / "checks" / (module.replace(".", "/") + ".py")
+    return {
+        node.name
+        for node in parsed(path).body
+        if isinstance(node, ast.ClassDef) and [ast.unparse(base) for base in node.bases] == ["Detail"]
+    }
 
 
 def test_heavy_packages_are_never_imported_at_module_level():

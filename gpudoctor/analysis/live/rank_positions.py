@@ -17,6 +17,7 @@ from gpudoctor.analysis.live.stack_shares import (
     where,
 )
 from gpudoctor.model.check import Check
+from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Cost, Finding, Whose
 from gpudoctor.model.severity import Confidence
@@ -111,7 +112,7 @@ def collectives(
     )
 
 
-def hang(check: Check, window: ProcessWindow) -> Iterator[Finding]:
+def hang(check: Check, window: ProcessWindow, detail: Callable[[int], Detail]) -> Iterator[Finding]:
     """DIST008: nothing moves on any rank; who stands where, merged, and the one that stands elsewhere."""
     ranks = [rank for rank in window.ranks if rank.alive]
     if not ranks or any(not rank.samples for rank in ranks):
@@ -141,7 +142,7 @@ def hang(check: Check, window: ProcessWindow) -> Iterator[Finding]:
         confidence=Confidence.CONFIRMED,
         cost=Cost(breaks="the training stands still"),
         subject=odd[0].title if len(odd) == 1 else "",
-        facts=(("rank", odd[0].rank if odd and odd[0].rank is not None else -1),),
+        detail=detail(odd[0].rank if odd and odd[0].rank is not None else -1),
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.run.steady_run import grown
 from gpudoctor.model.check import Check
+from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Evidence, Measurement, SourceSpan
 from gpudoctor.model.finding import Cost, Finding, Whose
 from gpudoctor.model.patient import Patient
@@ -174,6 +175,7 @@ def confirmed(
     suspect: Suspect | None = None,
     numbers: Sequence[Evidence] = (),
     facts: tuple[tuple[str, float | int | str | bool], ...] = (),
+    detail: Detail | None = None,
     breaks: str | None = None,
     whose: Whose = Whose.HOST,
 ) -> Finding:
@@ -183,7 +185,7 @@ def confirmed(
     cost = Cost(step_share=worth(window, found.share, whose), whose=whose, breaks=breaks)
     base = _match(_suspicions(suspect), lines) if suspect else None
     if base is not None:
-        return grown(base, message, evidence=evidence, severity=severity, cost=cost, facts=facts)
+        return grown(base, message, evidence=evidence, severity=severity, cost=cost, facts=facts, detail=detail)
     return check.finding(
         message,
         evidence=tuple(evidence),
@@ -192,6 +194,7 @@ def confirmed(
         cost=cost,
         subject=f"{lines[0].path.rpartition('/')[2]}:{lines[0].line}" if lines else "",
         facts=facts,
+        detail=detail,
     )
 
 

@@ -18,6 +18,7 @@ from gpudoctor.analysis.run.line_costs import (
 )
 from gpudoctor.analysis.run.run_numbers import gpu_use
 from gpudoctor.analysis.run.steady_state import Steady, steady
+from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Evidence, Measurement, SourceSpan
 from gpudoctor.model.finding import Cost, Finding
 from gpudoctor.model.patient import Patient
@@ -305,8 +306,9 @@ def grown(
     severity: Severity,
     cost: Cost,
     facts: Sequence[tuple[str, float | int | str | bool]] = (),
+    detail: Detail | None = None,
 ) -> Finding:
-    """What the source suspected, now measured: its places stay, and its facts where the recording has none."""
+    """What the source suspected, now measured: its places stay, and its facts where the run has none."""
     known = {(item.path, item.line) for item in finding.evidence if isinstance(item, SourceSpan)}
     new = [item for item in evidence if not (isinstance(item, SourceSpan) and (item.path, item.line) in known)]
     return replace(
@@ -317,6 +319,7 @@ def grown(
         severity=severity,
         cost=cost,
         facts=(*facts, *(item for item in finding.facts if item[0] not in dict(facts))),
+        detail=finding.detail if detail is None else detail.over(finding.detail),
     )
 
 
