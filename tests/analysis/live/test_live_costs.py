@@ -88,7 +88,7 @@ def test_waiting_for_workers_that_are_busy_names_their_line():
     found = findings(make_window([rank]))
     assert "4 workers make the items, busy for 98 % in decode (data.py:40)" in found["DATA001"].message
     assert "each of 4 workers spends it in decode (data.py:40)" in found["DATA002"].message
-    assert found["DATA001"].fact("workers") == 4
+    assert found["DATA001"].detail.workers == 4
 
 
 def test_workers_asleep_on_a_disk_are_storage():
