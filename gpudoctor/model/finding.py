@@ -82,8 +82,8 @@ class Finding:
     """Code of the ailment that this one is an effect of: where both are found, ranking puts the cause first."""
     facts: tuple[tuple[str, float | int | str | bool], ...] = ()
     """Named values for the rule that answers it, where the evidence alone would have to be parsed."""
-    detail: Detail | None = None
-    """What the check hands to its rule, where the evidence alone would have to be parsed."""
+    detail: Detail | None = field(default=None, compare=False)
+    """What the check hands to its rule; no part of a report or a tape, where the remedies are there already."""
     traits: frozenset[Trait] = frozenset()
     """What the ailment means to verdicts and trials: those of its check."""
 

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
@@ -17,6 +18,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Finding,
     Patient,
     Reads,
@@ -43,6 +45,20 @@ _CHANGES = frozenset({"abs", "tanh", "complex", "sigmoid", "relu", "exp", "log",
 """Functions of the scores that stand between the product and the softmax only where attention is of another
 kind: of frequencies, with soft caps."""
 _KERNELS = ("enable_flash_sdp", "enable_mem_efficient_sdp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionEagerDetail(Detail):
+    """What the rule reads."""
+
+    kind: str
+    """`keyword`, `kernels`, `code` or `config`."""
+    literal: bool | None = None
+    """The keyword's value is written in the call."""
+    key: str = ""
+    """Of a config."""
+    path: str = ""
+    """Of a config."""
 
 
 class AttentionEager(Check):
@@ -102,7 +118,7 @@ class AttentionEager(Check):
             severity=Severity.WARNING,
             run=run,
             numbers=(measured("eager_attention_looks", seen, "1", run.recording),),
-            facts=(("kind", "keyword"), ("keyword", "attn_implementation"), ("literal", False)),
+            detail=AttentionEagerDetail(kind="keyword", literal=False),
         )
 
     def _read(self, patient: Patient) -> Iterator[Finding]:
@@ -156,11 +172,7 @@ class AttentionEager(Check):
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING if known and not by_default else Severity.NOTE,
                 subject=f"{script.path}:{call.span.line}",
-                facts=(
-                    ("kind", "keyword"),
-                    ("keyword", "attn_implementation"),
-                    ("literal", value.origin == "literal"),
-                ),
+                detail=AttentionEagerDetail(kind="keyword", literal=value.origin == "literal"),
             )
 
     def _kernels_off(self, program: Program) -> Iterator[Finding]:
@@ -182,7 +194,7 @@ class AttentionEager(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE if "deterministic" in places[0][0].text else Severity.WARNING,
             subject=f"{places[0][0].path}:{places[0][1].span.line}",
-            facts=(("kind", "kernels"),),
+            detail=AttentionEagerDetail(kind="kernels"),
         )
 
     def _written_out(self, program: Program) -> Iterator[Finding]:
@@ -205,7 +217,7 @@ class AttentionEager(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE,
             subject=program.entry.path,
-            facts=(("kind", "code"),),
+            detail=AttentionEagerDetail(kind="code"),
         )
 
     def _from_configs(self, configs: Configs, *, certain: bool) -> Iterator[Finding]:
@@ -220,7 +232,7 @@ class AttentionEager(Check):
                     confidence=Confidence.SUSPECTED,
                     severity=Severity.WARNING if certain else Severity.NOTE,
                     subject=f"{file.path}:{entry.line}",
-                    facts=(("kind", "config"), ("key", entry.key), ("path", file.path)),
+                    detail=AttentionEagerDetail(kind="config", key=entry.key, path=file.path),
                 )
 
 

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.cost_attribution import suspicions
@@ -12,7 +13,18 @@ from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import Network, network
 from gpudoctor.analysis.source.syntax import nodes
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Detail,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    SourceSpan,
+    Threshold,
+)
 from gpudoctor.model.signs.source import Script
 
 _DETERMINISTIC = frozenset(
@@ -23,6 +35,14 @@ _DETERMINISTIC = frozenset(
         "set_deterministic_debug_mode",
     }
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutotuneOffDetail(Detail):
+    """What the rule reads."""
+
+    written: bool
+    """A line switches it off."""
 
 
 class AutotuneOff(Check):
@@ -91,7 +111,7 @@ class AutotuneOff(Check):
                 evidence=(*said[:1], built.span, shape, loop.span),
                 confidence=Confidence.SUSPECTED,
                 subject=program.entry.path,
-                facts=(("written", bool(said)), ("engine", loop.engine or "")),
+                detail=AutotuneOffDetail(written=bool(said)),
             )
 
     def _worth(self, built: Network) -> bool:

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.cost_attribution import suspicions
@@ -15,7 +16,7 @@ from gpudoctor.analysis.source.networks import Network, network
 from gpudoctor.analysis.source.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.target_versions import meant_version
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.source import Script
@@ -28,6 +29,18 @@ _OTHERS = frozenset(
     {"deepspeed", "megatron", "colossalai", "torch_xla", "unsloth", "fairscale", "jax", "tensorflow", "apex",
      "horovod", "transformer_engine", "ultralytics", "mmengine", "fastai", "torch_geometric", "dgl"}
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileOffDetail(Detail):
+    """What the rule reads."""
+
+    engine: str
+    """The loop's framework; \"\" for a loop of the script."""
+    line: int
+    """Of the loop."""
+    script: str
+    """Path of the loop."""
 
 
 class CompileOff(Check):
@@ -120,7 +133,7 @@ class CompileOff(Check):
                 evidence=(built.span, loop.span, shape),
                 confidence=Confidence.SUSPECTED,
                 subject=program.entry.path,
-                facts=(("engine", loop.engine or ""), ("line", loop.span.line), ("script", script.path)),
+                detail=CompileOffDetail(engine=loop.engine or "", line=loop.span.line, script=script.path),
             )
 
     def _worth(self, built: Network) -> bool:

@@ -30,8 +30,13 @@ _HANDED = "loader-receive"
 _STARTED = "loader-start"
 
 
-def loader_bound(check: Check, window: ProcessWindow, suspect: Suspect) -> Iterator[Finding]:
-    """DATA001: waiting for the next batch; starting workers anew is another ailment."""
+def loader_bound(
+    check: Check, window: ProcessWindow, suspect: Suspect, detail: Callable[[bool, int], Detail]
+) -> Iterator[Finding]:
+    """DATA001: waiting for the next batch; starting workers anew is another ailment.
+
+    `detail` takes whether it trains on a GPU, and the number of workers.
+    """
     found = waiting(window)
     severity = level(found, check.limit("share_noted"), check.limit("share_warned"))
     if severity is None:
@@ -47,13 +52,7 @@ def loader_bound(check: Check, window: ProcessWindow, suspect: Suspect) -> Itera
         name="data_wait_share",
         suspect=suspect,
         numbers=_device(window),
-        facts=(
-            ("engine", False),
-            ("settable", False),
-            ("pinned", True),
-            ("cuda", bool(job_gpus(window))),
-            ("workers", max((len(rank.workers) for rank in window.ranks), default=0)),
-        ),
+        detail=detail(bool(job_gpus(window)), max((len(rank.workers) for rank in window.ranks), default=0)),
     )
 
 

@@ -91,7 +91,7 @@ def test_waiting_for_workers_that_are_busy_names_their_line():
     found = findings(make_window([rank]))
     assert "4 workers make the items, busy for 98 % in decode (data.py:40)" in found["DATA001"].message
     assert "each of 4 workers spends it in decode (data.py:40)" in found["DATA002"].message
-    assert found["DATA001"].fact("workers") == 4
+    assert found["DATA001"].detail.workers == 4
 
 
 def test_workers_asleep_on_a_disk_are_storage():
@@ -219,7 +219,7 @@ def test_ranks_that_hang_are_merged_and_the_odd_one_named():
     ranks = [rank_of(i, "collective@train.py:44") for i in range(7)]
     ranks.append(rank_of(7, "data_wait/loader-inline@data.py:31 __getitem__"))
     found = findings(make_window(ranks))["DIST008"]
-    assert found.severity is Severity.ERROR and found.fact("rank") == 7
+    assert found.severity is Severity.ERROR and found.detail.rank == 7
     assert "No other line was seen for 90 s on any rank; rank 7 stands elsewhere" in found.message
     assert "ranks 0-6 in library.collective at main (train.py:44)" in found.message
     assert "rank 7 in library.data_wait at __getitem__ (data.py:31)" in found.message
@@ -352,7 +352,7 @@ def steps_of(seconds=0.02, **more):
 def test_steps_that_take_longer_and_longer():
     rank = make_rank(steps=steps_of(), step_seconds=series(0.02 + i * 1e-4 for i in range(120)))
     found = findings(make_window([rank]))["PERF013"]
-    assert found.severity is Severity.WARNING and found.fact("part") == "logging"
+    assert found.severity is Severity.WARNING and found.detail.part == "logging"
     assert found.cost.step_share == pytest.approx(1 - 0.023 / 0.0319, abs=0.03)
 
 
