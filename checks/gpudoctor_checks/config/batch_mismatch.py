@@ -35,19 +35,19 @@ class BatchMismatch(Check):
         A DeepSpeed config whose `train_batch_size` is not micro-batch x accumulation x ranks for any number of
         ranks, or not for the number that the launch line starts; a DeepSpeed config and training arguments with
         different micro-batches or accumulation; accumulation set in an accelerate config and in the script;
-        axolotl's `batch_size` beside `gradient_accumulation_steps`.
+        axolotl's `batch_size` together with `gradient_accumulation_steps`.
     Why it hurts:
-        DeepSpeed and transformers compare them when the run starts and refuse to go on. Where nobody compares
-        (accelerate), the run takes one of the two silently: another batch size, and another learning curve,
-        than the one that was meant.
+        DeepSpeed and transformers compare them when the run starts, and stop if they differ. accelerate does
+        not compare: the run silently uses one of the two. Its batch size and learning curve are then not the
+        intended ones.
     How it knows:
         It reads both files, resolves "auto" to the other side, and compares only files that are linked: one
         names the other, the script or the launch line names both, or they are the only two that were given.
     False alarms:
-        A config that a wrapper rewrites before the run. Values that an option's default gives are only
-        suspected, since a launch line may change them.
+        A config that a wrapper rewrites before the run. A value from an option's default is only suspected,
+        because a launch line may change it.
     Remedies:
-        "auto" in the DeepSpeed config, so that one place is left to change.
+        Set "auto" in the DeepSpeed config, so that only one place sets the value.
     References:
         - https://www.deepspeed.ai/docs/config-json/#batch-size-related-parameters
         - https://huggingface.co/docs/transformers/deepspeed

@@ -59,21 +59,21 @@ class OptimizerMismatch(Check):
 
     What it finds:
         A learning rate, weight decay, epsilon, gradient clipping or warm-up in a DeepSpeed config that differs
-        from the training arguments; an `optim` or `lr_scheduler_type` beside a DeepSpeed config that has its
+        from the training arguments; an `optim` or `lr_scheduler_type` next to a DeepSpeed config that has its
         own optimizer or scheduler of another kind; an optimizer in the script and in the DeepSpeed config; two
         different learning rates in the sections of one config.
     Why it hurts:
-        transformers and accelerate compare the numbers and refuse to start. Optimizer and schedule they do not
-        compare: DeepSpeed's run, and the one in the training arguments, which everybody looks at and tunes,
-        has no effect.
+        transformers and accelerate compare the numbers and refuse to start. They do not compare optimizer and
+        schedule: DeepSpeed's are used. Those in the training arguments have no effect, although people tune
+        them.
     How it knows:
         It reads the linked files and resolves "auto" to the training arguments; the defaults of a plain
         `TrainingArguments` call count, since transformers compares those too.
     False alarms:
-        A config that a wrapper rewrites before the run; sections of somebody's own config that speak of
-        different parameter groups.
+        A config that a wrapper rewrites before the run; sections of your own config for different parameter
+        groups.
     Remedies:
-        "auto" in the DeepSpeed config, or no optimizer there; one learning rate.
+        Set "auto" in the DeepSpeed config, or remove its optimizer; keep one learning rate.
     References:
         - https://huggingface.co/docs/transformers/deepspeed
         - https://huggingface.co/docs/accelerate/usage_guides/deepspeed

@@ -59,20 +59,21 @@ class KeyPlace:
 
 
 class UnknownKey(Check):
-    """A config has a key that its reader does not know.
+    """A config has a key that its reader does not recognise.
 
     What it finds:
         Misspelt keys of training arguments (files and calls), DeepSpeed, accelerate, LLaMA-Factory, axolotl,
-        torchtune, Lightning's trainer, PEFT and bitsandbytes configs, with the key that was meant; keyword
-        arguments that the installed `TrainingArguments` does not have; keys that a strict reader refuses.
+        torchtune, Lightning's trainer, PEFT and bitsandbytes configs, with the likely key; keyword arguments
+        that the installed `TrainingArguments` does not have; keys that a strict reader refuses.
     Why it hurts:
         Strict readers (accelerate, LLaMA-Factory, DeepSpeed's ZeRO section, Python calls) stop the run. The
-        others ignore the key: the run starts with the default, and nobody notices that the warm-up or the
-        offload that was asked for is not there.
+        others ignore the key: the run starts with the default, and the intended warm-up or offload is silently
+        missing.
     How it knows:
-        It compares each key with the names that the tool knows: the installed version's own fields for calls
-        of transformers and PEFT, tables of names with their versions for the rest. A key one or two slips away
-        from a known one is a misspelling; one far from all of them is the user's own, and left alone.
+        It compares each key with the names that the tool accepts. For calls of transformers and PEFT these are
+        the fields of the installed version; for the rest, tables of names with their versions. A key one or two
+        letters away from a known one is a misspelling. gpudoctor ignores a key far from all of them: it is the
+        user's own.
     False alarms:
         A key of the user's own that is spelt almost like a known one.
     Remedies:

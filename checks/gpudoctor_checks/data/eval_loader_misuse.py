@@ -38,17 +38,18 @@ class EvalLoaderMisuse(Check):
         `shuffle=True` or `drop_last=True` on a loader that only feeds an evaluation, and a
         `DistributedSampler` there whose padding nobody takes out again.
     Why it hurts:
-        A shuffle makes results differ from run to run wherever a batch has a say (batch norm left in training
-        mode, padding, limits on batches) and reads the disk at random for nothing. `drop_last` leaves up to
-        a batch of samples out of the metric. A DistributedSampler repeats samples until every rank has the
+        A shuffle makes results differ from run to run wherever batches matter (batch norm left in training
+        mode, padding, limits on batches), and reads the disk in random order for nothing. `drop_last` omits up
+        to a batch of samples from the metric. A DistributedSampler repeats samples until every rank has the
         same number, and those count twice.
     How it knows:
-        From the source: the loader is followed to the loops that draw from it; its arguments are literals.
+        From the source: gpudoctor follows the loader to the loops that read from it; its arguments are
+        literals.
     False alarms:
-        Loaders that draw a random part on purpose (a loop that breaks off), that a training loop uses too, or
-        whose role cannot be told, are silent. So are a set that is gone over several times without training in
-        between, to average over random batches, and a loader with `train` in its name, unless every loop that
-        draws from it evaluates.
+        Not reported are loaders that read a random part on purpose (a loop with a break), that a training loop
+        also uses, or whose role is unclear. Nor is a set that is read several times without training in
+        between, to average over random batches. Nor is a loader with `train` in its name, unless every loop
+        that reads from it evaluates.
     Remedies:
         `shuffle=False, drop_last=False`; in distributed evaluation, gather and cut to the set's length.
     References:

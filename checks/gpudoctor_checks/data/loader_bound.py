@@ -90,28 +90,27 @@ class LoaderBound(Check):
 
     What it finds:
         A DataLoader with `num_workers=0` (torch's default) that feeds a training loop, while its data set or
-        collate function does real work for every item: reads and decodes a file, tokenises, augments, parses,
-        or loops in Python.
+        collate function does real work for each item: reads and decodes a file, tokenises, augments, parses, or
+        loops in Python.
     Why it hurts:
         With no workers the same process prepares the batch and launches the GPU work, one after the other.
         A JPEG decode with augmentation takes 5 to 15 ms on one core: 32 of them are 150 to 500 ms for a batch
         whose training step may take 50 ms.
     How it knows:
-        From the source: the loader is followed to the loop that draws from it, and the data set to its
-        `__getitem__`, transforms and collate function. That is a suspicion; only a run can tell the share. A
-        warning is for work that takes a millisecond or so of any item: images, audio, video, tables, tokens.
-        From a recording: the share of step time that the training thread waits for its next batch, the median
-        over ranks; waits at the start of epochs are the workers' own ailment.
+        From the source: gpudoctor follows the loader to its loop, and the data set to its `__getitem__`,
+        transforms and collate function. That is a suspicion; only a run shows the share. Work of about a
+        millisecond per item is a warning: images, audio, video, tables, tokens. From a recording: the share of
+        step time that the training thread waits for its next batch, the median over ranks; waits at the start
+        of epochs are DATA003's finding.
     False alarms:
         A step that is far longer than the work for one batch hides the loss. Other work is a note, and so is
-        work of one of several data sets to choose from, or of a Trainer's collator. Data that is in memory as
-        tensors, items that are only indexed, stacked or padded, and classes whose name does not settle which
-        one is meant, are silent.
+        work of one of several optional data sets, or of a Trainer's collator. Not reported are tensors in
+        memory, items that are only indexed, stacked or padded, and classes with an ambiguous name.
     Remedies:
-        Workers, as many as the CPUs that this process may use, kept alive between epochs; or do the work
-        once, before the training, and store the result. Where handing over is what takes the time: no workers,
-        whole batches by one index, or tensors instead of objects. A generator of the script's own has no
-        workers to set: the work done before the loop, or the generator inside a DataLoader.
+        Use as many workers as the CPUs that this process may use, and keep them alive between epochs. Or do the
+        work once before the training, and store the result. If transferring batches takes the time, use no
+        workers, fetch whole batches by one index, or use tensors instead of objects. A generator of your own
+        has no workers: do the work before the loop, or put the generator into a DataLoader.
     References:
         - https://pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading
         - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#enable-asynchronous-data-loading-and-augmentation

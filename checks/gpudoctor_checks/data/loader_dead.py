@@ -36,21 +36,21 @@ class LoaderDeadDetail(Detail):
 
 
 class LoaderDead(Check):
-    """A loader worker died, or the training waits for a batch that does not come.
+    """A loader worker died, or the training waits for a batch that never arrives.
 
     What it finds:
-        A DataLoader worker that exited or was killed, and a wait for data that had lasted over a minute when
-        the run was stopped or died.
+        A DataLoader worker that exited or was killed, and a wait for data of over a minute when the run stopped
+        or died.
     Why it hurts:
-        A worker that dies takes the training with it, with a message that does not say why; one that hangs does
-        not even end it.
+        A worker that dies ends the training, with a message that does not say why. A worker that hangs does not
+        even end it.
     How it knows:
-        From a recording: the exception of the training process, its words about the worker (exit code or
-        signal), kills for memory meanwhile, and heartbeats that say where it waits.
+        From a recording: the exception of the training process, its message about the worker (exit code or
+        signal), kills for memory meanwhile, and heartbeats that show where it waits.
     False alarms:
-        A first batch that takes long, a cold disk: a wait that ended is not a finding.
+        A slow first batch or a cold disk: a wait that ended is not a finding.
     Remedies:
-        The worker's own error with num_workers=0; less memory for each; a timeout.
+        Run once with num_workers=0 to see the worker's own error; use less memory per worker; set a timeout.
     References:
         - https://github.com/pytorch/pytorch/issues/8976
         - https://pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader

@@ -40,23 +40,23 @@ _CLASSIFIES = frozenset(
 
 
 class NotShuffled(Check):
-    """A classifier is trained on its samples in the order in which the set lists them.
+    """A classifier trains on its samples in the order of the data set.
 
     What it finds:
-        In a recording: a loader that goes through its set in order, and batches that hold one class each, for
-        several classes one after the other. In the source: a training loader without shuffle and sampler over a
-        set of torchvision, in a loop with cross-entropy. A set that lists its samples class by class
-        (`ImageFolder` and the like) is a warning, one in a mixed order (MNIST, CIFAR) a note.
+        In a recording: a loader that reads its set in order, and batches of one class each, for several classes
+        in turn. In the source: a training loader without shuffle and sampler over a set of torchvision, in a
+        loop with cross-entropy. A set that lists its samples class by class (`ImageFolder` and the like) is a
+        warning, one in a mixed order (MNIST, CIFAR) a note.
     Why it hurts:
-        In class order the model learns to answer with the class of the moment, and forgets those before. Batch
+        In class order the model learns to answer with the current class, and forgets the earlier ones. Batch
         norm sees one class at a time. In a mixed order every epoch repeats the same batches.
     How it knows:
-        From a recording: the loader's sampler, and the labels that the loss was given, which are those of the
-        loader's batch. From the source: the call that makes the set, and the arguments of the loader. A
-        recording whose batches hold several classes refutes the source.
+        From a recording: the loader's sampler, and the labels of the loss, which are those of the loader's
+        batch. From the source: the call that makes the set, and the arguments of the loader. A recording whose
+        batches hold several classes refutes the source.
     False alarms:
         Samplers of any kind, `random_split`, permutations anywhere in the script, iterable sets, sets of the
-        program's own (in the source), text and time series, and losses other than cross-entropyare not
+        program's own (in the source), text and time series, and losses other than cross-entropy are not
         findings.
     Remedies:
         `shuffle=True` for the training loader.

@@ -68,14 +68,14 @@ class PaddingWaste(Check):
         model's own), and items padded by hand to such a length, in a program that trains on them without
         packing.
     Why it hurts:
-        Padding is computed like text: attention, matrix products and activations. A set whose samples have
-        150 tokens on average, padded to 512, spends 70 % of its time and activation memory on padding.
+        Padding costs as much as text: attention, matrix products and activations. A set whose samples have 150
+        tokens on average, padded to 512, spends 70 % of its time and activation memory on padding.
     How it knows:
-        From the source: the arguments of the call, N followed through constants and options. How much of it
-        is padding depends on the data, so this is a note; a recording can count it.
+        From the source: the arguments of the call, N followed through constants and options. The share of
+        padding depends on the data, so this is a note; a recording can count it.
     False alarms:
         Data that fills the length (packed or cut texts), TPUs and CUDA graphs that need one shape, text
-        encoders of diffusion models; evaluation and short maxima are silent.
+        encoders of diffusion models. Evaluation and short maxima are not reported.
     Remedies:
         Pad each batch to its longest sample (a padding collator), group samples of similar length, or pack.
     References:

@@ -36,7 +36,7 @@ class SameSeed(Check):
     """All workers of a loader draw the same random numbers.
 
     What it finds:
-        A set of the program's own that makes a generator in `__init__` (`numpy.random.default_rng`,
+        A set of the program's own that creates a generator in `__init__` (`numpy.random.default_rng`,
         `RandomState`, `random.Random`) and draws from it in `__getitem__`, in a training loader with two or
         more workers; and a `worker_init_fn` that seeds NumPy, `random` or torch with one number for all workers
         whose items (the set, its transforms, the collate function) then draw from that generator.
@@ -45,15 +45,16 @@ class SameSeed(Check):
         each worker. Unless `persistent_workers` is set, new workers start each epoch from the same copy, so
         each epoch repeats the draws of the first.
     How it knows:
-        From the source: the class of the loader's set, the attribute that holds the generator, the number
-        of workers, the arguments of the seeding call, through lambdas, partials, methods and functions. Where
-        the source leaves the number of workers open, a recording tells it.
+        From the source: the class of the loader's set, the attribute that holds the generator, the number of
+        workers, the arguments of the seeding call, through lambdas, partials, methods and functions. If the
+        source does not show the number of workers, a recording does.
     False alarms:
-        torch seeds NumPy's and `random`'s own functions apart in each worker (NumPy since 1.9): they are no
-        finding. Nor is a set that asks `get_worker_info`, or makes its generator anew outside of `__init__`,
-        nor a loader with another `worker_init_fn`, with fewer than two workers, or one that does not train.
+        torch seeds NumPy's and `random`'s global functions differently in each worker (NumPy since 1.9): they
+        are not a finding. Nor is a set that calls `get_worker_info` or recreates its generator outside of
+        `__init__`. Nor is a loader with another `worker_init_fn`, with fewer than two workers, or without
+        training.
     Remedies:
-        Make the generator in the worker: from `torch.initial_seed()`, at the first item.
+        Create the generator in the worker, from `torch.initial_seed()`, at the first item.
     References:
         - https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader
         - https://docs.pytorch.org/docs/stable/data.html#randomness-in-multi-process-data-loading

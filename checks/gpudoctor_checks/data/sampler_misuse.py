@@ -104,18 +104,18 @@ class SamplerMisuse(Check):
         `shuffle=True` together with a sampler. Gradients that the program averages itself with `all_reduce`
         count as well. In a recording: ranks whose losses are equal, bit for bit, in every step.
     Why it hurts:
-        Without the sampler every rank goes through the whole data set: N GPUs repeat the work of one, N times.
-        Without `set_epoch` each epoch repeats the order of the first, batch by batch. With a sampler and
-        `shuffle=True` the DataLoader raises ValueError.
+        Without the sampler every rank reads the whole data set: N GPUs repeat the work of one, N times. Without
+        `set_epoch` each epoch repeats the order of the first, batch by batch. With a sampler and `shuffle=True`
+        the DataLoader raises ValueError.
     How it knows:
-        From the source: what wraps the model, what the training loader is given, and whether anything in the
-        same program splits data by rank. From a recording: the losses of the ranks, which hold the same
-        weights; different samples give different losses. It confirms a set that is not split, and cannot
-        refute it: ranks may go through the same set in different orders.
+        From the source: what wraps the model, the arguments of the training loader, and whether the program
+        splits data by rank. From a recording: the losses of the ranks. All ranks have the same weights, so
+        different samples give different losses. A recording can confirm a set that is not split, but not refute
+        it: ranks may read the same set in different orders.
     False alarms:
-        A data set that splits itself in code that is not read here. Programs on accelerate, Lightning, the
-        HF Trainer, DeepSpeed and other engines, iterable and sharded sets, custom samplers, tensor and
-        pipeline parallelism are silent.
+        A data set that splits itself in code that gpudoctor does not read. Programs on accelerate, Lightning,
+        the HF Trainer, DeepSpeed and other engines, iterable and sharded sets, custom samplers, tensor and
+        pipeline parallelism are not reported.
     Remedies:
         `sampler=DistributedSampler(dataset)` instead of `shuffle=True`; `sampler.set_epoch(epoch)` as the
         first line of each epoch.

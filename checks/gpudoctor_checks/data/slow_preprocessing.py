@@ -65,7 +65,7 @@ class SlowPreprocessingDetail(Detail):
 
 
 class SlowPreprocessing(Check):
-    """Each item is prepared in a way that is known to be slow, again in every epoch.
+    """Each item is prepared by a slow method, again in every epoch.
 
     What it finds:
         In the data set or the collate function of a training loader: Python loops nested over pixels, array
@@ -77,8 +77,8 @@ class SlowPreprocessing(Check):
         read ahead are busy with it. `np.loadtxt` takes 1 to 10 µs a number, `np.load` of the same array some
         microseconds in all.
     How it knows:
-        From the source: the loader is followed to the code that makes an item. Loops over pixels are a
-        warning; tokenising is a note, since workers may hide it, which only a run can tell.
+        From the source: gpudoctor follows the loader to the code that makes an item. Loops over pixels are a
+        warning. Tokenising is a note, since workers may hide it; only a run shows that.
     False alarms:
         Enough workers hide either. Decoding and resizing images, random augmentation, texts that are changed
         at random before they are tokenised, and a training of one epoch are silent.

@@ -16,17 +16,17 @@ class StorageBound(Check):
     """The data comes too slowly from the disk or the network.
 
     What it finds:
-        Loader workers in uninterruptible sleep, or CPUs in I/O wait, for a good part of a run whose steps wait
+        Loader workers in uninterruptible sleep, or CPUs in I/O wait, for a large part of a run whose steps wait
         for data.
     Why it hurts:
-        More workers do not help: they queue for the same disk. Many small files on a network file system give
-        some hundred files a second, whatever the link's bandwidth.
+        More workers do not help: they queue for the same disk. A network file system reads some hundred small
+        files a second, regardless of the link's bandwidth.
     How it knows:
         From a recording: the state of the workers and the machine's I/O wait, sampled each second in steady
-        state, beside the share of the step that waits for data.
+        state, and the share of the step that waits for data.
     False alarms:
-        A cold first epoch is left out; I/O wait of other jobs on the machine is only counted where this one
-        waits for data.
+        gpudoctor ignores a cold first epoch. It counts I/O wait of other jobs only while this one waits for
+        data.
     Remedies:
         A local copy, fewer and bigger files, data that stays in the page cache.
     References:

@@ -13,18 +13,19 @@ class TransferBound(Check):
     """Copying batches to the device takes a part of each step.
 
     What it finds:
-        Copies from host to device that take 10 % of the step or more by the device's own clock.
+        Copies from host to device that take 10 % of the step or more, by the device's clock.
     Why it hurts:
         Kernels wait for the copy they depend on. The link moves 10 to 60 GB/s; a batch of uncompressed images
         in float32 is hundreds of megabytes.
     How it knows:
-        From a recording: pairs of events around the copies, polled and never waited for; without them the
-        host's clock cannot tell a copy that overlaps from one that does not, and nothing is said.
+        From a recording: pairs of events around the copies, which the probe polls and never waits for. Without
+        them the host's clock cannot separate overlapped copies from blocking ones, so the check stays silent.
     False alarms:
-        A first copy of the model is in the warm-up. Copies on a stream of their own overlap with the kernels:
-        only what the step's own stream waits for is counted.
+        The first copy of the model is in the warm-up. Copies on a separate stream overlap with the kernels:
+        only the time that the step's own stream waits is counted.
     Remedies:
-        Smaller types until the device, pinned memory and a prefetch of the next batch on a second stream.
+        Copy smaller types and convert them on the device; use pinned memory; prefetch the next batch on a
+        second stream.
     References:
         - https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html
         - https://github.com/traceopt-ai/traceml

@@ -31,24 +31,24 @@ class UnpinnedTransferDetail(Detail):
 
 
 class UnpinnedTransfer(Check):
-    """Batches go to the GPU from pageable memory, or wait for a copy that need not block.
+    """Batches are copied to the GPU from pageable memory, or by a needlessly blocking copy.
 
     What it finds:
         A training loader without `pin_memory` whose batches are copied to a CUDA device;
         `non_blocking=True` on such a copy, which then has no effect; a blocking copy of pinned batches.
     Why it hurts:
         The driver stages a copy from pageable memory through its own pinned buffer while the host waits, at a
-        half to a third of the bandwidth. From pinned memory, with `non_blocking=True`, the copy runs beside
+        half to a third of the bandwidth. From pinned memory, with `non_blocking=True`, the copy overlaps with
         the previous step's kernels.
     How it knows:
-        From the source: the loader is followed to the training loop that draws from it, and the batch to its
-        `.to(device)` or `.cuda()`. What it costs, only a run can tell, so it is a note.
+        From the source: gpudoctor follows the loader to its training loop, and the batch to its `.to(device)`
+        or `.cuda()`. Only a run shows the cost, so it is a note.
     False alarms:
         Long steps have little to gain. Batches that the source shows to be small (digits, 32 by 32 images, ids
-        of tokens) are silent. Without workers the pinning itself takes the training
-        process's time. Data that lives on the GPU, and scripts that train on the CPU, are silent.
+        of tokens) are not reported. Without workers the pinning itself takes the training process's time. Data
+        that is already on the GPU, and scripts that train on the CPU, are not reported.
     Remedies:
-        pin_memory=True on the loader and non_blocking=True on the copy, together.
+        Set pin_memory=True on the loader and non_blocking=True on the copy, together.
     References:
         - https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html
         - https://pytorch.org/docs/stable/data.html#memory-pinning

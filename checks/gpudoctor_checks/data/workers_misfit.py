@@ -54,26 +54,26 @@ class WorkersMisfitDetail(Detail):
 
 
 class WorkersMisfit(Check):
-    """The loader's workers do not fit: too many for the CPUs, started again and again, or set up in vain.
+    """The loader's workers do not fit: too many for the CPUs, restarted repeatedly, or without effect.
 
     What it finds:
         More loader workers than the CPUs that one training process may use; arguments that need workers
         (`prefetch_factor`, `persistent_workers`, `multiprocessing_context`) on a loader without any; workers
         that are started again for every epoch, or for every step.
     Why it hurts:
-        Workers beyond the CPUs take turns, and take the training process's own time. Arguments without workers
-        make the constructor raise ValueError. Starting workers costs 0.05 to 10 s each time (fork against
-        spawn with heavy imports), with an empty queue after it.
+        Workers beyond the CPUs compete with each other and with the training process. Arguments without workers
+        make the constructor raise ValueError. Starting workers costs 0.05 to 10 s each time (fork against spawn
+        with heavy imports), with an empty queue after it.
     How it knows:
         The worker count is read from the source (through command-line defaults too), the CPUs from the
         scheduler's grant, the cgroup quota and the affinity mask of this machine.
     False alarms:
-        A script that is checked on another machine than it runs on: check it there, or give the job script.
-        The CPUs of a machine without a GPU say nothing about a program that trains on one. Loaders of scripts
-        and modules in which no training was found are left out.
-        Persistent workers keep their memory between epochs; with few, long epochs there is nothing to gain.
+        A script that is checked on another machine than it runs on: check it there, or give the job script. The
+        CPUs of a machine without a GPU say nothing about a program that trains on one. gpudoctor ignores
+        loaders of scripts and modules without a training. Persistent workers keep their memory between epochs;
+        with few, long epochs they gain nothing.
     Remedies:
-        The number of workers for this machine; persistent_workers=True; a loader that is built once.
+        Set the number of workers for this machine; set persistent_workers=True; build the loader once.
     References:
         - https://pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
         - https://github.com/pytorch/pytorch/blob/v2.6.0/torch/utils/data/dataloader.py

@@ -26,20 +26,21 @@ _PLATFORM = re.compile(r"win|nt\b|platform|darwin|cpu|is_available|nccl", re.IGN
 
 
 class BackendSlow(Check):
-    """Gradients that live on GPUs travel through Gloo, which takes them through the CPU.
+    """Gradients on the GPU are reduced by Gloo, through the CPU.
 
     What it finds:
         `init_process_group("gloo")`, `ddp_backend="gloo"` of TrainingArguments or a Lightning strategy's
         `process_group_backend`, in a program that trains on CUDA under DistributedDataParallel or FSDP.
     Why it hurts:
         Gloo copies every gradient bucket to the host, reduces it there and copies it back. NCCL reduces on the
-        GPUs over NVLink, PCIe or InfiniBand and is several times faster, and it runs beside the backward.
+        GPUs over NVLink, PCIe or InfiniBand and is several times faster, and it overlaps with the backward
+        pass.
     How it knows:
-        From the source, with defaults of the command line followed. Where the backend is chosen by the
-        platform or by whether CUDA is there, it is silent.
+        From the source, with defaults of the command line followed. If the platform or the presence of CUDA
+        decides the backend, it is silent.
     False alarms:
         Windows has no NCCL; two ranks that share one GPU need Gloo. A second group for objects on the CPU is
-        no finding.
+        not a finding.
     Remedies:
         backend="nccl", with each rank on its own GPU.
     References:

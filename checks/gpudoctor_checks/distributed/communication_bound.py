@@ -18,20 +18,20 @@ class CommunicationBound(Check):
     """Ranks wait for their communication.
 
     What it finds:
-        Collective operations that no computation hides, for 10 % of the step or more.
+        Exposed (non-overlapped) collective operations for 10 % of the step or more.
     Why it hurts:
-        Devices that wait for gradients or parameters of others do nothing else.
+        Devices are idle while they wait for gradients or parameters of other ranks.
     How it knows:
-        From a recording: the device's clock for collectives where there is one, else the host's time in
-        explicit collectives. Gradients that are reduced during the backward pass are hidden and not counted.
-        A profiler trace names each kernel: the time in collectives in which no other kernel runs counts.
-        In each step the rank counts that waits least: what the others wait beyond that, they wait for it.
+        From a recording: the device's times of collectives if there are any, else the host's time in explicit
+        collectives. Reductions that overlap with the backward pass are not counted. A profiler trace names each
+        kernel: the time in collectives in which no other kernel runs counts. In each step the rank that waits
+        least counts: any longer wait of the others is a wait for that rank.
     False alarms:
-        Waiting for a straggler looks like communication: where one rank is late, that is told and this is
-        silent. The trace of one rank cannot tell the two apart, and the finding says so. On the CPU (gloo)
-        the reduction cannot be told from the backward pass.
+        Waiting for a straggler resembles communication: if one rank is late, DIST001 reports it and this check
+        is silent. The trace of one rank cannot separate the two, and the finding says so. On the CPU (gloo) the
+        reduction cannot be separated from the backward pass.
     Remedies:
-        Bigger buckets, accumulation without synchronisation, overlap, a faster network.
+        Use bigger buckets, accumulation without synchronisation, overlap, or a faster network.
     References:
         - https://github.com/pytorch/kineto/tree/main/tb_plugin
         - https://pytorch.org/docs/stable/notes/ddp.html

@@ -43,24 +43,26 @@ _NAMES = ("torch.nn.DataParallel", "torch.nn.parallel.data_parallel")
 
 
 class Dataparallel(Check):
-    """The model trains on several GPUs through DataParallel: one process, one thread a GPU.
+    """The model trains on several GPUs through DataParallel: one process, one thread per GPU.
 
     What it finds:
         A model wrapped in `torch.nn.DataParallel` (or `data_parallel`) in a program that trains.
     Why it hurts:
-        One process drives every GPU under Python's one lock. On each step it copies the model to all GPUs,
+        One process drives every GPU under Python's global lock. On each step it copies the model to all GPUs,
         scatters the batch from the first one and gathers the outputs there, so the first GPU fills up and the
-        others wait. DistributedDataParallel keeps one process a GPU and sends gradients while backward runs.
+        others wait. DistributedDataParallel runs one process per GPU and sends gradients during the backward
+        pass.
     How it knows:
-        From the source. A switch that is off by default, a program that leaves itself one GPU
+        From the source. Not reported: a switch that is off by default, a program that limits itself to one GPU
         (`CUDA_VISIBLE_DEVICES`), and one that also has DistributedDataParallel or FSDP (DataParallel is its
-        other branch) are silent; so is a recorded run on the CPU. With one GPU on this machine, and behind a
-        setting for several GPUs that the source does not give (`if config.multi_gpu`), it is a note.
+        other branch). A recorded run on the CPU is not reported either. It is a note on a machine with one GPU,
+        and behind a setting that the source does not decide (`if config.multi_gpu`).
     False alarms:
-        A machine with one GPU loses nothing; a quick experiment on two GPUs may not be worth the change. A
-        wrapper with one device in `device_ids`, or of a class that the program never makes, is left out.
+        A machine with one GPU loses nothing; a quick experiment on two GPUs may not be worth the change.
+        gpudoctor ignores a wrapper with one device in `device_ids`, or of a class that the program never
+        creates.
     Remedies:
-        DistributedDataParallel, started by torchrun with one process a GPU.
+        Use DistributedDataParallel, started by torchrun with one process per GPU.
     References:
         - https://pytorch.org/docs/stable/generated/torch.nn.DataParallel.html
         - https://pytorch.org/tutorials/intermediate/ddp_tutorial.html

@@ -24,22 +24,22 @@ _DEPTH = 6
 
 
 class FindUnused(Check):
-    """DistributedDataParallel looks for unused parameters on every step, and there are none.
+    """DistributedDataParallel searches for unused parameters in each step, but all are used.
 
     What it finds:
         `DistributedDataParallel(..., find_unused_parameters=True)` around a network whose forward has no
         branch and uses every module that its constructor makes.
     Why it hurts:
-        After each forward DDP walks the whole autograd graph for parameters without gradient, and the first
-        reduction waits until it is done. Some percent of a step, more for many small layers.
+        After each forward pass DDP searches the whole autograd graph for parameters without gradient, and the
+        first reduction waits until it is done. That costs some percent of a step, more with many small layers.
     How it knows:
         From the source: the wrapped network is followed to its class; its forward is read with those of the
-        modules inside. Networks of torchvision that use all their weights are known. What cannot be followed
-        is silent.
+        modules inside. Networks of torchvision that use all their weights are known. The check is silent about
+        what it cannot follow.
     False alarms:
-        Losses that leave an output of the network out, so that its head gets no gradient.
+        Losses that ignore an output of the network, so that its head gets no gradient.
     Remedies:
-        Drop find_unused_parameters; for graphs that never change static_graph=True.
+        Remove find_unused_parameters; for graphs that never change, set static_graph=True.
     References:
         - https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
         - https://pytorch.org/docs/stable/notes/ddp.html#internal-design

@@ -38,20 +38,20 @@ class HangDetail(Detail):
 
 
 class Hang(Check):
-    """The training stands still.
+    """The training hangs.
 
     What it finds:
-        A recording that ends with no step on any rank for minutes: who is where, merged by rank, and the one
-        that stands elsewhere.
+        A recording that ends with no step on any rank for minutes: where each rank is, and the rank that is at
+        a different place.
     Why it hurts:
-        A hang costs all devices until somebody looks or a watchdog fires, half an hour later.
+        A hang blocks all devices until somebody notices or a watchdog fires, half an hour later.
     How it knows:
         From a recording: heartbeats that each rank writes when no step has ended for a while, with its phase
         and stack.
     False alarms:
-        A long evaluation, a save, a compile: those phases are silent for half an hour.
+        A long evaluation, a save, a compile: for those phases the limit is half an hour.
     Remedies:
-        The rank and the line that differ.
+        Look at the rank and the line that differ.
     References:
         - https://github.com/intelligent-machine-learning/dlrover
         - https://docs.aws.amazon.com/sagemaker/latest/dg/stalled-training.html

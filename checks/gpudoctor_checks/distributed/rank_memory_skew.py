@@ -26,14 +26,15 @@ class RankMemorySkew(Check):
         Peaks of device memory that differ by 20 % of the median or more between ranks, where at least one is
         above 30 % of its device.
     Why it hurts:
-        The fullest rank sets the batch of all of them: the others' memory lies idle, and that one runs out
+        The fullest rank sets the batch of all of them: the others' memory stays unused, and that rank runs out
         first.
     How it knows:
         From a recording of all ranks: the allocator's peaks.
     False alarms:
-        Pipeline stages differ by design; small jobs differ by what does not matter.
+        Pipeline stages differ by design; small jobs differ by amounts that do not matter.
     Remedies:
-        What that rank alone holds: contexts of other processes, an evaluation, everything loaded on cuda:0.
+        Find what only that rank allocates: contexts of other processes, an evaluation, everything loaded on
+        cuda:0.
     References:
         - https://github.com/traceopt-ai/traceml
     """

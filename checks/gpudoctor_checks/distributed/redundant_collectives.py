@@ -53,24 +53,24 @@ class _Collective:
 
 
 class RedundantCollectives(Check):
-    """Ranks talk to each other on every step beside what DDP or FSDP do for the gradients.
+    """Ranks run collectives in every step in addition to those of DDP or FSDP for the gradients.
 
     What it finds:
         In a training loop, on every step or every few: barriers, broadcasts, collectives of pickled objects,
         parameters broadcast or reduced again under DistributedDataParallel, and losses or metrics reduced for
         the log.
     Why it hurts:
-        Each collective is a meeting of all ranks: the slowest decides, and launches wait behind it. Objects
-        are pickled, copied to the host and back. DDP keeps parameters equal by itself.
+        Each collective synchronises all ranks: the slowest rank decides, and later launches wait. Objects are
+        pickled, copied to the host and back. DDP already keeps parameters equal.
     How it knows:
         From the source, calls followed into functions of the program; guards (`if step % 50 == 0`) thin them.
-        What feeds the loss is silent (a gathered batch of features, a token count), and so are values that go
-        into parameters, gradients or buffers (a codebook, a centre) or decide whether to step, and gradients
-        reduced by hand without DDP. A value reduced for the log is a note: only a run can price it.
+        Not reported: values that feed the loss (a gathered batch of features, a token count), that go into
+        parameters, gradients or buffers (a codebook, a centre), or that decide whether to step; and gradients
+        reduced by hand without DDP. A value reduced for the log is a note: only a run shows its cost.
     False alarms:
-        Ranks that must agree on something on each step (early stop on a flag, an uneven number of batches).
+        Ranks that must agree on something in each step (early stop on a flag, an uneven number of batches).
     Remedies:
-        Drop barriers and broadcasts; reduce values for the log every 50 steps, several in one tensor.
+        Remove barriers and broadcasts; reduce values for the log every 50 steps, several in one tensor.
     References:
         - https://pytorch.org/docs/stable/distributed.html#collective-functions
         - https://pytorch.org/docs/stable/notes/ddp.html#internal-design

@@ -18,10 +18,11 @@ class StragglingRank(Check):
     """One rank is late in every step, and the others wait for it.
 
     What it finds:
-        A rank that works longer than the median of the others before they meet, in step after step: which one,
-        on which node, by how much, in which phase and at which line.
+        A rank that works longer than the median of the others, step after step: which one, on which node, by
+        how much, in which phase and at which line.
     Why it hurts:
-        The slowest rank sets the pace of all: ten percent on one of a thousand is ten percent of all thousand.
+        The slowest rank sets the pace of all: ten percent on one rank of a thousand costs all thousand ranks
+        ten percent.
     How it knows:
         From a recording of all ranks, aligned by step: a rank's own work is its step without the phases in
         which ranks wait for each other. It must be late by 1 ms and 10 % of the step, significantly (Wilcoxon,
@@ -30,7 +31,7 @@ class StragglingRank(Check):
         Ranks that are late in turn are not stragglers; delays under a millisecond are noise of shared cores;
         pipeline stages differ by design.
     Remedies:
-        By cause: its data, its host, its card.
+        Fix the cause: its data, its host or its card.
     References:
         - https://github.com/traceopt-ai/traceml
         - https://github.com/NVIDIA/nvidia-resiliency-ext

@@ -57,17 +57,17 @@ class CpuBudget(Check):
         OMP_NUM_THREADS=1 where each rank has CPUs to spare (a note).
     Why it hurts:
         Threads beyond the CPUs take turns: under a cgroup quota the whole job is stopped for the rest of each
-        100 ms period, and the GPU waits. One thread a rank leaves CPU work (augmentation, offloaded
-        optimizers) on one core.
+        100 ms period, and the GPU waits. With one thread per rank, CPU work (augmentation, offloaded
+        optimizers) runs on one core.
     How it knows:
         Ranks from the launch line or the scheduler, workers from the script or config, threads from a
         recording, torch.set_num_threads, OMP_NUM_THREADS or the defaults of torchrun and torch; CPUs from the
         cgroup quota, the affinity mask and the scheduler's grant.
     False alarms:
-        torch's default pool mostly sleeps when all work is on the GPU; where only that pool breaks the budget
-        it is a note. One loader with more workers than CPUs is not repeated here.
+        torch's default pool mostly sleeps if all work is on the GPU; if only that pool exceeds the budget, it
+        is a note. DATA003 reports one loader with more workers than CPUs.
     Remedies:
-        OMP_NUM_THREADS and the workers a rank, with the numbers for this machine.
+        Set OMP_NUM_THREADS and the workers per rank; the finding has the numbers for this machine.
     References:
         - https://github.com/pytorch/pytorch/blob/main/torch/distributed/run.py (OMP_NUM_THREADS)
         - https://github.com/pytorch/pytorch/issues/22501

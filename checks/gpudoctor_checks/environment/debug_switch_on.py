@@ -68,16 +68,16 @@ class DebugSwitchOn(Check):
         training needs, such as CUDA_LAUNCH_BLOCKING=1 or TORCH_DISTRIBUTED_DEBUG=DETAIL, and NVIDIA's own
         list of bad CUDA variables; in the shell, the job script or set by the script itself.
     Why it hurts:
-        The finding says what each costs: from a noisy log to a CPU that waits for every kernel. They are set
-        while hunting a bug and then stay in a profile, an image or a copied script.
+        The finding says what each costs: from a noisy log to a CPU that waits for every kernel. People set them
+        to find a bug, and they stay in a profile, an image or a copied script.
     How it knows:
         The variables of this shell or of the process (`--pid`), exports of a job script, and assignments to
         os.environ in the script. The table with costs and sources is a data file beside the check.
     False alarms:
-        A run that is a bug hunt. An assignment under a condition (`if args.debug`) is not counted, nor is a
-        switch that is set to its off value.
+        A debugging run. An assignment under a condition (`if args.debug`) is not counted, nor is a switch that
+        is set to its off value.
     Remedies:
-        Unset the variable, or drop the line.
+        Unset the variable, or remove the line.
     References:
         - https://github.com/Lightning-AI/pytorch-lightning/issues/12344
         - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html

@@ -50,22 +50,23 @@ class DiskTooSmallDetail(Detail):
 
 
 class DiskTooSmall(Check):
-    """The disk under the output, a cache or the temporary folder has too little room.
+    """The disk under the output, a cache or the temporary folder has too little free space.
 
     What it finds:
-        Less free space than the checkpoints that the run keeps will take, where the model's size is in its
-        name (`Llama-2-7b`), and folders for output, caches or temporary files that are all but full.
+        Less free space than the checkpoints that the run keeps will take, if the model's size is in its name
+        (`Llama-2-7b`), and folders for output, caches or temporary files that are almost full.
     Why it hurts:
         The save fails with "No space left on device" after hours of training, and often leaves a broken file
         as the newest checkpoint. Full caches and temporary folders stop downloads, compilations and loaders.
     How it knows:
-        Free space that this user may use, from statvfs. A checkpoint of full fine-tuning with AdamW is priced
-        at 16 bytes a parameter, a save with adapters is not priced; save_total_limit says how many are kept.
+        Free space that this user may use, from statvfs. A checkpoint of full fine-tuning with AdamW counts 16
+        bytes per parameter; a save with adapters is not counted. save_total_limit is the number of checkpoints
+        kept.
     False alarms:
-        Quotas are not seen (they can only make it worse). Checkpoints that go to object storage, sharded or
-        without optimizer state take less. Folders that did not answer in time are skipped.
+        gpudoctor does not see quotas (they can only make it worse). Checkpoints that go to object storage,
+        sharded or without optimizer state take less. Folders that did not answer in time are skipped.
     Remedies:
-        save_total_limit with the number that fits, another folder, clearing the cache.
+        Set save_total_limit to the number that fits, use another folder, or clear the cache.
     References:
         - https://huggingface.co/docs/transformers/main_classes/trainer (save_total_limit)
         - https://huggingface.co/docs/huggingface_hub/guides/manage-cache

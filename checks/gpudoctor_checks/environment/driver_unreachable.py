@@ -49,24 +49,24 @@ class DriverUnreachableDetail(Detail):
 
 
 class DriverUnreachable(Check):
-    """The machine has an NVIDIA GPU and its driver cannot be used.
+    """The machine has an NVIDIA GPU, but its driver does not work.
 
     What it finds:
-        A GPU on the PCI bus (or a device node) while the driver's library is missing, its kernel module
-        is not loaded, the two have different versions, access is refused, or the driver hangs or crashes; a
-        driver that starts and sees none of the GPUs.
+        A GPU on the PCI bus (or a device node) while the driver's library is missing, its kernel module is not
+        loaded, the two have different versions, access is refused, or the driver hangs or crashes; a driver
+        that starts but sees none of the GPUs.
     Why it hurts:
         `torch.cuda.is_available()` is False or CUDA fails at the first call: the job dies, or trains on
         the CPU.
     How it knows:
-        NVML is started in a process of its own with a time limit, and its answer is held against
+        gpudoctor starts NVML in a separate process with a time limit, and compares its answer with
         /sys/bus/pci, /dev/nvidia* and /proc/driver/nvidia/version.
     False alarms:
-        A container that was started without GPUs on a machine that has some is a note, unless something says
-        that it was to have them. GPUs that are handed to a virtual machine, or whose device nodes belong to
-        another job, are silent.
+        A container that was started without GPUs on a machine that has some is a note, unless something shows
+        that it should have them. GPUs that belong to a virtual machine, or whose device nodes belong to another
+        job, are not reported.
     Remedies:
-        By cause: install or load the driver, reboot after an update, give the container its GPUs.
+        By cause: install or load the driver, reboot after an update, or start the container with GPUs.
     References:
         - https://github.com/NVIDIA/nvidia-container-toolkit/issues/48 (a container that lost its GPUs)
         - https://github.com/NVIDIA/nvidia-container-toolkit/issues/251

@@ -36,21 +36,21 @@ class GpuArchUnsupported(Check):
     """The installed torch has no code for this card's compute capability.
 
     What it finds:
-        A GPU for which torch's list of architectures holds neither machine code (same major version, minor not
+        A GPU for which torch's list of architectures has neither machine code (same major version, minor not
         above the card's) nor intermediate code (PTX) that the driver could compile: a card newer than the wheel
         (sm_120 on a cu126 build) or one that the wheel dropped (Volta on a cu130 build).
     Why it hurts:
         The first kernel dies with "no kernel image is available for execution on the device", often after
         minutes of loading data, because `torch.cuda.is_available()` still says True.
     How it knows:
-        It reads the architecture list that stands in libtorch_python.so (what `torch.cuda.get_arch_list()`
-        returns, without importing torch) and the cards' compute capability from the driver.
+        It reads the architecture list in libtorch_python.so (what `torch.cuda.get_arch_list()` returns, without
+        importing torch) and the cards' compute capability from the driver.
     False alarms:
-        A build from source carries its own list, which is read the same way. A card that the job does not use
-        (an old display card beside the training cards) is only a warning while another card can be used. Jetson
-        boards are passed over: their binaries follow their own rules.
+        A build from source has its own list, which gpudoctor reads in the same way. A card that the job does
+        not use (an old display card beside the training cards) is only a warning while another card can be
+        used. Jetson boards are not reported: their binaries follow their own rules.
     Remedies:
-        The install line of a torch build that has the architecture and that this driver runs.
+        Install a torch build that has the architecture and that this driver runs; the finding has the line.
     References:
         - https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#binary-compatibility
         - https://github.com/pytorch/pytorch/blob/main/RELEASE.md#pytorch-cuda-support-matrix

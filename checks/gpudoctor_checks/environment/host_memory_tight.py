@@ -39,7 +39,8 @@ class HostMemoryTight(Check):
 
     What it finds:
         Less free memory (within the container's or the scheduler's limit too) than the job's processes take
-        before any data; a limit that is small beside the GPUs' memory; and a machine that swaps right now.
+        before any data; a limit that is small compared with the GPUs' memory; and a machine that swaps right
+        now.
     Why it hurts:
         The kernel kills a worker or a rank without a traceback (exit 137), often at a checkpoint, when a model
         is loaded or in the first evaluation. Swapping makes every step wait for a disk.
@@ -47,10 +48,10 @@ class HostMemoryTight(Check):
         /proc/meminfo, the tightest cgroup limit above this process (page cache not counted as used), the
         scheduler's grant, and the swap counters read twice within 50 ms.
     False alarms:
-        Needs are the least that torch, CUDA and workers take; the data's share is not known here. Swap that is
-        used and not moving is left alone: the kernel parks idle pages there.
+        The needs are the minimum for torch, CUDA and workers; the data's share is unknown. Swap that is used
+        but idle is not reported: the kernel stores idle pages there.
     Remedies:
-        The memory to ask the scheduler or container for; fewer workers.
+        Ask the scheduler or container for that much memory, or use fewer workers.
     References:
         - https://www.kernel.org/doc/html/latest/admin-guide/cgroup-v2.html (memory.max, memory.stat)
         - https://github.com/pytorch/pytorch/issues/13246 (workers and memory)

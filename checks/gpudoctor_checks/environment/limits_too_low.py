@@ -47,10 +47,12 @@ class LimitsTooLow(Check):
         /proc/self/limits and pids.max of this shell; the job inherits them unless its launcher sets others.
         Workers come from the script or config, InfiniBand from /sys/class/infiniband.
     False alarms:
-        Schedulers and container runtimes often raise limits for the job: run this inside it. Cards that speak
-        RDMA over Ethernet count only when the job has several nodes. Unknown workers make at most a note.
+        Schedulers and container runtimes often raise limits for the job: run gpudoctor inside the job. Cards
+        with RDMA over Ethernet count only if the job has several nodes. With an unknown number of workers it is
+        at most a note.
     Remedies:
-        The ulimit line, or the container's flag; PyTorch's file_system sharing against open files.
+        Raise the limit with ulimit or the container's flag; for open files, PyTorch's file_system sharing also
+        helps.
     References:
         - https://github.com/pytorch/pytorch/issues/973
         - https://github.com/NVIDIA/nccl-tests/issues/206

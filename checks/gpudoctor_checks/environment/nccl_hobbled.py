@@ -80,7 +80,7 @@ class NcclHobbled(Check):
     What it finds:
         NCCL_P2P_DISABLE, NCCL_SHM_DISABLE, NCCL_IB_DISABLE and their relatives, in the environment, the job
         script or the script; PCIe access control (ACS) or an IOMMU between GPUs that have no NVLink; two NCCL
-        packages in one Python environment; an NCCL put before torch's own by the loader path.
+        packages in one Python environment; an NCCL that precedes torch's own on the loader path.
     Why it hurts:
         Gradients take a detour through host memory or TCP: all-reduce several times slower, on every step. ACS
         and IOMMU can also make peer copies hang or corrupt data. Of two NCCLs, only one set of files survives.
@@ -88,8 +88,8 @@ class NcclHobbled(Check):
         Variables of the environment and of the script; the kernel's IOMMU groups; ACS control registers of
         the bridges above the GPUs (readable by root only); installed packages; LD_LIBRARY_PATH, LD_PRELOAD.
     False alarms:
-        With one GPU, or none in sight, a switch is a note: it costs nothing until the job grows. Consumer
-        cards without peer access need no P2P. A machine whose P2P is truly broken needs the switch.
+        With one GPU or none, a switch is a note: it costs nothing until the job grows. Consumer cards without
+        peer access need no P2P. A machine whose P2P is truly broken needs the switch.
     Remedies:
         Unset the variable; BIOS and kernel settings for ACS and IOMMU; one NCCL package.
     References:

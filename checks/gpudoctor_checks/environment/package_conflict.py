@@ -65,30 +65,30 @@ class PackageConflictDetail(Detail):
 
 
 class PackageConflict(Check):
-    """Packages of the training stack do not fit together.
+    """Packages of the training stack are incompatible.
 
     What it finds:
         Requirements inside the stack that the installed versions break (torch, torchvision, transformers,
         tokenizers, accelerate, peft, ...); torchvision or torchaudio built for another CUDA than torch; a
         flash-attn compiled for another torch or C++ ABI; a bitsandbytes without the library for torch's CUDA;
-        NumPy 2 under a torch that was compiled for NumPy 1; the libraries of two CUDA majors side by side;
-        the legacy `pynvml` module; a project whose own files ask for other versions than the installed ones.
+        NumPy 2 under a torch that was compiled for NumPy 1; the libraries of two CUDA major versions together;
+        the legacy `pynvml` module; a project whose own files require other versions than the installed ones.
     Why it hurts:
         The import dies (`undefined symbol: _ZN3c10...`, `operator torchvision::nms does not exist`), an
-        optional kernel is dropped without a word and the slow path runs, or one CUDA library is loaded in place
-        of the other and the crash comes hours later.
+        optional kernel is silently disabled and the slow path runs, or one CUDA library replaces the other and
+        the crash comes hours later.
     How it knows:
         It reads the metadata and a few files of the installed packages: `Requires-Dist` with markers evaluated
         for that environment's Python, the version files, the names of libraries, the C++ ABI in the symbol
-        table. Nothing is imported. The project's wishes come from its requirements, pyproject, setup, conda and
-        Docker files, from the script's folder up to the top of its repository.
+        table. gpudoctor imports nothing. The project's requirements come from its requirements, pyproject,
+        setup, conda and Docker files, from the script's folder up to the top of its repository.
     False alarms:
-        Extras are optional and are not looked at. A stack built from source in one place may carry version
+        Extras are optional and are not checked. A stack built from source in one place may carry version
         numbers that its metadata does not allow and still work: such a conflict is a warning. It is an error
-        only where the import or the first use is known to fail; after a run that trained to its end, or died of
-        an exception that names none of these packages, it is a note: that run did not need what is broken.
+        only if the import or the first use is known to fail. It is a note after a run that trained to its end,
+        or died of an exception that names none of these packages: that run did not need the broken package.
     Remedies:
-        The version to install, as one pip line for this environment.
+        Install the version that fits: the finding has one pip line for this environment.
     References:
         - https://github.com/Dao-AILab/flash-attention/issues/975
         - https://github.com/pytorch/pytorch/issues/186591

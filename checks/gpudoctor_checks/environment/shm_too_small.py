@@ -58,16 +58,16 @@ class ShmTooSmall(Check):
         A /dev/shm below 1 GiB with DataLoader workers or several ranks, one that is nearly full, and one that
         is below what the batches of all workers together take.
     Why it hurts:
-        Workers hand finished batches over in /dev/shm. When it is full the worker dies: "DataLoader worker is
+        Workers pass finished batches through /dev/shm. When it is full the worker dies: "DataLoader worker is
         killed by signal: Bus error", often hours into the run. NCCL keeps its buffers there too.
     How it knows:
         statvfs on /dev/shm, or the size that the launch line or pod asks for; workers from the script or the
-        config. Batches are priced where the batch size and the images' crop size are written in the script.
+        config. gpudoctor computes the batches' size if the script has the batch size and the images' crop size.
     False alarms:
-        Small items (token ids) live with little. Without workers known it is a warning, without a purpose for
-        this machine (no GPU, no job, no script) nothing is said.
+        Small items (token ids) need little. If the workers are unknown it is a warning. On a machine without a
+        GPU, a job or a script the check is silent.
     Remedies:
-        The size to give the container or the pod; clearing left-over files.
+        Give the container or the pod that size; delete left-over files.
     References:
         - https://github.com/pytorch/pytorch/issues/5040
         - https://docs.docker.com/reference/cli/docker/container/run/ (--shm-size, 64 MiB by default)

@@ -35,17 +35,17 @@ class TokenizerFork(Check):
         forks workers afterwards, with TOKENIZERS_PARALLELISM unset; or set to true while the workers
         tokenize too.
     Why it hurts:
-        The tokenizer's thread pool does not survive a fork. Unset, each worker prints "The current process
-        just got forked, after parallelism has already been used" and tokenizes on one thread; set to true, a
-        worker that tokenizes can wait for ever.
+        The tokenizer's thread pool does not survive a fork. Unset, each worker prints "The current process just
+        got forked, after parallelism has already been used" and tokenizes on one thread; set to true, a worker
+        that tokenizes can deadlock.
     How it knows:
         The tokenizer, its uses outside the data set's item methods and the loader's workers are read from the
         script, the variable from the environment, the job script and the script.
     False alarms:
-        Loaders that spawn instead of fork, Python 3.14 and later (forkserver) and slow tokenizers are left
-        alone. Without a script nothing can be said.
+        Loaders that spawn instead of fork, Python 3.14 and later (forkserver) and slow tokenizers are not
+        reported. The check needs a script.
     Remedies:
-        `export TOKENIZERS_PARALLELISM=false`; it turns off threads in the main process too.
+        Run `export TOKENIZERS_PARALLELISM=false`; it turns off threads in the main process too.
     References:
         - https://huggingface.co/docs/transformers/en/fast_tokenizers
         - https://github.com/huggingface/tokenizers (utils/parallelism: TOKENIZERS_PARALLELISM)

@@ -40,19 +40,19 @@ class TorchCpuBuild(Check):
         use, while the driver shows at least one GPU that a CUDA build of torch could use.
     Why it hurts:
         `torch.cuda.is_available()` is False. A script with the usual fallback trains on the CPU, ten to a
-        hundred times slower, without a word; one without it dies with "Torch not compiled with CUDA enabled".
-        It happens when pip resolves against the CPU index, when conda picks a `cpu` variant, or when another
-        package pulls torch in.
+        hundred times slower, without a message; one without it dies with "Torch not compiled with CUDA
+        enabled". It happens when pip resolves against the CPU index, when conda picks a `cpu` variant, or when
+        another package pulls torch in.
     How it knows:
-        It reads `torch/version.py` in the environment's folder (torch is not imported) and asks the driver for
-        its GPUs.
+        It reads `torch/version.py` in the environment's folder (it does not import torch) and queries the
+        driver for its GPUs.
     False alarms:
-        A laptop or a CI machine without a GPU is right to have the CPU build: the check is skipped there. Cards
-        too old for any CUDA build of torch do not count. A machine whose GPU is kept for something else on
-        purpose: silence it there.
+        A laptop or a CI machine without a GPU needs only the CPU build: the check is skipped there. Cards too
+        old for any CUDA build of torch do not count. A machine whose GPU is kept for something else on purpose:
+        silence it there.
     Remedies:
-        The install line for the newest CUDA build of the same torch release that this driver and these cards
-        run, with the companions (torchvision, torchaudio) that are installed.
+        Install the newest CUDA build of the same torch release that this driver and these cards run, with the
+        installed companions (torchvision, torchaudio).
     References:
         - https://pytorch.org/get-started/locally/
         - https://github.com/XPixelGroup/HAT/issues/85

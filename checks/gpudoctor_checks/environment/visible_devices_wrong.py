@@ -76,18 +76,18 @@ class VisibleDevicesWrong(Check):
         machine without a GPU, or with fewer, although the job asks for them (CUDA_VISIBLE_DEVICES, `--gpus`,
         a scheduler's grant, a launch line of several ranks whose script uses CUDA).
     Why it hurts:
-        CUDA stops reading at the first entry that names no GPU, without a message, and sees nothing at all
-        when one stands twice: training falls back to the CPU or to fewer GPUs. A rank without a GPU dies with
+        CUDA stops reading at the first entry that names no GPU, without a message, and sees nothing at all if
+        one entry comes twice: training falls back to the CPU or to fewer GPUs. A rank without a GPU dies with
         "invalid device ordinal".
     How it knows:
         The variable in this shell, the job script or the script, read as CUDA and torch read it, against the
         GPUs that the driver lists; ranks and granted GPUs from the launch line and the scheduler.
     False alarms:
-        Hiding every GPU on purpose for a run on the CPU. Several ranks that share a GPU on purpose (MPS).
-        A scheduler's job script that is read outside its allocation is compared with what it asks for only.
-        A launch line that is meant for another machine: name that machine's card with `--gpu`.
+        Hiding every GPU on purpose for a run on the CPU. Several ranks that share a GPU on purpose (MPS). A
+        scheduler's job script that is read outside its allocation is compared only with what it requests. A
+        launch line for another machine: name that machine's card with `--gpu`.
     Remedies:
-        The value to set, the number of ranks, or a machine that has the GPUs.
+        Set the right value, change the number of ranks, or use a machine that has the GPUs.
     References:
         - https://docs.nvidia.com/cuda/cuda-c-programming-guide/#environment-variables
         - https://github.com/pytorch/pytorch/blob/main/torch/cuda/__init__.py (_parse_visible_devices)

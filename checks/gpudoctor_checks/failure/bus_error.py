@@ -19,21 +19,22 @@ class BusErrorDetail(Detail):
 
 
 class BusError(Check):
-    """The run died of a bus error, for want of shared memory as a rule.
+    """The run died of a bus error, usually because shared memory was full.
 
     What it finds:
-        SIGBUS, in the training or in a loader worker, and messages about shared memory that cannot be had; with
-        the size of /dev/shm beside it where the machine is at hand.
+        SIGBUS, in the training or in a loader worker, and messages about missing shared memory; with the size
+        of /dev/shm if the machine is available.
     Why it hurts:
-        Workers hand their batches over in shared memory. Docker gives a container 64 MiB of it, and a write
+        Workers pass their batches through shared memory. Docker gives a container 64 MiB of it, and a write
         beyond its end is a bus error without a traceback.
     How it knows:
-        From a recording: the signal or the exception's words. The size of /dev/shm is that of this machine now.
+        From a recording: the signal or the exception's message. The size of /dev/shm is that of this machine
+        now.
     False alarms:
-        A file that is cut while it is memory-mapped gives the same signal: where /dev/shm is large, that is
-        said.
+        A file that is truncated while it is memory-mapped gives the same signal: if /dev/shm is large, the
+        finding says so.
     Remedies:
-        More shared memory for the container, or another way of sharing.
+        Give the container more shared memory, or use another sharing strategy.
     References:
         - https://github.com/pytorch/pytorch/issues/5040
         - https://docs.docker.com/reference/cli/docker/container/run/#options

@@ -24,18 +24,18 @@ class CollectiveTimeout(Check):
 
     What it finds:
         A run that died in a collective: the watchdog's timeout, ranks that called different operations, or a
-        peer that was gone. Who was where when it happened is told by rank.
+        peer that disappeared. The finding shows the place of each rank at that moment.
     Why it hurts:
-        All ranks wait for the one that does not come, for 10 to 30 minutes, and then die of it.
+        All ranks wait for the missing one for 10 to 30 minutes, and then die.
     How it knows:
-        From a recording: the exceptions of all ranks, told root from echo by the clock and their words; their
-        last step, phase and line.
+        From a recording: the exceptions of all ranks, whose times and messages separate the root from its
+        echoes; their last step, phase and line.
     False alarms:
         Ranks that die because another one has an exception of its own are echoes: that exception is the
         finding.
     Remedies:
-        The rank whose last line differs: a branch that not all ranks take, an uneven data set, a rank that does
-        more before a barrier.
+        Look at the rank whose last line differs: a branch that not all ranks take, an uneven data set, or a
+        rank that does more work before a barrier.
     References:
         - https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html
         - https://github.com/huggingface/accelerate/issues/3380

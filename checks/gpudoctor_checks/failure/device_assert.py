@@ -20,22 +20,21 @@ class DeviceAssertDetail(Detail):
 
 
 class DeviceAssert(Check):
-    """A kernel on the device failed: an assertion, or memory that is not the program's.
+    """A kernel on the device failed: an assertion, or an illegal memory access.
 
     What it finds:
-        An exception that speaks of a device-side assert, an illegal memory access or another error of the
-        device's own, with the last user line before it.
+        An exception about a device-side assert, an illegal memory access or another device error, with the last
+        user line before it.
     Why it hurts:
-        The error is seen at a later call than the one that made it, and the process cannot use the device any
-        more.
+        The error appears at a later call than its cause, and the process can no longer use the device.
     How it knows:
-        From a recording: the exception's words, the step and the phase. CUDA reports kernels' errors late, so
-        the line is where it was noticed. Where the labels of earlier losses were those of the loader's batch,
-        those of the last batch are compared with the number of classes.
+        From a recording: the exception's message, the step and the phase. CUDA reports kernels' errors late, so
+        the line is where the error appeared. If the labels of earlier losses were those of the loader's batch,
+        gpudoctor compares the labels of the last batch with the number of classes.
     False alarms:
-        Out of memory is no such error and has a check of its own.
+        Out of memory is a different error with its own check.
     Remedies:
-        Labels and indices first: a class number at or above the number of classes is the usual cause.
+        Check labels and indices first: a class number at or above the number of classes is the usual cause.
         CUDA_LAUNCH_BLOCKING=1 shows the true line.
     References:
         - https://pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution

@@ -29,20 +29,19 @@ class Uncaught(Check):
 
     What it finds:
         The first exception of the run among all ranks: its type, the user's innermost line, and the class of
-        cause where it is a known one (shapes, devices, types, labels, files, modules, a checkpoint that does
-        not fit).
+        its cause, if known (shapes, devices, types, labels, files, modules, a checkpoint that does not match).
     Why it hurts:
-        The job ended. With many ranks the log ends in the echoes of the others, closed connections and lost
-        peers, and the root stands far above.
+        The job ended. With many ranks the log ends in echoes (closed connections, lost peers), and the root
+        cause is far above.
     How it knows:
-        From a recording: each rank writes down its exception with its stack before it ends. The root is the
-        first by the clock that does not speak of another rank's death. Of a label or index that there is not,
-        it writes down how far they reach and how many there are.
+        From a recording: each rank records its exception with its stack before it ends. The root is the
+        earliest exception that is not about another rank's death. For a label or index out of range, the rank
+        records the range and the number of valid ones.
     False alarms:
-        Exceptions that were caught, Ctrl-C and an exit with code 0 are not findings. Deaths with a
-        check of their own (memory, device asserts, collectives, workers) are told there.
+        Exceptions that were caught, Ctrl-C and an exit with code 0 are not findings. Other checks report deaths
+        by memory, device asserts, collectives and workers.
     Remedies:
-        By class of cause, at the user's line.
+        Fix the cause at your line; the remedy depends on its class.
     References:
         - https://github.com/NVIDIA/nvidia-resiliency-ext
     """

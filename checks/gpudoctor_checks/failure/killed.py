@@ -35,18 +35,18 @@ class Killed(Check):
     """The run was killed from outside.
 
     What it finds:
-        A command that ended by a signal nobody of its own sent: by the kernel or the control group for memory,
-        by a scheduler's time limit, by a person. A program that kills itself is told by its line.
+        A command that ended by a signal from outside: from the kernel or the control group for memory, from a
+        scheduler's time limit, or from a person. If a program kills itself, the finding names its line.
     Why it hurts:
-        The job ended without an exception and without a last checkpoint; its log just stops.
+        The job ended without an exception and without a last checkpoint; its log simply stops.
     How it knows:
         From a recording: the exit code and signal of the command, kills that the control group counted, the
         kernel's messages of that time, the memory of the machine in the last seconds.
     False alarms:
         A run that gpudoctor or the user stopped is not a death.
     Remedies:
-        For memory: the budget and what uses it. For a time limit: a longer one, or checkpoints and a signal
-        before it.
+        For memory: raise the limit, or reduce what uses it. For a time limit: ask for more, or save a
+        checkpoint on a signal before it.
     References:
         - https://github.com/NVIDIA/nvidia-resiliency-ext
         - https://docs.kernel.org/admin-guide/cgroup-v2.html#memory

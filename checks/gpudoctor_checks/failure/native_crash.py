@@ -11,17 +11,17 @@ class NativeCrash(Check):
     """The process crashed outside of Python: a segmentation fault, an abort.
 
     What it finds:
-        A run that ended by SIGSEGV, SIGABRT, SIGILL or SIGFPE: the Python stack at that moment where it was
-        caught, and the extension that is likely at fault.
+        A run that ended by SIGSEGV, SIGABRT, SIGILL or SIGFPE: the Python stack at that moment if it was
+        recorded, and the extension that is the likely cause.
     Why it hurts:
-        There is no traceback and no exception: the log just ends.
+        There is no traceback and no exception: the log simply ends.
     How it knows:
         From a recording: the signal's own record with its stack, the exit code, the kernel's message with the
         library's name.
     False alarms:
-        An abort that follows an uncaught C++ exception of torch has a message in the log: look there first.
+        An abort that follows an uncaught C++ exception of torch has a message in the log: read it first.
     Remedies:
-        Versions that fit together; the extension rebuilt against this torch; the line under gdb.
+        Install compatible versions; rebuild the extension against this torch; run the line under gdb.
     References:
         - https://docs.python.org/3/library/faulthandler.html
     """

@@ -30,17 +30,17 @@ class Hot(Check):
         A GPU within 5 °C of the temperature at which it slows down, or above its highest operating
         temperature; memory (HBM) above its own.
     Why it hurts:
-        From there on the card lowers its clocks, in steps that come and go: a slow rank for all the others.
-        Heat that lasts also wears memory and links.
+        At that temperature the card lowers its clocks on and off, and the slow rank delays all the others. Long
+        heat also wears memory and links.
     How it knows:
-        NVML's thermal margin where the card has one, else the temperature beside the slowdown threshold; of a
-        recorded run the samples beside it, so that what counts is the heat under load.
+        NVML's thermal margin if the card has one, else the temperature and the slowdown threshold. For a
+        recorded run, the samples during it, so that only heat under load counts.
     False alarms:
-        A margin of zero or less is not believed (some H100 report one while cold): the thresholds decide
-        then. A card that has just finished a job cools down within a minute. In a recording a peak now and
-        then is none: a card must have been hot in 5 % of the samples beside the steady steps.
+        gpudoctor ignores a margin of zero or less (some H100 report one while cold): the thresholds decide
+        then. A card that has just finished a job cools down within a minute. In a recording, single peaks do
+        not count: a card must be hot in 5 % of the samples during the steady steps.
     Remedies:
-        Air flow, fans, dust, room; a lower power limit until then; another node.
+        Check air flow, fans, dust and room temperature; lower the power limit until then, or use another node.
     References:
         - https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html (temperature thresholds)
         - https://github.com/NVIDIA/DCGM

@@ -22,7 +22,7 @@ class LowUtilizationDetail(Detail):
 
 
 class LowUtilization(Check):
-    """The GPUs have little to do.
+    """The GPUs are mostly idle.
 
     What it finds:
         SMs that are busy (or, before Hopper, a card that has any kernel on it) for less than 70 % of a recorded
@@ -31,13 +31,13 @@ class LowUtilization(Check):
         A card that is half idle costs as much as a busy one.
     How it knows:
         From a recording: GPM's share of busy SMs where the card has it, else NVML's utilisation, sampled each
-        second after warm-up. Utilisation is a symptom: the part of the step that explains it is named, and its
-        own finding holds the cure.
+        second after warm-up. Utilisation is a symptom: the finding names the part of the step that explains it,
+        and that part's own finding has the remedy.
     False alarms:
-        NVML counts a card as used while any kernel runs, however small: a high number proves nothing, and only
-        low ones are told.
+        NVML counts a card as used while any kernel runs, even a small one: a high number proves nothing, and
+        gpudoctor reports only low ones.
     Remedies:
-        Those of the cause that is named.
+        Apply the remedies of the named cause.
     References:
         - https://docs.nvidia.com/deploy/nvml-api/group__nvmlGpmFunctions.html
         - https://arxiv.org/abs/2402.18139

@@ -32,22 +32,22 @@ class _Symptom:
 
 
 class MemoryErrors(Check):
-    """The memory of a GPU has errors that ECC could not restore, or has run out of spares.
+    """The memory of a GPU has errors that ECC could not restore, or has no spare rows left.
 
     What it finds:
         Uncorrectable ECC errors since the driver was loaded; a row remap that failed, that waits for a reset,
-        or that used up the spare rows; retired pages on older cards; too many errors in the on-chip SRAM;
-        a flood of corrected errors; a corrupt InfoROM (the card's own record of its errors).
+        or that used up the spare rows; retired pages on older cards; too many errors in the on-chip SRAM; very
+        many corrected errors; a corrupt InfoROM (the card's own record of its errors).
     Why it hurts:
-        An uncorrectable error ends the program that hit it, and a card without spares cannot mend itself: the
+        An uncorrectable error ends the program that hit it, and a card without spares cannot repair itself: the
         job dies again, hours into the run, on the same node.
     How it knows:
-        NVML's counters. "Volatile" ones count since the driver was loaded, so that an error that a reset has
-        mended long ago does not count.
+        NVML's counters. "Volatile" ones count since the driver was loaded, so an error that a reset has
+        repaired does not count.
     False alarms:
-        Few: these are the card's own records. One remap of a row that only had correctable errors is
-        normal wear, and says so (a warning). Cards without ECC have no such records: the check is skipped.
-        A GPU that CUDA_VISIBLE_DEVICES leaves out is a note.
+        Few: these are the card's own records. One remap of a row that only had correctable errors is normal
+        wear (a warning, which says so). Cards without ECC have no such records: the check is skipped. A GPU
+        that CUDA_VISIBLE_DEVICES excludes is a note.
     Remedies:
         Reset the GPU so that the row is replaced; take a card without spares out of use.
     References:

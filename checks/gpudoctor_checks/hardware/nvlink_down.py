@@ -26,23 +26,22 @@ _NO_SWITCH = re.compile(r"PCIe|\bNVL\b|GH200|GB10\b", re.IGNORECASE)
 
 
 class NvlinkDown(Check):
-    """An NVLink port is off while its siblings are on, or the NVLink fabric is not ready.
+    """An NVLink port is off while others of the GPU are on, or the NVLink fabric is not ready.
 
     What it finds:
-        A GPU with some ports off on a board that wires all of them; a GPU with fewer active ports than its
-        siblings of the same model; on NVSwitch machines a fabric whose setup has not finished, or is
-        unhealthy.
+        A GPU with some ports off on a board that connects all of them; a GPU with fewer active ports than its
+        siblings of the same model; on NVSwitch machines a fabric whose setup has not finished, or is unhealthy.
     Why it hurts:
         Until the fabric is ready CUDA refuses to start (error 802, "system not yet initialized"). With a port
         down, collectives lose bandwidth on every step or NCCL stops with an error.
     How it knows:
         NVML's state of each port and of the fabric.
     False alarms:
-        Cards with bridges use only as many ports as they have bridges: when all siblings are alike, that is
-        the build. Cards whose ports are all off have no bridge. Fabric states of PCIe cards, NVL cards
-        and Grace Hopper are not judged. In the first minutes after a boot a fabric is "in progress".
+        Cards with bridges use only as many ports as they have bridges: if all siblings are alike, that is the
+        design. Cards whose ports are all off have no bridge. Fabric states of PCIe cards, NVL cards and Grace
+        Hopper are not judged. In the first minutes after a boot a fabric is "in progress".
     Remedies:
-        The fabric manager; a reset; another node.
+        Start the fabric manager, reset the GPU, or use another node.
     References:
         - https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/index.html
         - https://github.com/pytorch/pytorch/issues/35710 (error 802)

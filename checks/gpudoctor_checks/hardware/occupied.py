@@ -30,23 +30,23 @@ _SERVICES = ("nvidia-cuda-mps", "nv-hostengine", "nvidia-persiste", "dcgm")
 
 
 class Occupied(Check):
-    """A GPU is not free for the job: others hold it, or its mode keeps the job out.
+    """A GPU is not free for the job: other processes use it, or its mode excludes the job.
 
     What it finds:
-        Processes of others that compute on a GPU; memory that is held by nobody who can be seen; compute mode
-        "prohibited", or "exclusive" with more ranks than GPUs; MIG on while the job expects whole GPUs.
+        Other processes that compute on a GPU; memory in use by no visible process; compute mode "prohibited",
+        or "exclusive" with more ranks than GPUs; MIG on while the job expects whole GPUs.
     Why it hurts:
-        The memory that others hold is missing (an out-of-memory error that no batch size explains), and two
+        The memory that others use is missing (an out-of-memory error that no batch size explains), and two
         programs on one GPU take turns: every step takes longer, on all ranks.
     How it knows:
         NVML's list of processes, the memory in use, compute mode and MIG mode, before the job starts.
     False alarms:
         The job's own processes, desktop programs (X, browsers), a small context on a card that drives a
-        display, and GPUs that CUDA_VISIBLE_DEVICES leaves out do not count. In a container NVML gives pids of
-        the host, which cannot be looked up: the finding says so. While a running job is examined from such
-        a container, silent.
+        display, and GPUs that CUDA_VISIBLE_DEVICES excludes do not count. In a container NVML gives pids of the
+        host, which gpudoctor cannot look up: the finding says so. The check is silent while gpudoctor watches a
+        running job from such a container.
     Remedies:
-        Other GPUs of the machine, by number; or end the other program.
+        Use other GPUs of the machine (the finding lists them), or end the other program.
     References:
         - https://github.com/facebookresearch/gcm (15 MiB in use before a job)
         - https://docs.nvidia.com/datacenter/tesla/mig-user-guide/index.html

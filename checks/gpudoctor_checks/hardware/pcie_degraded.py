@@ -30,15 +30,16 @@ class PcieDegraded(Check):
 
     What it finds:
         A link that is narrower than card and slot support; under load also one of a lower generation; in a
-        recorded run one that sends many packets again.
+        recorded run one that retransmits many packets (replays).
     Why it hurts:
         Half the lanes is half the bandwidth of every copy between host and GPU, and of every collective that
         crosses PCIe. Batches, checkpoints and offloaded weights take twice as long.
     How it knows:
-        NVML's current and largest link width. The generation is compared only while the GPU works. In a
-        recording: the samples beside the steady steps, and the replay counter at their first and last.
+        NVML's current and maximum link width. The generation is compared only while the GPU works. In a
+        recording: the samples during the steady steps, and the replay counter at the first and the last of
+        them.
     False alarms:
-        An idle GPU drops to generation 1 by design: nothing is said about it then. Desktop boards that split
+        An idle GPU drops to generation 1 by design: gpudoctor does not report that. Desktop boards that split
         16 lanes between two slots run at x8 on purpose: for a GeForce at half width this is a note.
     Remedies:
         Reseat the card, check riser and BIOS, or use another node.

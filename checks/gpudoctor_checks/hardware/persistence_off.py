@@ -7,17 +7,18 @@ from gpudoctor.model.signs.gpu import answering, name_gpus
 
 
 class PersistenceOff(Check):
-    """Persistence mode is off on a server card, so the driver forgets the card between jobs.
+    """Persistence mode is off on a server card, so the driver unloads the card's state between jobs.
 
     What it finds:
         A data-centre GPU whose persistence mode is off (nvidia-persistenced turns it on).
     Why it hurts:
-        When no program has the GPU open, the driver shuts it down: the next start of CUDA waits one to
-        several seconds a GPU, and settings such as power limits and error counters are lost.
+        When no program has the GPU open, the driver shuts it down: the next start of CUDA waits one to several
+        seconds per GPU, and settings such as power limits and error counters are lost.
     How it knows:
-        NVML's persistence mode; the card's name tells a server card from a desktop one.
+        NVML's persistence mode; the card's name shows whether it is a server or a desktop card.
     False alarms:
-        Desktop and laptop cards are silent: their display keeps the driver loaded. Virtual GPUs too.
+        Desktop and laptop cards are not reported: their display keeps the driver loaded. Virtual GPUs are not
+        reported either.
     Remedies:
         Start nvidia-persistenced.
     References:

@@ -18,12 +18,12 @@ class PowerLimited(Check):
         grows faster than the clock, so that 20 % less power costs less than 20 % of the speed. One limited GPU
         slows down all ranks.
     How it knows:
-        NVML's enforced limit beside the default limit.
+        NVML's enforced limit and its default limit.
     False alarms:
-        A limit that the operator has set on purpose, to save power: the finding is still true. Laptops,
-        whose firmware moves the limit all the time, are silent, and so are cards without a limit to set.
+        A limit that the operator has set on purpose, to save power: the finding is still true. Laptops, whose
+        firmware changes the limit all the time, are not reported, nor are cards without a configurable limit.
     Remedies:
-        `nvidia-smi -pl` with the default, by an administrator.
+        Ask an administrator to restore the default with `nvidia-smi -pl`.
     References:
         - https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html (power limits)
     """

@@ -35,20 +35,20 @@ _LOST = {
 
 
 class RecoveryNeeded(Check):
-    """A GPU is lost, or its driver asks for a reset or a reboot before it is used again.
+    """A GPU is lost, or its driver requires a reset or a reboot before further use.
 
     What it finds:
-        GPUs that the driver counts and that do not answer; a recovery action other than "none".
+        GPUs that the driver counts but that do not answer; a recovery action other than "none".
     Why it hurts:
-        The job dies when it reaches this GPU, on all ranks; and a scheduler that keeps giving out the node
-        makes the next jobs die too.
+        The job dies when it reaches this GPU, on all ranks; and the next jobs on the node die too, while the
+        scheduler keeps assigning it.
     How it knows:
         NVML's recovery action (drivers from r570 on) and its error codes "GPU is lost" and "reset required".
     False alarms:
-        None known: the driver itself says so. GPUs that are granted to another job (no permission) are
-        silent; one that CUDA_VISIBLE_DEVICES leaves out is a note.
+        None known: the driver itself says so. GPUs that are granted to another job (no permission) are not
+        reported; one that CUDA_VISIBLE_DEVICES excludes is a note.
     Remedies:
-        The action that the driver names; until then the other GPUs of the machine.
+        Do what the driver requires; until then use the other GPUs of the machine.
     References:
         - https://docs.nvidia.com/deploy/nvml-api/ (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION)
         - https://github.com/NVIDIA/nvidia-resiliency-ext (GPU health check)

@@ -33,22 +33,22 @@ _REASONS = {
 
 
 class Throttled(Check):
-    """A GPU holds its clocks down because of heat or of its power supply.
+    """A GPU is throttled by heat or by its power supply.
 
     What it finds:
-        A GPU whose clocks event reasons name a slowdown by hardware, by heat or by the power brake now.
+        A GPU whose clock event reasons show a slowdown by hardware, by heat or by the power brake.
     Why it hurts:
         A hardware slowdown halves the clocks or worse. In a job of several GPUs all of them wait for the
         slowest one in every step.
     How it knows:
         NVML's clocks event reasons (throttle reasons on older drivers), masked with 0xE8 as DCGM does; the
-        current and the highest clock beside it.
+        current and the maximum clock.
     False alarms:
-        An idle GPU lowers its clocks by design: while the idle reason is set, the check stays silent. So it
-        does for the power cap alone, which is normal under load (a lowered power limit is another
-        ailment), and for clocks that a person has set.
+        An idle GPU lowers its clocks by design: while the idle reason is set, the check stays silent. It is
+        also silent about the power cap alone, which is normal under load (GPU010 reports a lowered power
+        limit), and about clocks that a person has set.
     Remedies:
-        Cooling or power of the node; until then another GPU or another node.
+        Repair the node's cooling or power; until then use another GPU or another node.
     References:
         - https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html
         - https://github.com/mlfoundations/open_clip/discussions/703

@@ -42,13 +42,13 @@ class Underperforms(Check):
         All others wait for it in every step.
     How it knows:
         From a recording of several ranks: the device's own time for the forward passes, aligned by step; the
-        backward pass holds the waiting for others and is left out. Less than 1 ms a step is noise, and the
+        backward pass includes waiting for others and is not counted. Less than 1 ms a step is noise, and the
         time in which the device may have waited for its host is not counted.
     False alarms:
-        Longer sequences on one rank look the same: the samples and tokens of the ranks must agree within 5 %,
-        where they were counted.
+        Longer sequences on one rank have the same effect: the samples and tokens of the ranks, if counted, must
+        agree within 5 %.
     Remedies:
-        Its clocks, its heat, its neighbours; another node until then.
+        Check its clocks, its temperature and other processes on it; use another node until then.
     References:
         - https://github.com/Azure/azurehpc-health-checks
         - https://github.com/intelligent-machine-learning/dlrover

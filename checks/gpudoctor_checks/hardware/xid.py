@@ -35,13 +35,13 @@ class Xid(Check):
         program did something illegal, and draining the node for them wastes a healthy machine.
     How it knows:
         The kernel log (journal, /dev/kmsg, dmesg or syslog), the last 24 hours of it, or the whole of a saved
-        one that `gpudoctor report` is given, matched with a table of 109
-        numbers made from NVIDIA's catalogue and from what public node checkers act on.
+        one that `gpudoctor report` is given, matched with a table of 109 numbers from NVIDIA's catalogue and
+        from the rules of public node checkers.
     False alarms:
         Events of a program that was killed on purpose (45), or of another user's job on the same node: the
         log is the whole machine's. Both are notes. An error that a reset has settled since becomes a note.
     Remedies:
-        By number: look into the program, restart it, reset the GPU, reboot, or have the card replaced.
+        By number: check the program, restart it, reset the GPU, reboot, or have the card replaced.
     References:
         - https://docs.nvidia.com/deploy/xid-errors/index.html
         - https://github.com/leptonai/gpud

@@ -90,30 +90,30 @@ class AccumulationWrongDetail(Detail):
 
 
 class AccumulationWrong(Check):
-    """Gradient accumulation, or the learning rate's schedule around the step, is put together wrongly.
+    """Gradient accumulation, or the learning rate's schedule, is wrong.
 
     What it finds:
         In a loop that steps every N micro-batches: a loss that is not divided by N, gradients cleared on each
         micro-batch, a scheduler stepped on each micro-batch, a loss divided twice under
         `accelerator.accumulate`. In any loop: `scheduler.step()` before `optimizer.step()`, and a scheduler
-        that is built and never stepped.
+        that is built but never stepped.
     Why it hurts:
         Undivided, the gradient is N times too large: the learning rate is in effect N times higher. Cleared on
-        each micro-batch, N - 1 of N batches are computed and thrown away. A schedule stepped per micro-batch
-        decays N times too fast. A scheduler before the optimizer skips the first value of its schedule; one
-        that nothing steps leaves the learning rate where it began.
+        each micro-batch, N - 1 of N batches are wasted. A schedule stepped per micro-batch decays N times too
+        fast. A scheduler before the optimizer skips the first value of its schedule; one that is never stepped
+        keeps the learning rate at its first value.
     How it knows:
         It reads the order and the guards (`if (i + 1) % N == 0`) of backward, step, clear and schedule in one
         pass, and follows the loss back to where it is computed. Before torch 1.1 the scheduler stepped first:
-        where the project's files or its README name such a torch, that order is a note. So is it where the
-        scheduler steps with each batch: it skips one of thousands of values. A recorded run with
-        one backward pass a step gathers nothing: then there is no accumulation to be wrong.
+        if the project's files or its README name such a torch, that order is a note. It is also a note if the
+        scheduler steps with each batch: it skips one of thousands of values. A recorded run with one backward
+        pass per step does not accumulate, so it refutes the finding.
     False alarms:
         Losses summed over tokens and normalised elsewhere, gradients rescaled before the step, Trainer,
         Lightning, DeepSpeed and Accelerate's own accumulation are not findings; nor is a schedule whose length
-        is counted in micro-batches. Whoever sums gradients on purpose can silence it on the line.
+        is counted in micro-batches. If you sum gradients on purpose, silence it on the line.
     Remedies:
-        Divide the loss by N; clear and schedule where the optimizer steps, after it.
+        Divide the loss by N; clear gradients and step the schedule right after the optimizer's step.
     References:
         - https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation
         - https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate

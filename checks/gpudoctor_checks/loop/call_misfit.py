@@ -27,25 +27,24 @@ class Runs(Enum):
 
 
 class CallMisfit(Check):
-    """A training calls its own function or class with arguments that it does not take.
+    """A training calls its own function or class with arguments that it does not accept.
 
     What it finds:
-        Calls of functions, constructors and class methods of the program's own files that leave out a
-        parameter without a default, name a keyword that is no parameter, or give more arguments than there
-        are places.
+        Calls of functions, constructors and class methods of the program's own files that leave out a parameter
+        without a default, name a keyword that is not a parameter, or pass too many arguments.
     Why it hurts:
-        Python raises a TypeError when it gets there: after the queue, the download and the first epoch, where
-        the call is an evaluation's.
+        Python raises a TypeError when it reaches the call. For a call in an evaluation, that is after the
+        queue, the download and the first epoch.
     How it knows:
-        The call is resolved through imports to one definition, whose head is compared with the arguments.
+        The call is resolved through imports to one definition, whose signature is compared with the arguments.
         Only plain functions are judged: no decorator, no `*` or `**` at the call, one definition of the name.
-        Methods of objects are left out, for a subclass may define them otherwise. The call's function has to be
-        called, too; behind a condition that the source does not settle it is a warning. Of a job that ran, its
-        own exception tells.
+        Methods of objects are not judged, because a subclass may redefine them. The function that contains the
+        call must itself be called. Behind a condition that the source does not decide, it is a warning. A job
+        that ran shows its own exception.
     False alarms:
-        A module of the same name that is imported from another folder, through PYTHONPATH, say.
+        A module of the same name that is imported from another folder, for example through PYTHONPATH.
     Remedies:
-        Give what is missing, or leave out what the function does not know.
+        Pass the missing arguments, or remove the unknown ones.
     References:
         - https://docs.python.org/3/reference/expressions.html#calls
     """

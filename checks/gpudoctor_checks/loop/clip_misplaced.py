@@ -53,7 +53,7 @@ class ClipMisplacedDetail(Detail):
 
 
 class ClipMisplaced(Check):
-    """Gradients are clipped at a place where it does not do what was meant.
+    """Gradients are clipped at the wrong place.
 
     What it finds:
         In a training loop: `clip_grad_norm_` or `clip_grad_value_` after `optimizer.step()` and before the next
@@ -64,7 +64,7 @@ class ClipMisplaced(Check):
         After the step the gradients were already used, so nothing is clipped and one bad batch can still ruin
         the weights. Scaled gradients are larger by the loss scale (65536 at the start): clipped to a norm of 1
         before they are unscaled, the update becomes thousands of times too small, and no error is raised.
-        Clipped after each micro-batch, what was gathered is scaled down again and again: the first
+        Clipped after each micro-batch, the accumulated gradients are scaled down repeatedly: the first
         micro-batches of a step count less than the last, and the norm is computed N times for one step.
     How it knows:
         It reads the order of backward, clip, unscale and step in one pass of the loop, through local functions;
@@ -73,7 +73,7 @@ class ClipMisplaced(Check):
     False alarms:
         A clip with an infinite bound (it measures the norm), loops stepped by a closure or by an engine
         (DeepSpeed, Trainer), `accelerator.clip_grad_norm_` (it unscales by itself), and a scaler known to be
-        off are not findings. Where nobody can tell how many micro-batches a step has, it is a note.
+        off are not findings. If the number of micro-batches per step is unknown, it is a note.
     Remedies:
         Clip between the last `backward()` and `step()`; with a scaler, call `scaler.unscale_(optimizer)` first.
     References:

@@ -106,23 +106,24 @@ class EvalModeMisuse(Check):
         `model.eval()` where the model has dropout or batch norm; and a training loop in which `model.eval()`
         is called and `model.train()` never follows, so all later steps train in eval mode.
     Why it hurts:
-        Without no_grad each batch keeps its activations: memory of a training step for nothing, up to
-        out-of-memory in the first evaluation. Without eval() dropout falsifies the metric and batch norm takes
-        the validation data into its statistics. Left in eval mode, dropout is off and batch norm is frozen
-        from the first evaluation on: the model trains on, worse, and nothing says so.
+        Without no_grad each batch keeps its activations: it wastes the memory of a training step, and the first
+        evaluation may run out of memory. Without eval() dropout falsifies the metric, and batch norm includes
+        the validation data in its statistics. Left in eval mode, dropout is off and batch norm is frozen after
+        the first evaluation: the model trains worse, without any message.
     How it knows:
         It reads what one pass of each loop runs, through functions, with decorators, `with` blocks and the
-        functions that call it. A data set that is one tensor may go by in slices (`range(0, x.size(0), n)`).
+        functions that call it. A data set in one tensor may be read in slices (`range(0, x.size(0), n)`).
     False alarms:
-        Lightning and Trainer switch both by themselves and are left alone. Loops that need gradients of the
+        Lightning and Trainer switch both themselves and are not reported. Loops that need gradients of the
         input are not findings, nor is another model's eval (a teacher, an average). A module without parameters
-        builds no graph, volatile inputs of torch 0.3 did not, and loaded transformers are in eval mode, as is
-        a model after a training that ends with eval(). Where only inputs are optimised, eval is meant. Models
-        without dropout and batch norm behave the same in both modes: no eval() there is none, staying in eval
-        mode a note. An instance norm counts only if it keeps running statistics, and is a note. So is a graph
-        in a loop that ends after a few batches.
+        builds no graph, volatile inputs of torch 0.3 did not, and loaded transformers are in eval mode, as is a
+        model after a training that ends with eval(). If only inputs are optimised, eval mode is intended.
+        Models without dropout and batch norm behave the same in both modes: a missing eval() is not a finding,
+        and staying in eval mode is a note. An instance norm counts only if it keeps running statistics, and is
+        a note. A graph in a loop that ends after a few batches is also a note.
     Remedies:
-        `@torch.no_grad()` and `model.eval()` for the evaluation, `model.train()` before training goes on.
+        Use `@torch.no_grad()` and `model.eval()` for the evaluation, and `model.train()` before training
+        continues.
     References:
         - https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval
         - https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html

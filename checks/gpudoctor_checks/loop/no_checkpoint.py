@@ -63,7 +63,7 @@ class NoCheckpointDetail(Detail):
 
 
 class NoCheckpoint(Check):
-    """A long run saves nothing while it trains, or nothing that it could be resumed from.
+    """A long run saves no checkpoint while it trains, or none that it can resume from.
 
     What it finds:
         A program whose run is long (the scheduler's time limit or preemption, the steps that a config or the
@@ -71,19 +71,19 @@ class NoCheckpoint(Check):
         weights: no optimizer, scheduler or step. A resume that loads the weights and no optimizer. An engine
         that was told not to save (`save_strategy="no"`).
     Why it hurts:
-        A time limit, a preemption, a full disk or one bad node, and all hours since the start are lost. Weights
+        After a time limit, a preemption, a full disk or a bad node, all hours since the start are lost. Weights
         alone restart with an empty optimizer, a new warm-up and the same data again.
     How it knows:
         It looks for every way of saving in the program's modules (`torch.save`, `save_pretrained`,
-        `save_state`, checkpoint callbacks and managers, functions named so), where it stands, and what it is
-        given; the length comes from the job script, the configs, loops with a written bound, and the epochs of
-        the source, options by their defaults.
+        `save_state`, checkpoint callbacks and managers, functions named so), where they are, and what they
+        save. The length comes from the job script, the configs, loops with a constant bound, and the epochs in
+        the source, with options at their defaults.
     False alarms:
-        Runs whose length nobody declares are not findings, but for their resume. Weights that another program
-        trained, or that are loaded as far as they fit, are a start and no resume. Trainer and Lightning save by
-        themselves. When the model is handed to code that could not be read, an error becomes a warning.
+        Runs of undeclared length are not findings, except for their resume. Weights from another program, or
+        loaded only as far as they match, are a start, not a resume. Trainer and Lightning save by themselves.
+        If code that gpudoctor could not read gets the model, an error becomes a warning.
     Remedies:
-        Save model, optimizer, scheduler, step and random state every so many minutes; load them at the start.
+        Save model, optimizer, scheduler, step and random state every few minutes; load them at the start.
     References:
         - https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
         - https://huggingface.co/docs/transformers/main_classes/trainer#checkpoints

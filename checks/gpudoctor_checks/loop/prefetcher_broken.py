@@ -78,23 +78,24 @@ class PrefetcherBroken(Check):
     """A hand-written prefetch loader drops or reuses batches, or does not wait for its copies.
 
     What it finds:
-        Classes that copy the next batch on a CUDA stream: a `preload` that returns nothing while its result is
+        Classes that copy the next batch on a CUDA stream: a `preload` that returns None while its result is
         used; a check for the end that comes after preloading, so the last batch is lost; a generator that
-        yields the batch before and never the last; a first batch that is overwritten; no `wait_stream` before
-        the batch is used; no `record_stream` (a note).
+        yields the previous batch and never the last one; a first batch that is overwritten; no `wait_stream`
+        before the batch is used; no `record_stream` (a note).
     Why it hurts:
         A lost batch is silent: epochs are shorter, and with few batches the metric shifts. Without a wait the
-        model reads memory that the copy has not filled yet: wrong values, now and then, that no run repeats.
+        model reads memory that the copy has not filled yet: it sometimes gets wrong values, which no run
+        repeats.
     How it knows:
-        It reads the class: what `preload` keeps, what `next`, `__next__` or `__iter__` hand out, and in which
-        order they test, preload and hand out.
+        It reads the class: what `preload` keeps, what `next`, `__next__` or `__iter__` return, and in which
+        order they test, preload and return.
     False alarms:
         Blocking copies (without `non_blocking=True`) are waited for anyway. A generator that yields inside its
         stream's block makes the consumer work on that stream. A program that waits for the stream outside of
         the class is not a finding.
     Remedies:
-        Keep the batch, test it, preload, hand it out; `torch.cuda.current_stream().wait_stream(stream)` first,
-        `record_stream` on each tensor. Or leave it to the DataLoader: pinned memory and workers overlap too.
+        Keep the batch, test it, preload, return it; call `torch.cuda.current_stream().wait_stream(stream)`
+        first, and `record_stream` on each tensor. Or use the DataLoader: pinned memory and workers overlap too.
     References:
         - https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_stream.html
         - https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-streams

@@ -51,11 +51,11 @@ class Seedless(Check):
         A program with a training loop in which nothing sets a seed: no `torch.manual_seed`, `seed_everything`,
         `set_seed` or the like, no `seed` option, argument or config key.
     Why it hurts:
-        Weights, shuffling, dropout and augmentation differ from run to run: a result cannot be repeated, a
-        bug cannot be caught again, and two runs that differ in one setting differ in luck as well.
+        Weights, shuffling, dropout and augmentation differ from run to run: nobody can repeat a result, a bug
+        cannot be caught again, and two runs that differ in one setting differ in luck as well.
     How it knows:
-        It looks for anything that speaks of a seed or of determinism, in all modules of the program and in its
-        configs. One note for a program.
+        It searches for anything about a seed or determinism, in all modules of the program and in its configs.
+        One note for a program.
     False alarms:
         transformers' Trainer (seed 42) and other engines that set one by themselves are not findings, nor is
         LightningCLI, nor are examples and benchmarks that read no data and keep no weights. A helper of another

@@ -55,10 +55,10 @@ class SigtermUnhandled(Check):
         From the job script (time limit, requeue, `--signal`, `trap`) and from the program's source
         (`signal.signal`, submitit, an engine that catches the signal).
     False alarms:
-        Lightning handles the signal by itself. A job that ends well before its limit never gets it. Short jobs
-        are left alone.
+        Lightning handles the signal itself. A job that ends before its limit never gets it. Short jobs are not
+        reported.
     Remedies:
-        `#SBATCH --signal=USR1@300`, and a handler that saves a checkpoint at the next step and stops.
+        Add `#SBATCH --signal=USR1@300`, and a handler that saves a checkpoint at the next step and stops.
     References:
         - https://slurm.schedmd.com/sbatch.html#OPT_signal
         - https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination

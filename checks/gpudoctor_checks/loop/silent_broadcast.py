@@ -42,8 +42,8 @@ class SilentBroadcast(Check):
         other way round, in `mse_loss`, `l1_loss`, `smooth_l1_loss`, `huber_loss`, or in a difference of the
         program's own that is squared, or made absolute, and averaged.
     Why it hurts:
-        The two broadcast to N times N pairs, and no error is raised. The best that a model can then do is to
-        give the mean of the targets for every sample. The loss falls a little, and stays there.
+        The two broadcast to N times N pairs, and no error is raised. The model can then only learn the mean of
+        the targets for every sample. The loss falls a little and plateaus.
     How it knows:
         From a recording: the graph behind the loss shows the shape of the outputs before and after they were
         broadcast. The targets do not appear in the graph of a difference; there its values show that each

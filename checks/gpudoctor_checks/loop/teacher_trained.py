@@ -75,32 +75,33 @@ class TeacherTrainedDetail(Detail):
 
 
 class TeacherTrained(Check):
-    """A distillation teacher is run as if it were to be trained.
+    """A distillation teacher runs as if it were trained.
 
     What it finds:
         In a training loop, the forward of a model called teacher that builds a graph: no `torch.no_grad()`
-        around it, parameters not frozen, output not detached at the call. So it is with a model whose weights
-        are a moving average of the trained one's (a momentum encoder, a target network), whatever its name,
-        where its output meets that one's in the loss. And a teacher that is built in
-        training mode and never put into eval mode, while the program has dropout or batch norm.
+        around it, parameters not frozen, output not detached at the call. The same holds for a model whose
+        weights are a moving average of the trained one's (a momentum encoder, a target network), if both
+        outputs go into the loss. And a teacher that is built in training mode and never set to eval mode, while
+        the program has dropout or batch norm.
     Why it hurts:
         The graph of the teacher, often the larger model, keeps all its activations for the whole step and
-        `backward()` computes gradients through it that nobody uses: easily half of the memory and a third of
-        the time. A teacher in training mode gives noisy targets (dropout) and changes its batch norm
-        statistics with every batch.
+        `backward()` computes unused gradients through it: easily half of the memory and a third of the time. A
+        teacher in training mode gives noisy targets (dropout) and changes its batch norm statistics with every
+        batch.
     How it knows:
         By the name `teacher` of what is called in the loop, followed through parameters to where it is built;
-        of an average by the loop that writes its parameters from the other's;
-        by `no_grad` blocks and decorators, `requires_grad` switches, freezing helpers and `.eval()` calls. From
-        a recording: a second model that runs with gradients and whose parameters no optimizer holds; a note
-        where forward and backward passes take little of the time (an environment, data, logs take the rest).
+        of an average by the loop that writes its parameters from the other's; by `no_grad` blocks and
+        decorators, `requires_grad` switches, freezing helpers and `.eval()` calls. From a recording: a second
+        model that runs with gradients but is in no optimizer; a note if forward and backward passes take little
+        of the time (an environment, data, logs take the rest).
     False alarms:
         A teacher that an optimizer trains is not a finding (mutual learning; a head that is built anew in a
-        module whose parameters an optimizer holds), nor is the mode of an averaged one
-        (mean teacher, DINO), which is meant to be in training mode. `from_pretrained` gives eval mode. A model
-        that nothing calls a teacher, and that keeps the weights it was made with, was forgotten: NUM008.
+        module whose parameters are in an optimizer), nor is the mode of an averaged one (mean teacher, DINO),
+        which is meant to be in training mode. `from_pretrained` gives eval mode. A model that is not called a
+        teacher and keeps its first weights was forgotten: NUM008 reports it.
     Remedies:
-        `with torch.no_grad():` around the teacher's forward, `teacher.eval()` after it is built.
+        Put `with torch.no_grad():` around the teacher's forward pass, and call `teacher.eval()` after building
+        it.
     References:
         - https://docs.pytorch.org/tutorials/beginner/knowledge_distillation_tutorial.html
     """

@@ -35,16 +35,16 @@ class CacheFlagConflict(Check):
         `use_cache=True` (in `from_pretrained`, in the model's config, in a YAML) together with gradient
         checkpointing, and `model(..., use_cache=True)` in a training loop.
     Why it hurts:
-        Training never reads the cache. It keeps the keys and values of every layer alive through the step,
-        and checkpointing cannot free what it holds: transformers warns and switches it off on each forward,
-        models of one's own keep both.
+        Training never reads the cache. It keeps the keys and values of every layer through the step, and
+        checkpointing cannot free them. transformers prints a warning and turns it off in each forward pass;
+        your own models keep both.
     How it knows:
-        It reads the flag where somebody has written it; a model's default, which transformers handles alone,
-       is not a finding. A flag that is set again after the training, for generation, is none either.
+        It reads only a flag that somebody set. A model's default, which transformers handles itself, is not a
+        finding. A flag that is set again after the training, for generation, is not a finding either.
     False alarms:
         A model whose own code ignores the flag in training mode.
     Remedies:
-        `use_cache=False` for training; generation can switch it on again.
+        Set `use_cache=False` for training; generation can turn it on again.
     References:
         - https://huggingface.co/docs/transformers/main_classes/model
         - https://huggingface.co/docs/transformers/kv_cache

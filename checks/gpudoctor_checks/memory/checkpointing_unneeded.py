@@ -19,20 +19,20 @@ _MUCH_MORE = 1.5
 
 
 class CheckpointingUnneeded(Check):
-    """Gradient checkpointing recomputes what would have fitted into memory.
+    """Gradient checkpointing recomputes activations that would fit into memory.
 
     What it finds:
         Gradient checkpointing switched on in a config or in training arguments, while the job's estimated peak
-        without it fits its GPU with the margin that a peak in the backward wants.
+        without it fits its GPU with the margin that a peak in the backward pass needs.
     Why it hurts:
-        Every block's forward is computed twice: 20 to 30 % of the step, for memory that nobody needs.
+        Every block's forward is computed twice: 20 to 30 % of the step, for memory that the job does not need.
     How it knows:
-        The analytic estimate of the same job without checkpointing. It speaks only where batch, length, types,
-        optimizer and adapters are all written, since a guess could turn a fit into an out-of-memory.
+        The analytic estimate of the same job without checkpointing. It reports only if batch, length, types,
+        optimizer and adapters are all given, because a guess could lead to an out-of-memory error.
     False alarms:
-        A GPU that is shared with other work; rows that are longer than the length that is written.
+        A GPU that is shared with other work; rows that are longer than the given length.
     Remedies:
-        Switch it off, or keep it and spend the memory on a greater batch.
+        Turn it off, or keep it and use the memory for a larger batch.
     References:
         - https://arxiv.org/abs/1604.06174
         - https://huggingface.co/docs/transformers/perf_train_gpu_one#gradient-checkpointing

@@ -25,24 +25,24 @@ from gpudoctor.text import capitalised, size
 
 
 class Fragmented(Check):
-    """The device's memory is in fragments.
+    """The device's memory is fragmented.
 
     What it finds:
-        An allocator that holds twice what is in use, or that had to give all of it back and start again
-        (allocation retries).
+        An allocator that reserves twice what is in use, or that had to free its cache and retry (allocation
+        retries).
     Why it hurts:
-        Memory that is reserved and in pieces is lost to the job; each retry waits for the device and frees
-        everything.
+        The job cannot use memory that is reserved in fragments; each retry waits for the device and frees the
+        whole cache.
     How it knows:
         From a recording: reserved over allocated memory at the ends of the steps, and the allocator's count of
-        retries. From a memory snapshot with a history: what lies in segments that are in use, over the peak;
-        a note, for a snapshot does not tell the device's size. A watched job tells its allocator's numbers only
-        where `gpudoctor run` records it.
+        retries. From a memory snapshot with a history: the memory of segments in use, over the peak; it is a
+        note, because a snapshot does not contain the device's size. A watched job shows its allocator's numbers
+        only if `gpudoctor run` records it.
     False alarms:
-        Activations are gone at the end of a step, so a factor alone says little: reserved memory must be 30 %
+        Activations are freed at the end of a step, so a factor alone means little: reserved memory must be 30 %
         of the device, and the peak of what was in use well below it.
     Remedies:
-        Expandable segments; batches of few different lengths.
+        Use expandable segments; use batches of few different lengths.
     References:
         - https://github.com/pytorch/pytorch/issues/35901
         - https://pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf

@@ -32,19 +32,20 @@ class GpuMemoryLeak(Check):
 
     What it finds:
         Memory of the device's allocator that rises from step to step at the ends of the steps, when activations
-        are gone: how fast, how surely, when the device is full, and the lines that hold what grew.
+        are freed: how fast, with which significance, when the device is full, and the lines that allocated the
+        growth.
     Why it hurts:
-        The run dies of it, usually hours later, at a step that has nothing to do with the cause.
+        The run dies, usually hours later, at a step that has nothing to do with the cause.
     How it knows:
         From a recording: the slope of Theil and Sen with the test of Mann and Kendall (p under 0.001) over the
         steps after the first ones. The second half must still grow: caches, allocators and optimizer states
-        come to rest. Where snapshots or a census were taken, what grew is named. From a
-        memory snapshot: lines whose memory of nearly every step of the optimizer is held at the end.
+        stop growing. If there are snapshots or counts of objects, the finding names what grew. From a memory
+        snapshot: lines whose memory from nearly every optimizer step is still allocated at the end.
     False alarms:
-        Batches of different lengths vary and do not rise; a plateau that is reached is silent, and so is growth
-        of less than 16 MiB.
+        Batches of different lengths vary but do not rise. A plateau is not reported, nor is growth of less than
+        16 MiB.
     Remedies:
-        By what grew: detach what is kept, bound what is collected, no tensors in lists that live on.
+        By what grew: detach what you keep, limit what you collect, and keep no tensors in long-lived lists.
     References:
         - https://github.com/ray-project/ray/pull/40940
         - https://pytorch.org/docs/stable/torch_cuda_memory.html

@@ -62,19 +62,19 @@ class GraphRetained(Check):
         the sum or container lives longer than the step.
     Why it hurts:
         The kept tensor holds its graph. After `backward()` the saved activations of that graph are gone, but
-        its nodes and the tensor stay, and each step adds a chain that nothing frees: host and GPU memory grow
+        its nodes and the tensor stay, and each step adds a chain that is never freed: host and GPU memory grow
         until the epoch ends or the process dies. A value that no `backward()` went through (an auxiliary loss
         that is only logged) keeps all activations of its step alive: a few steps are enough to run out.
     How it knows:
         It follows the values of one pass in order, through local functions: what comes from the model or feeds
         `backward()` carries a graph; `.item()`, `.detach()`, `float()`, numpy and comparisons cut it. In a
-        recording the memory's growth confirms or refutes it; where the source shows nothing, a container that
-        the recorder saw gain a tensor with its graph a step is enough, if the memory surely grows.
+        recording the memory's growth confirms or refutes it; if the source shows nothing, a container that
+        gains a tensor with its graph in each step is enough, if the memory grows significantly.
     False alarms:
         Sums that are reset in the same pass or every N steps, lists that are cleared or feed a `backward()`,
         bounded deques and evaluation loops are not findings. A helper from another package may cut the graph.
     Remedies:
-        Keep `loss.detach()`: the number without the graph, and without making the host wait as `.item()` does.
+        Keep `loss.detach()`: the number without the graph. Unlike `.item()`, it does not make the host wait.
     References:
         - https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory
         - https://github.com/pdearena/pdearena/pull/4

@@ -30,26 +30,26 @@ from gpudoctor.text import percent, size
 
 
 class HeadroomUnused(Check):
-    """More than half of the GPU's memory stays empty, and a greater batch would fit.
+    """More than half of the GPU's memory is unused, and a larger batch would fit.
 
     What it finds:
         A job whose peak stays under half of its GPU, where twice the micro batch or more fits.
     Why it hurts:
         Each step pays kernel launches, the optimizer and, on several GPUs, the gradient exchange for fewer rows
-        than it could: throughput is left on the table as long as the GPU is not yet busy.
+        than it could: the job loses throughput as long as the GPU is not fully busy.
     How it knows:
         From configs and scripts the analytic estimate; a note, since only a run shows whether the GPU is busy
-        already. It speaks only where batch, length, types, optimizer and adapters are all written, and leaves
-        the word to MEM008 where gradient checkpointing could go, and to PERF007 where a step has few tokens.
-        From a recording: the allocator's peak beside the device, while the card is busy for less than 70 % of
-        the time and no other part of the step explains that; what is above the bytes held between steps is
-        taken to grow with the batch.
+        already. It reports only if batch, length, types, optimizer and adapters are all given. MEM008 reports
+        instead if gradient checkpointing is unnecessary, and PERF007 if a step has few tokens. From a
+        recording: the allocator's peak and the device's size, while the card is busy for less than 70 % of the
+        time and no other part of the step explains that; gpudoctor assumes that the memory above the bytes
+        allocated between steps grows with the batch.
     False alarms:
         A batch that is small on purpose: small data, contrastive or reinforcement learning with a chosen batch,
         a GPU that several jobs share.
     Remedies:
-        The next micro batch that fits, with accumulation lowered by the same factor where there is any (then
-        nothing else changes), else with the learning rate looked at again.
+        Use the next micro batch that fits, and lower accumulation by the same factor, if there is any (then
+        nothing else changes). Otherwise check the learning rate again.
     References:
         - https://huggingface.co/docs/transformers/perf_train_gpu_one#batch-size-choice
         - https://arxiv.org/abs/1812.06162

@@ -49,23 +49,23 @@ class HostMemoryLeak(Check):
 
     What it finds:
         Resident memory of the training process, or of it and its workers, that rises with the steps: how fast,
-        how surely, when the machine is full, which kind of leak it is, and the lines that hold what grew.
+        with which significance, when the machine is full, which kind of leak it is, and the lines that keep the
+        growth.
     Why it hurts:
-        The kernel kills the job when the machine or its control group is full: without an exception, often at
-        night.
+        The kernel kills the job when the machine or its control group is full, without an exception.
     How it knows:
         From a recording: the slope of Theil and Sen with the test of Mann and Kendall (p under 0.001), after
-        the first steps; the second half must still grow. Kinds are told apart: objects that grew between two
-        steps (graphs, lists), growth in the workers alone (Python objects shared by fork: each reference writes
-        to their page), a profiler that keeps its events.
+        the first steps; the second half must still grow. gpudoctor separates the kinds: objects that grew
+        between two steps (graphs, lists), growth in the workers alone (Python objects shared by fork: each
+        reference writes to their page), a profiler that keeps its events.
     False alarms:
-        Lazily loaded libraries, caches and memory-mapped files fill up and come to rest; growth of less than 16
-        MiB is silent. Growth that no object explains is a note until it has lasted 200 steps or taken a tenth
-        of the memory: an allocator may keep what its threads give back. It is an error only where the memory
-        is full within 50 times the recorded time, and under a profiler it is OBS001's effect.
+        Lazily loaded libraries, caches and memory-mapped files fill up and stop growing. Growth of less than 16
+        MiB is not reported. Growth that no object explains is a note until it lasts 200 steps or takes a tenth
+        of the memory: an allocator may keep memory that its threads freed. It is an error only where the memory
+        is full within 50 times the recorded time, and under a profiler it is an effect of OBS001.
     Remedies:
-        By kind: detach or bound what is kept; arrays instead of lists of objects in the data set; a profiler
-        with a schedule that ends.
+        By kind: detach or limit what you keep; use arrays instead of lists of objects in the data set; give the
+        profiler a schedule that ends.
     References:
         - https://github.com/pytorch/pytorch/issues/13246
         - https://github.com/Lightning-AI/pytorch-lightning/issues/10717

@@ -17,16 +17,15 @@ class NearLimit(Check):
     What it finds:
         A peak of the device's memory at 92 % of it or more.
     Why it hurts:
-        The next longer batch, an evaluation or fragments end the run; the allocator gives memory back to the
-        driver and takes it again, which waits for the device.
+        The next longer batch, an evaluation or fragmentation ends the run. The allocator returns memory to the
+        driver and requests it again, which waits for the device.
     How it knows:
-        From a recording: the allocator's peak reserved memory against the device's, on each rank. Of a watched
-        job: what the driver counts on its cards, the most in the window.
+        From a recording: the allocator's peak reserved memory against the device's, on each rank. For a watched
+        job: the maximum that the driver counts on its cards in the window.
     False alarms:
-        A job that is sized to fill the card and whose shapes never change runs on well: below 97 % it is a
-        note.
+        A job that fills the card on purpose and whose shapes never change runs well: below 97 % it is a note.
     Remedies:
-        The cheapest change that gives some gigabytes back.
+        Make the cheapest change that saves some gigabytes.
     References:
         - https://github.com/traceopt-ai/traceml
     """

@@ -40,8 +40,8 @@ class OutOfMemory(Check):
     """The run died because the device's memory was full.
 
     What it finds:
-        An out-of-memory error of the device: at which step, phase and line, how much was held, reserved and
-        asked for.
+        An out-of-memory error of the device: at which step, phase and line, and how much was in use, reserved
+        and requested.
     Why it hurts:
         The job ended, often hours after its start: at the first evaluation, the longest batch, the first
         checkpoint.
@@ -49,10 +49,10 @@ class OutOfMemory(Check):
         From a recording: the exception with the allocator's numbers at that moment, and the memory at the ends
         of the steps before it. From a memory snapshot: the refused allocations of its history.
     False alarms:
-        Memory of the host has a check of its own.
+        Another check reports a lack of host memory.
     Remedies:
-        The step at which it died tells the cause: the first step is too much at once, a later one a leak, a
-        longer batch, an evaluation with gradients, or fragments.
+        The step at which it died shows the cause. In the first step the job is too large. Later it is a leak, a
+        longer batch, an evaluation with gradients, or fragmentation.
     References:
         - https://pytorch.org/docs/stable/notes/cuda.html#memory-management
         - https://github.com/huggingface/accelerate

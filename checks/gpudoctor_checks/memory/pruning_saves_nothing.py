@@ -47,8 +47,8 @@ class PruningSavesNothing(Check):
     False alarms:
         Research on masks themselves (lottery tickets), where memory and time are not the aim.
     Remedies:
-        `prune.remove` before the export; to save memory or time, remove whole channels (structured pruning)
-        or use 2:4 semi-structured sparsity.
+        Call `prune.remove` before the export; to save memory or time, remove whole channels (structured
+        pruning) or use 2:4 semi-structured sparsity.
     References:
         - https://pytorch.org/tutorials/intermediate/pruning_tutorial.html
         - https://pytorch.org/tutorials/advanced/semi_structured_sparse.html

@@ -29,27 +29,28 @@ class ConstantOutput(Check):
     """The model gives every sample of a batch the same output.
 
     What it finds:
-        Outputs that are equal bit for bit for all samples of a batch, in every loss looked at from some step to
+        Outputs that are equal bit for bit for all samples of a batch, in every examined loss from some step to
         the end of the recording, while the targets of these samples differ. Cross-entropy, binary
-        cross-entropy, and the losses of squared, Huber and smooth L1 distance. A softmax over a dimension that
-        holds one score, which is one whatever the score: as the output, or as weights inside of the network.
+        cross-entropy, and the losses of squared, Huber and smooth L1 distance. A softmax over a dimension with
+        one score, which is one for any score: as the output, or as weights inside of the network.
     Why it hurts:
         The output no longer depends on the input. The usual causes are units that are all dead (ReLU after too
         large a step, inputs that were not scaled), an input that is multiplied by zero or left out, and weights
         that a bad checkpoint set to zero. Only the last bias learns.
     How it knows:
-        From a recording: the graph behind the loss keeps its arguments; the first 64 samples of the batch
-        are compared. Each of the first losses is looked at, then as many as their price allows. The graphs of
-        the first losses show the softmaxes and their sizes; the source, a layer with one output before one.
+        From a recording: the graph behind the loss keeps its arguments; gpudoctor compares the first 64 samples
+        of the batch. It examines each of the first losses, then as many as the probe's time budget allows. The
+        graphs of the first losses show the softmaxes and their sizes; the source shows a layer with one output
+        before a softmax.
     False alarms:
         Batches under 8 samples, targets that are all equal, outputs that were expanded from one value on
         purpose, and several losses in one graph are not findings. One batch with different outputs ends the
-        count. A softmax that now and then has one score (a sentence of one word) is not a finding, nor is one
-        over the parts of a sample that one layer scores.
+        count. A softmax that sometimes has one score (a sentence of one word) is not a finding, nor is one over
+        the parts of a sample that one layer scores.
     Remedies:
         Find the first layer whose output is the same for two samples; scale the inputs, lower the learning
-        rate, use LeakyReLU or GELU, start from other weights. Of one score take the sigmoid, or give the
-        softmax the dimension of the parts.
+        rate, use LeakyReLU or GELU, start from other weights. For one score use the sigmoid, or apply the
+        softmax over the dimension of the parts.
     References:
         - https://docs.pytorch.org/docs/stable/generated/torch.nn.LeakyReLU.html
         - https://arxiv.org/abs/1903.06733

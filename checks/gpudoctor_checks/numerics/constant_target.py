@@ -18,24 +18,24 @@ class ConstantTargetDetail(Detail):
 
 
 class ConstantTarget(Check):
-    """All labels that a classifier was trained on are the same one.
+    """All labels of a classifier's training are the same.
 
     What it finds:
-        A cross-entropy over several classes, or a binary one, whose labels come from the loader and were one
-        and the same class in every batch that was looked at.
+        A cross-entropy over several classes, or a binary one, whose labels come from the loader and were the
+        same class in every examined batch.
     Why it hurts:
-        The model learns to answer with that class, whatever the input. The loss falls to zero and the accuracy
-        on the same data is perfect. The labels are read from the wrong column, a mapping gives everything one
-        number, or the data lies in order and the run did not reach the second class.
+        The model learns to answer with that class for any input. The loss falls to zero and the accuracy on the
+        same data is perfect. The usual causes: the wrong column is read, a mapping gives every label one
+        number, or the data is in order and the run did not reach the second class.
     How it knows:
-        From a recording: number, smallest, largest and sum of the labels in the loss are those of a row of
-        whole numbers in the batch that the loader gave.
+        From a recording: number, smallest, largest and sum of the labels in the loss match a row of whole
+        numbers in the loader's batch.
     False alarms:
         Labels that the program makes (zeros of a contrastive loss, real and fake of a GAN, domains) are not
-        those of the loader, and are not findings; nor are places to ignore, soft labels and regression. A set
+        those of the loader, and are not findings; nor are ignored positions, soft labels and regression. A set
         with fewer than one sample in a thousand of other classes looks the same.
     Remedies:
-        Count the labels of the whole set; look at the code that makes them; shuffle.
+        Count the labels of the whole set; check the code that makes them; shuffle.
     References:
         - https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
     """

@@ -17,21 +17,22 @@ class DeadParameters(Check):
     """Trainable parameters never get a gradient.
 
     What it finds:
-        Parameters that require gradients and had none, or zeros only, in every step that was looked at over 20
-        steps or more: of the model that trains, and of modules in the optimizer that only run under no_grad().
+        Parameters that require gradients but had none, or only zeros, in every examined step over 20 steps or
+        more: of the model that trains, and of modules in the optimizer that only run under no_grad().
     Why it hurts:
-        They stay as they were made. A branch that was cut off by a detach, an argmax or a forgotten call looks
-        like a trained model and is not; Adam still keeps 8 bytes of state for each of their elements.
+        Their values never change. A branch behind a detach, an argmax or a forgotten call seems trained but is
+        not; Adam still keeps 8 bytes of state for each of their elements.
     How it knows:
-        From a recording: the probe looks at which gradients are None or all zero, at a cadence and at the end.
-        Where the source is there, the line that cuts the graph is looked for in the modules that use them.
+        From a recording: the probe checks periodically and at the end which gradients are None or all zero. If
+        the source is available, gpudoctor searches for the line that cuts the graph in the modules that use
+        them.
     False alarms:
-        Experts that are seldom chosen, embeddings of rare words and parts that train in turn have gradients now
-        and then and are silent; below a fifth of the elements it is a note, unless the first fifth of all
-        tensors or more has none: then the graph is cut behind the first layers. What is called below no_grad()
-        is a warning: who trains a head on a frozen body writes the same.
+        Rarely chosen experts, embeddings of rare words and parts that train in turn have gradients sometimes,
+        so they are not reported. Below a fifth of the elements it is a note, unless the first fifth of all
+        tensors or more has none: then the graph is cut behind the first layers. A call under no_grad() is a
+        warning, because training a head on a frozen body has the same code.
     Remedies:
-        Take the detach away, use the branch, or freeze it and leave it out of the optimizer.
+        Remove the detach, use the branch, or freeze it and remove it from the optimizer.
     References:
         - https://pytorch.org/docs/stable/notes/autograd.html#setting-requires-grad
     """

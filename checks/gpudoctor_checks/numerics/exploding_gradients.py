@@ -14,24 +14,24 @@ from gpudoctor.model.unavailable import Unavailable
 
 
 class ExplodingGradients(Check):
-    """The norm of the gradients grows out of hand.
+    """The gradients explode: their norm grows without limit.
 
     What it finds:
         Gradient norms whose late median is ten times, or a hundred times, that of the first half of the run;
-        norms above a million in the median step, or that jump to a hundred times their median again and again,
-        while the loss does not fall (recurrent nets).
+        norms above a million in the median step, or that repeatedly jump to a hundred times their median, while
+        the loss does not fall (recurrent nets).
     Why it hurts:
-        Updates follow the gradients: they throw the weights about, the loss rises or jumps, and NaN is the
-        usual end.
+        Updates follow the gradients: the weights change too much, the loss rises or jumps, and often becomes
+        NaN.
     How it knows:
-        From a recording: the norms of all gradients that the probe read. Medians are compared, so that a single
-        spike, which every training has, is not a finding; and the loss must not have got better meanwhile.
+        From a recording: the norms of all gradients that the probe read. It compares medians, so a single
+        spike, which every training has, is not a finding. The loss must not have improved meanwhile.
     False alarms:
         Losses that are scaled up on purpose, and weights that start at zero, have norms that grow while the
-        loss falls: silent. So are gradients of a model that the optimizer does not hold: nothing clears them,
-        so they add up (NUM008).
+        loss falls: they are not reported. Nor are gradients of a model that is not in the optimizer: they are
+        never cleared and add up (NUM008).
     Remedies:
-        Clipping, a lower rate or a warm-up, and a look at the initialisation.
+        Clip the gradients, lower the rate or add a warm-up, and check the initialisation.
     References:
         - https://arxiv.org/abs/1211.5063
         - https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html

@@ -63,7 +63,7 @@ class Fp16Unsafe(Check):
 
     What it finds:
         fp16 autocast without a GradScaler; weights cast to fp16 (`model.half()`, `torch_dtype=torch.float16`)
-        and handed to the optimizer; a scaled loss whose optimizer steps without the scaler; a fixed
+        and passed to the optimizer; a scaled loss whose optimizer steps without the scaler; a fixed
         `loss_scale` in a DeepSpeed config; Lightning's `16-true`; fp16 with T5, Gemma and other models whose
         activations leave its range, and (a note) with models that were trained in bf16.
     Why it hurts:
@@ -71,14 +71,14 @@ class Fp16Unsafe(Check):
         the model stops learning; Adam's epsilon of 1e-8 is zero in fp16, so the first step may divide by
         zero; activations above the range turn into Inf and the loss into NaN.
     How it knows:
-        It follows autocast, scaler, backward and step through the training loop, and reads dtypes and
-        switches of calls and configs. Engines that scale by themselves (DeepSpeed, accelerate, Lightning)
-        are left out.
+        It follows autocast, scaler, backward and step through the training loop, and reads dtypes and switches
+        of calls and configs. Engines that scale by themselves (DeepSpeed, accelerate, Lightning) are not
+        reported.
     False alarms:
-        Weights kept in fp16 on purpose with an optimizer that holds its own float32 copy.
+        Weights kept in fp16 on purpose with an optimizer that keeps its own float32 copy.
     Remedies:
-        bf16, which has float32's range, on cards from Ampere on; elsewhere autocast with a GradScaler around
-        float32 weights.
+        Use bf16, which has float32's range, on cards from Ampere on; elsewhere use autocast with a GradScaler
+        and float32 weights.
     References:
         - https://docs.pytorch.org/docs/stable/notes/amp_examples.html
         - https://github.com/huggingface/transformers/issues/5651

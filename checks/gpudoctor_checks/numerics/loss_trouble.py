@@ -21,25 +21,25 @@ class LossTroubleDetail(Detail):
 
 
 class LossTrouble(Check):
-    """The loss diverges, jumps, or does not move.
+    """The loss diverges, jumps, or has plateaued.
 
     What it finds:
-        A loss that ends above its start and above twice its best; one that jumps again and again, to ten times
-        its running median and half-way back to its start; one that has not moved by one percent in 500 steps.
+        A loss that ends above its start and above twice its best; one that repeatedly jumps, to ten times its
+        running median and half-way back to its start; one that changes by less than one percent in 500 steps.
     Why it hurts:
-        A training that does not get better costs as much as one that does.
+        A training that does not improve costs as much as one that does.
     How it knows:
-        From a recording: the loss that goes into each backward pass. Medians of the start, the best stretch and
-        the end are compared; for a loss that stands still, the test of Mann and Kendall.
+        From a recording: the loss that goes into each backward pass. It compares medians of the start, the best
+        part and the end; for a plateau it uses the test of Mann and Kendall.
     False alarms:
-        Losses without a floor (policies, likelihoods that go negative, adversarial games) go where they like:
-        only losses that are positive throughout are judged. Where the source steps an environment
-        (reinforcement learning), the targets follow the returns, and nothing is said. A warm restart that is
-        under way looks like divergence. Small batches of hard and easy samples make a loss jump that gets
-        better all the time: where it has halved, jumps are a note.
+        Losses without a floor (policies, negative likelihoods, adversarial games) need not fall: gpudoctor
+        judges only losses that are always positive. If the source steps an environment (reinforcement
+        learning), the targets follow the returns, and the check is silent. A warm restart in progress resembles
+        divergence. Small batches of hard and easy samples make an improving loss jump: if it has halved, jumps
+        are a note.
     Remedies:
-        A lower rate, warm-up, clipping; for a loss that stands still, one batch over and over: a model that
-        cannot learn that has a bug.
+        Lower the rate, add warm-up or clipping. For a plateau, train on one batch repeatedly: a model that
+        cannot learn it has a bug.
     References:
         - https://docs.aws.amazon.com/sagemaker/latest/dg/loss-not-decreasing.html
         - https://karpathy.github.io/2019/04/25/recipe/

@@ -16,21 +16,22 @@ class NanGradients(Check):
     """Gradients became NaN or infinite.
 
     What it finds:
-        A training step whose gradients hold NaN or Inf, that no loss scaler skipped: its number, the first
-        parameters, and the class of cause where the recording tells it.
+        A training step with NaN or Inf gradients that no loss scaler skipped: its number, the first parameters,
+        and the class of cause if the recording shows it.
     Why it hurts:
-        The optimizer writes what it gets into the weights: from that step on every weight that the gradient
-        reached is NaN, and hours of training are lost unless somebody looks.
+        The optimizer writes the NaN into the weights: from that step on every weight that the gradient reached
+        is NaN, and all later training is wasted.
     How it knows:
-        From a recording: the probe reads the gradients' finiteness at a cadence, around the first bad step and
-        at the end. The class of cause comes from what came before: a loss or a norm that grew (the rate), fp16
-        (its range), a loss that was fine (an operation such as sqrt, log or a division at its edge).
+        From a recording: the probe checks periodically, around the first bad step and at the end whether the
+        gradients are finite. The class of cause comes from what came before: a loss or a norm that grew (the
+        rate), fp16 (its range), a loss that was finite (an operation such as sqrt, log or a division at the
+        edge of its range).
     False alarms:
         A loss scaler finds overflows and skips such steps by design: steps at which its scale fell are silent
         here.
     Remedies:
-        By class: a lower rate and clipping; bf16; an epsilon inside the square root, logarithm or denominator.
-        Anomaly mode on the one bad step names the operation.
+        By class: lower the rate and clip; use bf16; add an epsilon inside the square root, logarithm or
+        denominator. Anomaly mode on the bad step names the operation.
     References:
         - https://pytorch.org/docs/stable/autograd.html#anomaly-detection
         - https://github.com/huggingface/transformers/issues/5651

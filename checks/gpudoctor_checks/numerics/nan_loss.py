@@ -22,7 +22,7 @@ class NanLoss(Check):
     """The loss became NaN or infinite.
 
     What it finds:
-        A training step whose loss is not a finite number while its gradients were fine before it.
+        A training step whose loss is not a finite number while its gradients were finite before it.
     Why it hurts:
         Its gradients are NaN too, and so are the weights after the next update: everything from that step on is
         lost.
@@ -31,10 +31,10 @@ class NanLoss(Check):
         before it, as for gradients.
     False alarms:
         A loss that is infinite by design (a masked likelihood that is skipped) and never goes into a backward
-        pass is not seen. A step that a loss scaler skipped is silent; a loss that came back, because the
-        program left its step out, is a note.
+        pass is not visible. A step that a loss scaler skipped is not reported. A loss that recovered, because
+        the program skipped its step, is a note.
     Remedies:
-        By class: a lower rate; bf16; an epsilon; a batch that is looked at before it is used.
+        By class: lower the rate, use bf16, add an epsilon, or check the batch before use.
     References:
         - https://pytorch.org/docs/stable/autograd.html#anomaly-detection
         - https://docs.mosaicml.com/projects/composer/en/stable/api_reference/generated/composer.callbacks.NaNMonitor.html

@@ -12,7 +12,7 @@ from gpudoctor.model.unavailable import Unavailable
 
 
 class VanishingGradients(Check):
-    """The gradients of the first layers are next to nothing.
+    """The gradients of the first layers are almost zero.
 
     What it finds:
         A model whose first layer's gradient norm is under a thousandth of its last layer's, and under 1e-5
@@ -23,11 +23,11 @@ class VanishingGradients(Check):
         From a recording: the norms of the first and the last layer's gradients as the probe read them; the
         median of the readings counts.
     False alarms:
-        Frozen or pretrained first layers with a small rate of their own have small gradients and are fine: both
-        limits must be crossed.
+        Frozen or pretrained first layers with their own small rate have small gradients and are fine: the
+        finding needs both limits.
     Remedies:
-        ReLU-like activations for sigmoid and tanh, normalisation, residual connections, an initialisation that
-        fits.
+        Use ReLU-like activations instead of sigmoid and tanh, normalisation, residual connections, and a
+        suitable initialisation.
     References:
         - https://proceedings.mlr.press/v9/glorot10a.html
         - https://github.com/shiningrain/AUTOTRAINER

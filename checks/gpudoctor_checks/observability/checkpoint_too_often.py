@@ -59,14 +59,15 @@ class CheckpointTooOften(Check):
         makes no progress: with Adam's state 12 to 16 bytes per parameter. For a model of a billion parameters
         that is some 16 GB, half a minute on a fast disk.
     How it knows:
-        From the source: which calls a pass reaches, functions followed, and under which conditions
-        (`if step % 500 == 0`, N followed through constants and options). Saves closer than 10 steps are a
-        warning, closer than 50 a note.
+        From the source: which calls a pass reaches, through functions, and under which conditions (`if step %
+        500 == 0`, with N from constants and options). Saves closer than 10 steps are a warning, closer than 50
+        a note.
     False alarms:
-        Small models saved in milliseconds. A save at each epoch, of the best model so far, once, on failure,
-        or at most 20 times in a run whose length is written down, is not a finding.
+        Small models saved in milliseconds. A save at each epoch, of the best model so far, once, on failure, or
+        at most 20 times in a run of known length, is not a finding.
     Remedies:
-        Save every 500 steps or once an epoch, keep the last few, write from another thread (async_save).
+        Save every 500 steps or once per epoch, keep the last few checkpoints, and write from another thread
+        (async_save).
     References:
         - https://pytorch.org/docs/stable/distributed.checkpoint.html
         - https://pytorch.org/tutorials/beginner/saving_loading_models.html

@@ -117,7 +117,7 @@ WINDOWS = {
 
 
 class DebugModeOn(Check):
-    """A debugging facility stays on through the training.
+    """A debugging tool stays on during the training.
 
     What it finds:
         `torch.autograd.set_detect_anomaly(True)`, `detect_anomaly()` around or in the training loop, gradcheck
@@ -131,11 +131,11 @@ class DebugModeOn(Check):
         It reads the script: the call, its argument, the conditions around it and on the way to it, and
         whether a training loop runs inside its block or after it.
     False alarms:
-        A short debugging session on purpose. A facility behind a switch that is off by default, in a branch
-        for failures, switched off again in the loop, or in a program that does not train is not a finding.
+        A short debugging session on purpose. A tool behind a switch that is off by default, in a branch for
+        failures, switched off again in the loop, or in a program that does not train is not a finding.
     Remedies:
-        Take it out of the run, or put it behind a switch that is off; when a NaN appears, replay that step
-        under anomaly mode.
+        Remove it, or put it behind a switch that is off; when a NaN appears, replay that step under anomaly
+        mode.
     References:
         - https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
         - https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection

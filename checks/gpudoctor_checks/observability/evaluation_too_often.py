@@ -66,12 +66,12 @@ class EvaluationTooOften(Check):
         pass is about a third of a step). Every 10 steps, the job spends three quarters of its time on it.
     How it knows:
         From the source: which loop evaluates (a forward without backward, over a loader), where the training
-        loop reaches it, and under which conditions. More often than every 10 steps is a warning, than every
-        50 a note; what it costs depends on the size of the set, which only a run can tell.
+        loop reaches it, and under which conditions. More often than every 10 steps is a warning, than every 50
+        a note; the cost depends on the size of the set, which only a run shows.
     False alarms:
         A validation set of one or two batches. An evaluation once an epoch, in a loop whose pass is an epoch,
-        behind a switch that is off, or at most 20 times in a run whose length is written down, is silent. A
-        policy that acts in an environment evaluates nothing: that is how reinforcement learning makes its data.
+        behind a switch that is off, or at most 20 times in a run of known length, is not reported. A policy
+        that acts in an environment is not an evaluation: reinforcement learning makes its data that way.
     Remedies:
         Evaluate every 500 steps or once an epoch, over a part of the set in between.
     References:

@@ -32,7 +32,7 @@ class _Flush:
 
 
 class LogFlush(Check):
-    """A log is flushed, synced to disk or opened anew on every training step.
+    """A log is flushed, synced to disk or opened again in every training step.
 
     What it finds:
         `flush()` of a SummaryWriter, a file or standard output, `os.fsync`, a log file opened for appending
@@ -41,16 +41,16 @@ class LogFlush(Check):
     Why it hurts:
         A buffer exists so that many lines cost one write. A flush makes each step wait for a system call,
         `SummaryWriter.flush` for its writer thread, `fsync` for the disk itself: a millisecond on a local
-        drive, 10 to 100 ms on a network file system, where opening a file asks the server as well.
+        drive, 10 to 100 ms on a network file system, where opening a file also queries the server.
     How it knows:
-        From the source: which calls a pass reaches, functions followed, and under which conditions. A note,
-        since only a run can price it; `fsync` on each step is a warning.
+        From the source: which calls a pass reaches, functions followed, and under which conditions. It is a
+        note, since only a run shows the cost; `fsync` in each step is a warning.
     False alarms:
-        Flushes once an epoch, every ten steps or less often, on failure or in evaluation are silent. A crash
-        loses the lines that are still in the buffer: at most the last few.
+        Flushes once an epoch, every ten steps or less often, on failure or in evaluation are not reported. A
+        crash loses the lines that are still in the buffer: at most the last few.
     Remedies:
-        Take the flush out and let the buffer work (`SummaryWriter(flush_secs=...)`); open the file once.
-        A progress line that is drawn over itself needs its flush: draw it every 50 steps.
+        Remove the flush and let the buffer work (`SummaryWriter(flush_secs=...)`); open the file once. A
+        progress line that overwrites itself needs its flush: print it every 50 steps.
     References:
         - https://pytorch.org/docs/stable/tensorboard.html#torch.utils.tensorboard.writer.SummaryWriter
         - https://docs.python.org/3/library/os.html#os.fsync

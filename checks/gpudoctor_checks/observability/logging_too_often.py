@@ -82,23 +82,23 @@ class LoggingTooOften(Check):
 
     What it finds:
         Calls of trackers (wandb, TensorBoard, mlflow, comet, neptune, accelerate...), `print`, loggers,
-        `tqdm.write` and writes to files that run on each pass of a training loop, or more often than every
-        ten passes. Images, figures and embeddings at such a period weigh more: they are a warning.
+        `tqdm.write` and writes to files that run on each pass of a training loop, or more often than every ten
+        passes. Images, figures and embeddings at such a period cost more: they are a warning.
     Why it hurts:
-        Each call formats values, takes a lock, wakes a thread or writes a line, and most of them read a
-        tensor from the GPU first, which makes the host wait for the device. With steps of a few tens of
-        milliseconds that is several percent of the run, and the extra points are never looked at.
+        Each call formats values, takes a lock, wakes a thread or writes a line, and most of them read a tensor
+        from the GPU first, which makes the host wait for the device. With steps of a few tens of milliseconds
+        that is several percent of the run, and nobody reads the extra points.
     How it knows:
-        It reads the script: which calls a pass reaches and under which conditions (`if step % 50 == 0`).
-        From the source alone the price is not known, so this is a note. A recording tells it: the time of the
-        calls, and of the lines that prepare what they write, as a share of the steps.
+        It reads the script: which calls a pass reaches and under which conditions (`if step % 50 == 0`). The
+        source does not show the cost, so this is a note. A recording shows it: the time of the calls, and of
+        the lines that prepare what they write, as a share of the steps.
     False alarms:
-        A step that takes seconds, where a line each step costs nothing. A machine whose CPUs other processes
-        keep busy makes each line dearer than it is: below a tenth of the run it is a note then.
-        Progress bars and their postfix, `logger.debug`, lines per epoch, in evaluation, or in branches that are
-        seldom taken are not findings, nor are the lines of an example that reads no data.
+        A step that takes seconds: a line per step then costs nothing. If other processes keep the machine's
+        CPUs busy, each line costs more than usual: below a tenth of the run it is then a note. Progress bars
+        and their postfix, `logger.debug`, lines per epoch, in evaluation, or in rarely used branches are not
+        findings, nor are the lines of an example that reads no data.
     Remedies:
-        Write every 50 steps; sum on the device in between when averages are wanted.
+        Write every 50 steps; for averages, sum on the device in between.
     References:
         - https://docs.wandb.ai/guides/track/limits
         - https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html

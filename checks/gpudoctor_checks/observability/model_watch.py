@@ -48,15 +48,15 @@ class ModelWatch(Check):
     Why it hurts:
         A histogram reads the whole tensor, bins it and copies the bins to the host, which waits for the GPU:
         for every parameter of the model, twice where gradients are watched too. A model of 300 tensors makes
-        300 waits; `wandb.watch` at a short period is known to double the time of a step.
+        300 waits; `wandb.watch` at a short period can double the time of a step.
     How it knows:
         From the source: the arguments of the call, the loop over the parameters and the conditions around it;
         from configs, the written period. A short period is a warning; `log="all"` at a long one a note.
     False alarms:
-        Tiny models. `wandb.watch(model)` as it comes (gradients every 1,000 steps), histograms once an epoch
-        or of single tensors are silent.
+        Tiny models. `wandb.watch(model)` with its defaults (gradients every 1,000 steps), and histograms once
+        per epoch or of single tensors, are not reported.
     Remedies:
-        `log="gradients", log_freq=1000`, or scalars: the norm of each layer's gradient, every 100 steps.
+        Use `log="gradients", log_freq=1000`, or scalars: the norm of each layer's gradient, every 100 steps.
     References:
         - https://github.com/wandb/wandb/issues/8666
         - https://docs.wandb.ai/ref/python/sdk/functions/watch/

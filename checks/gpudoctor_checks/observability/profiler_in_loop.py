@@ -53,26 +53,26 @@ class ProfilerInLoop(Check):
     """A profiler or a FLOPs counter stays active in steady state.
 
     What it finds:
-        `torch.profiler.profile` (or the older autograd profiler, `cProfile`) entered on each training step,
-        or left open around the whole training loop: without a schedule, or with one that repeats for ever.
-        FLOPs counters (fvcore, thop, ptflops, calflops, `FlopCounterMode`, DeepSpeed's `FlopsProfiler`) that
-        run on each step or more often than every 500 steps. Lightning's `profiler="pytorch"|"advanced"`.
-        In configs: `flops_profile_freq`, `profile_freq` under 500, DeepSpeed's `flops_profiler.enabled`.
+        `torch.profiler.profile` (or the older autograd profiler, `cProfile`) entered on each training step, or
+        left open around the whole training loop: without a schedule, or with one that repeats forever. FLOPs
+        counters (fvcore, thop, ptflops, calflops, `FlopCounterMode`, DeepSpeed's `FlopsProfiler`) that run on
+        each step or more often than every 500 steps. Lightning's `profiler="pytorch"|"advanced"`. In configs:
+        `flops_profile_freq`, `profile_freq` under 500, DeepSpeed's `flops_profiler.enabled`.
     Why it hurts:
         A profiler records every operator with its shapes and stack: on a small model the step gets several
         times longer, and the events stay in host memory until the profiler closes, so a long run ends in
         out-of-memory. A FLOPs counter runs a second forward pass under hooks or a tracer, often on the CPU,
         for a number that does not change from step to step.
     How it knows:
-        It reads the script: which calls a pass of the training loop reaches and under which conditions, and
-        for a profiler around the loop, what its `schedule` says (`repeat=0`, the default, never ends). In
-        config files it reads written keys, and the switches beside them that turn them off.
+        It reads the script: which calls a pass of the training loop reaches and under which conditions, and for
+        a profiler around the loop, its `schedule` (`repeat=0`, the default, never ends). In config files it
+        reads the keys, and the switches next to them that turn them off.
     False alarms:
         A script that is itself a benchmark: loops of at most 50 steps count as measurements. Profiling that
         runs once or behind a switch that is off by default is not a finding.
     Remedies:
-        Count FLOPs once before the loop. Give the profiler a schedule that ends (`repeat=1`), or take it out
-        of the training run and profile 20 steps of a separate one.
+        Count FLOPs once before the loop. Give the profiler a schedule that ends (`repeat=1`), or remove it and
+        profile 20 steps of a separate run.
     References:
         - https://docs.pytorch.org/docs/stable/profiler.html
         - https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html

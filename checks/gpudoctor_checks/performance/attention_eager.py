@@ -62,24 +62,24 @@ class AttentionEagerDetail(Detail):
 
 
 class AttentionEager(Check):
-    """Attention writes its whole score matrix to memory, where a fused kernel never would.
+    """Attention writes its whole score matrix to memory, which a fused kernel avoids.
 
     What it finds:
         `attn_implementation="eager"` in source or configs (LLaMA-Factory's `flash_attn: disabled`, axolotl's
-        `eager_attention`); flash and memory-efficient kernels both switched off; attention written out as
-        product, softmax, product in a network of the program's own.
+        `eager_attention`); flash and memory-efficient kernels both turned off; attention computed by hand
+        (product, softmax, product) in the program's own network.
     Why it hurts:
-        The scores of a head are sequence length squared. Written out they are stored and read back several
-        times and kept for the backward. SDPA's fused kernels keep them on the chip: 2 to 4 times faster from a
-        thousand tokens on, with memory linear in the length.
+        The scores of a head are sequence length squared. Without fusion they are stored and read back several
+        times, and kept for the backward pass. SDPA's fused kernels keep them on the chip: 2 to 4 times faster
+        from a thousand tokens on, with memory linear in the length.
     How it knows:
-        From the source of programs that train on CUDA, and from configs; in a recorded run on a GPU also where
-        a library falls back to it, by the function that the sampler saw. Models that are trained eagerly by
-        their makers (Gemma 2 and 3, gpt-oss) and programs that ask for the scores are silent.
+        From the source of programs that train on CUDA, and from configs; in a recorded run on a GPU also if a
+        library falls back to it, from the stack samples. Not reported: models that their makers train eagerly
+        (Gemma 2 and 3, gpt-oss), and programs that request the scores.
     False alarms:
-        Short sequences gain little. Attention with changes that no kernel has.
+        Short sequences gain little. No fused kernel supports some variants of attention.
     Remedies:
-        attn_implementation="sdpa"; torch.nn.functional.scaled_dot_product_attention in code of one's own.
+        Set attn_implementation="sdpa"; use torch.nn.functional.scaled_dot_product_attention in your own code.
     References:
         - https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
         - https://huggingface.co/docs/transformers/attention_interface

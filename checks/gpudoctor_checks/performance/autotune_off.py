@@ -46,22 +46,22 @@ class AutotuneOffDetail(Detail):
 
 
 class AutotuneOff(Check):
-    """cuDNN picks its convolution algorithms by rule of thumb, although the shapes never change.
+    """cuDNN picks its convolution algorithms by heuristics, although the shapes never change.
 
     What it finds:
         A program on CUDA that trains a convolutional network on images of one size and never sets
         `torch.backends.cudnn.benchmark = True` (or Lightning's `benchmark=True`), or sets it to False without
-        asking for determinism.
+        requiring determinism.
     Why it hurts:
         For each convolution cuDNN has several algorithms whose speed depends on the shape and the card. With
-        the benchmark on it times them once for each shape and keeps the best.
+        benchmark mode on, it times them once for each shape and keeps the best.
     How it knows:
         From the source: convolutions or a convolutional network of a library, and a crop or resize that fixes
-        the size. Programs that ask for determinism are silent.
+        the size. Programs that require determinism are not reported.
     False alarms:
         Compiled networks may choose their own convolutions; the gain is nothing to a tenth of a step.
     Remedies:
-        torch.backends.cudnn.benchmark = True.
+        Set torch.backends.cudnn.benchmark = True.
     References:
         - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#enable-cudnn-auto-tuner
     """

@@ -27,25 +27,25 @@ from gpudoctor.text import percent, size
 
 
 class BatchTooSmall(Check):
-    """The micro batch is too small to keep the GPU busy, and there is memory for a greater one.
+    """The micro batch is too small to keep the GPU busy, and a larger one fits into its memory.
 
     What it finds:
-        A job whose micro batch holds fewer tokens than a GPU needs to work at its arithmetic rate, while twice
-        the rows or more fit into its memory.
+        A job whose micro batch has fewer tokens than a GPU needs to reach its arithmetic peak, while twice the
+        rows or more fit into its memory.
     Why it hurts:
-        Below that number the time of a step goes into reading weights and launching kernels, which cost the
+        Below that number the time of a step goes into reading weights and launching kernels, which costs the
         same for one row as for eight.
     How it knows:
         From configs and scripts: rows x tokens against the ratio of arithmetic to memory bandwidth of the cards
-        in use, and the analytic estimate for what fits. A note, since only a run shows how busy the GPU is.
-        It speaks only where batch, length, types, optimizer and adapters are all written. From a recording:
-        the tokens of a backward pass as they were counted, while the card is busy for less than 70 % of the
-        time, nothing else explains that, and the memory measured has room for twice as many.
+        in use, and the analytic estimate for what fits. A note, since only a run shows how busy the GPU is. It
+        reports only if batch, length, types, optimizer and adapters are all given. From a recording: the
+        counted tokens of a backward pass, if the card is busy for less than 70 % of the time, nothing else
+        explains that, and the measured memory has room for twice as many.
     False alarms:
-        Rows that are in truth longer than the length that is written; a batch that is small on purpose.
+        Rows that are actually longer than the given length; a batch that is small on purpose.
     Remedies:
-        A greater micro batch; where gradients are accumulated, with accumulation lowered by the same factor,
-        which leaves the effective batch as it is.
+        Use a larger micro batch. If gradients are accumulated, lower accumulation by the same factor: the
+        effective batch stays the same.
     References:
         - https://huggingface.co/docs/transformers/perf_train_gpu_one#batch-size-choice
         - https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html

@@ -50,15 +50,15 @@ class CompileOff(Check):
         A program on CUDA that trains a network of convolutions or attention on batches of one shape (images
         cropped to a size, tokens padded to a length or packed), and that never compiles it.
     Why it hurts:
-        Each small operation is launched by itself and writes its result to memory for the next to read it
+        Each small operation is launched separately and writes its result to memory, where the next one reads it
         back. A compiler fuses them: on many networks 1.1 to 1.5 times the throughput.
     How it knows:
         From the source. Small networks, cards older than Volta, torch before 2.0, shapes that change, and
-        programs that speak of compiling anywhere or leave it to a launcher are silent. Once per program.
+        programs that mention compiling or leave it to a launcher are not reported. One finding per program.
     False alarms:
         Short runs: compiling takes a minute or more. Code with many graph breaks gains little.
     Remedies:
-        `model.compile()`, or the Trainer's `torch_compile=True`; then a look at recompilations.
+        Call `model.compile()`, or set the Trainer's `torch_compile=True`; then check for recompilations.
     References:
         - https://pytorch.org/docs/stable/torch.compiler.html
         - https://github.com/pytorch/pytorch/issues/93794

@@ -49,22 +49,22 @@ class GpuUnusedDetail(Detail):
 
 
 class GpuUnused(Check):
-    """The training runs on the CPU although a GPU is there, or only half of it was moved to the GPU.
+    """The training runs on the CPU although the machine has a GPU, or only a part of it was moved to the GPU.
 
     What it finds:
         A training loop in a program that never names a device, or names only the CPU, on a machine with a GPU;
-        a CUDA device that is chosen and then never used; a model on the GPU whose batches stay behind, or
-        batches on the GPU and a model that stays behind.
+        a CUDA device that is chosen and then never used; a model on the GPU whose batches stay on the CPU, or
+        the reverse.
     Why it hurts:
-        PyTorch puts everything on the CPU unless told otherwise, without a word. A matrix product is 20 to 200
-        times slower there. Model and batch on different devices end in a RuntimeError at the first step.
+        PyTorch uses the CPU by default, without a message. A matrix product is 20 to 200 times slower there.
+        Model and batch on different devices end in a RuntimeError at the first step.
     How it knows:
         From the source, with imports and command-line defaults followed, and the GPUs that the driver reports
         for this machine.
     False alarms:
-        A model too small to gain from a GPU, or a run that is meant for the CPU. Programs that leave the device
-        to Accelerate, Lightning, DeepSpeed or the Trainer are silent, and so are devices that only a run can
-        tell.
+        A model too small to gain from a GPU, or a run intended for the CPU. Programs that leave the device to
+        Accelerate, Lightning, DeepSpeed or the Trainer are not reported, nor are devices that only a run
+        decides.
     Remedies:
         Choose the device once, and move the model and every batch to it.
     References:

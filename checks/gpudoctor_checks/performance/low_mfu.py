@@ -11,22 +11,23 @@ from gpudoctor.text import percent
 
 
 class LowMfu(Check):
-    """The card computes a small part of what it could.
+    """The card computes at a small part of its peak.
 
     What it finds:
         A model FLOPs utilisation under 20 %: the model's own arithmetic per second over the card's peak in
         bf16.
     Why it hurts:
-        It says how much a perfect program would gain; where other findings name a cause, that is where it goes.
+        It shows how much a perfect program would gain. If other findings name a cause, that is where the time
+        goes.
     How it knows:
-        From a recording: the FLOPs of a step where the recorder counted them, the steps per second, and the
-        peak of the card from its data sheet. It speaks only where no larger cause is measured: waiting,
-        logging, saving and evaluating take under a tenth of the time.
+        From a recording: the FLOPs of a step if the recorder counted them, the steps per second, and the peak
+        of the card from its data sheet. It reports only if no larger cause is measured: waiting, logging,
+        saving and evaluating take under a tenth of the time.
     False alarms:
         Models of many small or memory-bound operations (embeddings, depthwise convolutions, short sequences)
-        stay low by nature: a note.
+        have a low utilisation by nature: it is a note.
     Remedies:
-        Greater batches, 16-bit types, fused attention, compile.
+        Use larger batches, 16-bit types, fused attention, and torch.compile.
     References:
         - https://arxiv.org/abs/2204.02311
     """

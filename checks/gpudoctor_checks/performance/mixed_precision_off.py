@@ -88,10 +88,10 @@ class MixedPrecisionOff(Check):
     """The training computes in float32 on a card whose tensor cores are made for 16 bits.
 
     What it finds:
-        A training program on CUDA with a network worth it (one of a library, or millions of weights in linear
-        layers, convolutions or attention) and neither autocast nor half types nor a precision setting of
-        Trainer, Lightning, Accelerate or DeepSpeed; a setting that says float32 (`precision=32`,
-        `bf16: false`, `mixed_precision: no`, `autocast(enabled=False)`).
+        A training program on CUDA with a network large enough (one of a library, or millions of weights in
+        linear layers, convolutions or attention) and neither autocast nor half types nor a precision setting of
+        Trainer, Lightning, Accelerate or DeepSpeed; a setting of float32 (`precision=32`, `bf16: false`,
+        `mixed_precision: no`, `autocast(enabled=False)`).
     Why it hurts:
         Tensor cores multiply bfloat16 and float16 8 to 16 times faster than the other cores multiply float32,
         and activations take half the memory. Convolutional and attention networks train 1.3 to 3 times faster.
@@ -100,11 +100,11 @@ class MixedPrecisionOff(Check):
         from the layers' arguments. With a GPU here its compute capability must be 7.0 or more.
     False alarms:
         Runs bound by their input or by launches gain little; some science needs float32. Networks below a
-        million weights are silent, and so are programs whose precision a launcher or a library chooses. With
-        L-BFGS, whose line search compares nearly equal losses, it is a note, and with a library's classifier
-        of a few images a batch, which waits for its launches.
+        million weights are not reported, nor are programs whose precision a launcher or a library chooses. With
+        L-BFGS, whose line search compares nearly equal losses, it is a note, and with a library's classifier of
+        a few images a batch, which waits for its launches.
     Remedies:
-        bfloat16 autocast from compute capability 8.0 on, float16 with a GradScaler on 7.x.
+        Use bfloat16 autocast from compute capability 8.0 on, and float16 with a GradScaler on 7.x.
     References:
         - https://pytorch.org/docs/stable/notes/amp_examples.html
         - https://docs.nvidia.com/deeplearning/performance/mixed-precision-training/index.html

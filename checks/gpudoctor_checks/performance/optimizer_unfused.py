@@ -52,23 +52,23 @@ class OptimizerUnfused(Check):
     """The optimizer updates one parameter after the other, with several launches for each.
 
     What it finds:
-        `foreach=False` without `fused=True`; in a program on CUDA also the old AdamW of transformers, a class
-        of one's own whose `step` updates the parameters one by one, an update of the weights by hand in the
-        training loop, and optimizers under torch before 2.0, whose default is that loop.
+        `foreach=False` without `fused=True`; in a program on CUDA also the old AdamW of transformers, your own
+        class whose `step` updates the parameters one by one, an update of the weights by hand in the training
+        loop, and optimizers under torch before 2.0, whose default is that loop.
     Why it hurts:
-        Adam needs about ten small kernels for each parameter tensor. A network of 300 tensors is 3,000 launches
-        of some microseconds each, every step. The foreach form does them in a few launches for all tensors
-        together, the fused form in one pass.
+        Adam needs about ten small kernels for each parameter tensor. A network of 300 tensors needs 3,000
+        launches of some microseconds each in every step. The foreach form does them in a few launches for all
+        tensors together, the fused form in one pass.
     How it knows:
-        From the source. torch.optim's default on CUDA is the foreach form since 2.0: that is not a finding.
-        It is also silent if a project pins an older torch in one file and admits 2.0 in another. On the
-        CPU one by one is the default; there only a run says what it costs. An optimizer of a few tensors by
-        name (`Adam([image])`) has nothing to fuse and is silent.
+        From the source. torch.optim's default on CUDA is the foreach form since 2.0: that is not a finding. It
+        is also silent if a project pins an older torch in one file and admits 2.0 in another. On the CPU one by
+        one is the default; there only a run shows the cost. An optimizer of a few named tensors
+        (`Adam([image])`) has nothing to fuse and is not reported.
     False alarms:
-        Large tensors hide the launches; foreach needs memory of the parameters' size for its temporaries,
-        which may be why it was switched off.
+        Large tensors hide the launches; foreach needs memory of the parameters' size for its temporaries, which
+        may be why it was turned off.
     Remedies:
-        fused=True where torch has it, else the default (foreach).
+        Set fused=True if torch has it, else use the default (foreach).
     References:
         - https://pytorch.org/docs/stable/optim.html#algorithms
         - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html

@@ -20,12 +20,12 @@ class Recompiling(Check):
         A compilation takes seconds to minutes; after eight of them for one function torch gives up and runs it
         uncompiled. Each graph break is a return to Python.
     How it knows:
-        From a recording: what Dynamo tells about each compilation, its step and its reason. Those of the first
-        quarter of the steps are warm-up.
+        From a recording: what Dynamo reports about each compilation, its step and its reason. Those of the
+        first quarter of the steps are warm-up.
     False alarms:
-        The first few shapes, a first evaluation: two recompilations are silent.
+        The first few shapes, a first evaluation: two recompilations are not reported.
     Remedies:
-        Shapes that do not change, or marked as dynamic; the guard that the reason names.
+        Keep shapes constant, or mark them as dynamic; fix the guard that the reason names.
     References:
         - https://github.com/pytorch/pytorch/issues/105279
         - https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html

@@ -79,20 +79,20 @@ class ShapesMisaligned(Check):
     What it finds:
         Linear layers, attention and recurrent layers of 512 and more features whose size is not a multiple of
         8; such widths and vocabularies in configs of networks trained from scratch; embeddings resized to a
-        tokenizer's length as it is; collators that pad 16-bit batches to any length.
+        tokenizer's exact length; collators that pad 16-bit batches to any length.
     Why it hurts:
         Tensor cores take 16-bit tiles of 8 values. A side that is not one is padded by the library, or the
         product falls back to a slower kernel. A vocabulary of 50,257 instead of 50,304 costs a few percent up
         to a quarter of the step in networks of moderate size.
     How it knows:
         From the layers' arguments in the source, with constructors and options followed, and from configs.
-        Cards without tensor cores and programs on the CPU are silent; a program in float32 is told what it
-        would meet in 16 bits.
+        Cards without tensor cores and programs on the CPU are not reported. For a program in float32 the
+        finding describes 16 bits.
     False alarms:
-        Libraries have grown better at odd sizes (cuBLAS 11 and newer pick padded kernels by themselves). A
+        Libraries have become better at odd sizes (cuBLAS 11 and newer pick padded kernels by themselves). A
         pretrained network's sizes are given: only what is added to it can be aligned.
     Remedies:
-        Round up to the next multiple of 64 (8 at least); pad_to_multiple_of for vocabularies and batches.
+        Round up to the next multiple of 64 (at least 8); use pad_to_multiple_of for vocabularies and batches.
     References:
         - https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html
         - https://huggingface.co/docs/transformers/perf_train_gpu_one

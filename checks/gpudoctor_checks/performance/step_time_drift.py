@@ -32,20 +32,20 @@ class StepTimeDrift(Check):
     What it finds:
         A step time that rises along a recorded run by 5 % or more: over the run, or in an hour of it.
     Why it hurts:
-        What grows a little with every step ends as most of it: a log that is rewritten whole, a list that is
-        walked through, a graph that gets longer, memory that fragments, a card that gets hot.
+        Work that grows a little with every step finally dominates it: a log that is rewritten in full, a list
+        that is searched, a graph that gets longer, memory that fragments, a card that gets hot.
     How it knows:
         From a recording: the slope of Theil and Sen over the step times with the test of Mann and Kendall (p
-        under 0.001), on steps of the second half as well as on the whole. The part of the step that rises is
-        named (it may be sure by itself where busy passes hide it), and the lines that take more samples in the
-        second half than in the first. The same test on the
-        step times of a watched job, where `gpudoctor run` records it, from a minute on.
+        under 0.001), on steps of the second half as well as on the whole. The finding names the part of the
+        step that rises (its own rise may be significant even if busy passes hide it), and the lines with more
+        samples in the second half than in the first. The same test on the step times of a watched job, where
+        `gpudoctor run` records it, from a minute on.
     False alarms:
-        Lengths that rise with a curriculum, the first seconds of a cold machine: a rise that comes to rest is
-        silent, and so is one under 100 steps. What other processes took of the CPUs is set aside. Where an
-        environment is played, longer episodes are the likely reason, and the rise is a note.
+        Lengths that rise with a curriculum, the first seconds of a cold machine: a rise that stops is not
+        reported, nor is one under 100 steps. CPU time of other processes is excluded. If the program steps an
+        environment, longer episodes are the likely reason, and the rise is a note.
     Remedies:
-        By what grows: append instead of rewriting, keep a bounded window, detach what is kept, cool the card.
+        By what grows: append instead of rewriting, keep a bounded window, detach what you keep, cool the card.
     References:
         - https://doi.org/10.1080/01621459.1968.10480934
         - https://github.com/awslabs/sagemaker-debugger

@@ -51,7 +51,7 @@ class Tf32OffDetail(Detail):
 
 
 class Tf32Off(Check):
-    """TF32 is switched off for products that stay in float32.
+    """TF32 is off for matrix products in float32.
 
     What it finds:
         `allow_tf32 = False` for matrix products or cuDNN, `set_float32_matmul_precision("highest")`,
@@ -63,12 +63,12 @@ class Tf32Off(Check):
         on by default.
     How it knows:
         From the source, the configs and the environment. With a GPU here its compute capability must be 8.0 or
-        more. TF32 that nobody speaks of is not a finding of its own: it is a remedy beside mixed precision.
+        more. TF32 that the program does not mention is not a finding: it is a remedy of PERF001.
     False alarms:
-        Some science and some tests need every bit of float32; then it was switched off on purpose. With
-        mixed precision on it is silent: few products are left in float32.
+        Some science and some tests need every bit of float32: TF32 is then off on purpose. With mixed precision
+        on, the check is silent: few products are left in float32.
     Remedies:
-        Allow TF32: set_float32_matmul_precision("high"), or drop the line that forbids it.
+        Allow TF32: set_float32_matmul_precision("high"), or remove the line that forbids it.
     References:
         - https://pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices
     """

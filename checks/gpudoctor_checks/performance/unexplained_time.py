@@ -46,28 +46,28 @@ class UnexplainedTimeDetail(Detail):
 
 
 class UnexplainedTime(Check):
-    """Time of the step goes into the program's own lines, and no other ailment explains it.
+    """Time of the step goes into the program's own lines, and no other finding explains it.
 
     What it finds:
         Lines of the training script that take 15 % or more of a recorded run outside of everything that a step
         is made of: waiting for data, forward, backward, the optimizer, logging, saving, evaluation and the
-        like. In a forward pass: packages that know no tensors (networkx, scipy, PIL, pandas, Python's own json
-        and copy) that take 5 % of the run.
+        like. In a forward pass: packages without tensors (networkx, scipy, PIL, pandas, Python's own json and
+        copy) that take 5 % of the run.
     Why it hurts:
-        Python code that runs on every step holds the device up as any other work does. It is often forgotten
-        there: a statistic, a schedule worked out anew, a walk over all parameters, a copy of a list.
+        Python code in the step delays the device like any other work. It is often forgotten: a statistic, a
+        schedule computed again, a loop over all parameters, a copy of a list.
     How it knows:
-        From a recording: hooks tell the time of each phase; what is left is told apart by a sampler that looks
-        at the training thread's stack some tens of times a second, line by line. Lines that another ailment
-        answers for, and those that compute the loss or call the passes, are set aside.
+        From a recording: hooks time each phase; a sampler reads the training thread's stack some tens of times
+        a second and attributes the rest to lines. Lines that another finding explains, and those that compute
+        the loss or call the passes, are excluded.
     False alarms:
-        A script whose step is that work: a simulation, a search. The share is still what it says. Where the
-        source shows that an environment is stepped, gathering experience is told apart, as a note. Time of one
-        rank alone is the straggler's (DIST001): where that is told, this is silent, else a note; so is time at
-        which the sampler never looked, which has no line.
+        A script whose step is that work: a simulation, a search. The share is still correct. If the source
+        shows that the program steps an environment, gathering experience is reported separately, as a note.
+        Time of only one rank belongs to DIST001: if that finding is reported, this check is silent, otherwise
+        it is a note. Time without a stack sample, which has no line, is also a note.
     Remedies:
-        Look at the lines: take the work out of the step, do it less often, or on whole tensors on the device.
-        Of experience that is gathered: several environments at once.
+        Look at the lines: remove the work from the step, do it less often, or do it on whole tensors on the
+        device. To gather experience faster, run several environments at once.
     References:
         - https://github.com/traceopt-ai/traceml
         - https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html

@@ -28,22 +28,22 @@ _FLUSHES = frozenset(
 
 
 class AllocatorFlushInLoop(Check):
-    """The training loop throws its cached GPU memory away, or collects garbage, again and again.
+    """The training loop repeatedly frees its cached GPU memory, or collects garbage.
 
     What it finds:
         `torch.cuda.empty_cache()` or `gc.collect()` on every pass of a training loop, or every few passes.
     Why it hurts:
-        `empty_cache` waits for the GPU and gives cached blocks back to the driver; the next step asks for them
+        `empty_cache` waits for the GPU and returns cached blocks to the driver; the next step requests them
         again with `cudaMalloc`, which waits too. `gc.collect` walks every Python object: 50 to 300 ms in a
-        process that has imported torch and a model library. Neither makes room that the step would not have
-        had: the cache is reused by the next allocation.
+        process that has imported torch and a model library. Neither gives the step more memory: the next
+        allocation reuses the cache.
     How it knows:
         From the source: the call is in the body of a training loop (functions that it calls included), and the
-        guards around it say how often it runs. Each step is a warning, a short period a note.
+        conditions around it show how often it runs. Each step is a warning, a short period is a note.
     False alarms:
-        Calls in an out-of-memory handler, after an epoch, between phases, or at a long period are silent.
+        Calls in an out-of-memory handler, after an epoch, between phases, or at a long period are not reported.
     Remedies:
-        Remove it. Against fragmentation: expandable segments. Against memory that grows: find what holds it.
+        Remove it. Against fragmentation, use expandable segments. If memory grows, find what keeps it.
     References:
         - https://pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html
         - https://pytorch.org/docs/stable/notes/cuda.html#cuda-memory-management

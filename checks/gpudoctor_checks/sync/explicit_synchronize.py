@@ -44,20 +44,20 @@ class ExplicitSynchronize(Check):
     """The training loop stops and waits for the GPU with an explicit synchronize, step after step.
 
     What it finds:
-        `torch.cuda.synchronize()` (and its kin of `torch.accelerator`, or `current_stream().synchronize()`)
-        on each pass of a training loop, or every few passes.
+        `torch.cuda.synchronize()` (and its variants in `torch.accelerator`, or
+        `current_stream().synchronize()`) on each pass of a training loop, or every few passes.
     Why it hurts:
-        PyTorch queues CUDA work and runs ahead, so that the next step's kernels wait ready when this step's
-        end. A synchronize drains that queue: the GPU then idles until the host has launched new work, some
-        tens of microseconds to milliseconds a time, most in steps made of many small kernels.
+        PyTorch queues CUDA work and runs ahead, so that the next step's kernels are ready when this step's end.
+        A synchronize drains that queue: the GPU then idles until the host has launched new work, some tens of
+        microseconds to milliseconds a time, most in steps made of many small kernels.
     How it knows:
-        From the source: the call is in the body of a training loop (functions that it calls included), and
-        the guards around it say how often it runs. What it costs only a run can tell, so one or two a step
-        are a note, three or more a warning.
+        From the source: the call is in the body of a training loop (functions that it calls included), and the
+        conditions around it show how often it runs. Only a run shows the cost, so one or two per step are a
+        note, three or more a warning.
     False alarms:
         A step that ends in a read of the loss waits there anyway. Loops of at most 50 steps, files and
-        functions that say benchmark or profile, calls behind a switch that is off, in evaluation or at a
-        long period are silent.
+        functions named benchmark or profile, and calls behind a switch that is off, in evaluation or at a long
+        period are not reported.
     Remedies:
         Remove it; nothing in PyTorch needs it for correct results. To time steps, record CUDA events and read
         them some steps later.

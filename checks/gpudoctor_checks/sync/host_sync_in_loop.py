@@ -68,7 +68,7 @@ class _Read:
 
 
 class HostSyncInLoop(Check):
-    """The training loop waits for the GPU on every step to read a value from it.
+    """The training loop waits for the GPU in each step to read a value from it.
 
     What it finds:
         Reads of tensors that live on the GPU, on every pass of a training loop: `.item()`, `.cpu()`,
@@ -79,17 +79,17 @@ class HostSyncInLoop(Check):
         is empty, so the GPU then idles until the host has queued new work. Steps made of many small kernels
         suffer most.
     How it knows:
-        From the source: names are followed from the model, the loss and `.to(device)`; reads are weighed by
-        the guards around them (`if step % 50 == 0` counts a fiftieth), and by the passes of inner loops where
+        From the source: gpudoctor follows names from the model, the loss and `.to(device)`. It weights reads by
+        the conditions around them (`if step % 50 == 0` counts a fiftieth), and by the passes of inner loops if
         they are known; else the count is "at least". Reads with no work for the device between them are one
         wait: the later ones find the queue empty. One or two waits a step are a note, three or more a warning.
     False alarms:
         A step of hundreds of milliseconds hides one read. Reads in evaluation, under a period, after an
-        explicit synchronize, or in a script that trains on the CPU are silent; those of metrics and of loops
-        over the samples of a batch are SYNC004's.
+        explicit synchronize, or in a script that trains on the CPU are not reported. SYNC004 reports those of
+        metrics and of loops over the samples of a batch.
     Remedies:
-        Add up on the device and read every N steps; ask for several values in one transfer. A value that
-        decides what the step does is not read less often: the decision moves to the device.
+        Sum on the device and read every N steps; read several values in one transfer. If a value decides what
+        the step does, move the decision to the device.
     References:
         - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
         - https://pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution

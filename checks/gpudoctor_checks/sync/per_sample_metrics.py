@@ -49,15 +49,15 @@ class PerSampleMetrics(Check):
         training loop (or more often than every ten), and Python loops over the samples of a batch that read
         device tensors one by one (`for i in range(len(preds)): ... preds[i].item()`).
     Why it hurts:
-        Each read waits for the GPU and moves a few bytes: a batch of 64 with three reads a sample is 192
-        waits. CPU libraries first need the whole batch on the host, check and copy it, and take 1 to 10 ms
-        for what the GPU does in microseconds. The GPU idles meanwhile, on every step.
+        Each read waits for the GPU and moves a few bytes: a batch of 64 with three reads per sample is 192
+        waits. CPU libraries first need the whole batch on the host, check and copy it, and take 1 to 10 ms for
+        what the GPU does in microseconds. The GPU idles meanwhile, in each step.
     How it knows:
-        From the source: which calls a pass reaches and under which conditions; a loop counts as per-sample
-        when it runs over a tensor, its length or the batch size, and reads inside are followed to the device.
+        From the source: which calls a pass reaches and under which conditions; a loop counts as per-sample if
+        it runs over a tensor, its length or the batch size. gpudoctor follows the reads inside to the device.
     False alarms:
         Steps of many seconds. Metrics in evaluation, once an epoch, every ten steps or less often, loops over
-        dictionaries of losses, and values that are on the CPU already are silent.
+        dictionaries of losses, and values that are on the CPU already are not reported.
     Remedies:
         Compute the metric every 10 steps, on the whole batch and on the device (torchmetrics or a few tensor
         operations), and read the result once.
