@@ -198,7 +198,7 @@ def _details(module: str) -> set[str]:
     return {
         node.name
         for node in parsed(path).body
-        if isinstance(node, ast.ClassDef) and [ast.unparse(base) for base in node.bases] == ["Detail"]
+        if isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith("Detail") for base in node.bases)
     }
 
 

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
@@ -12,7 +13,7 @@ from gpudoctor.analysis.source.control_flow import calls_function, enclosing
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import DDP, SHARDED
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, TrackRecord
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, TrackRecord
 from gpudoctor.model.signs.source import Call, Known, Script
 
 _KEYWORDS = {
@@ -23,6 +24,18 @@ _KEYWORDS = {
 }
 _SLOW = frozenset({"gloo", "mpi", "cpu:gloo,cuda:gloo"})
 _PLATFORM = re.compile(r"win|nt\b|platform|darwin|cpu|is_available|nccl", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendSlowDetail(Detail):
+    """What the rule reads."""
+
+    keyword: str | None = None
+    """Of the call that chooses the backend; None where only a run was seen."""
+    literal: bool | None = None
+    """Its value is written in the call."""
+    positional: bool | None = None
+    """The value has no keyword."""
 
 
 class BackendSlow(Check):
@@ -73,6 +86,7 @@ class BackendSlow(Check):
             severity=Severity.WARNING,
             run=run,
             numbers=(measured("ranks", len(run.states), "{ranks}", run.recording),),
+            detail=BackendSlowDetail(),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -97,11 +111,10 @@ class BackendSlow(Check):
                     evidence=(call.span, *(c.span for _, c in program.calls if c.name in DDP | SHARDED)),
                     confidence=Confidence.SUSPECTED,
                     subject=f"{script.path}:{call.span.line}",
-                    facts=(
-                        ("keyword", keyword),
-                        ("literal", value.origin == "literal"),
-                        ("backend", backend),
-                        ("positional", keyword not in call.keywords),
+                    detail=BackendSlowDetail(
+                        keyword=keyword,
+                        literal=value.origin == "literal",
+                        positional=keyword not in call.keywords,
                     ),
                 )
 

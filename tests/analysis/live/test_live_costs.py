@@ -302,7 +302,7 @@ def test_a_straggler_is_the_rank_that_does_not_wait():
         )
     )
     found = findings(make_window(ranks))["DIST001"]
-    assert found.fact("rank") == 3 and found.fact("part") == "data_wait"
+    assert found.detail.rank == 3 and found.detail.part == "data_wait"
     assert "Rank 3 makes the others wait, 30 % of their time" in found.message
     assert "data wait in __getitem__ (data.py:31)" in found.message
     even = [make_rank(i, 5000 + i, looks={"collective": 4, "forward": 16, "backward": 20}) for i in range(4)]
@@ -317,7 +317,7 @@ def test_collectives_of_the_script_where_nobody_is_late():
 def test_held_down_clocks_need_a_share_of_the_window():
     heat = make_gpu_window(reasons={0x40: 0.4, 0x8: 0.4, 0x4: 1.0})
     found = findings(make_window([make_rank(gpus=(0,))], [heat]))["GPU002"]
-    assert "hardware thermal slowdown 40 % of the time" in found.message and found.fact("heat")
+    assert "hardware thermal slowdown 40 % of the time" in found.message and found.detail.heat
     calm = make_gpu_window(reasons={0x40: 0.01, 0x4: 1.0, 0x1: 0.9})
     assert "GPU002" not in findings(make_window([make_rank(gpus=(0,))], [calm]))
 
