@@ -23,7 +23,7 @@ FORMS = {
     "1706929506.123456 node7 kernel: {}": "at 2024-02-03T03:05:06+00:00.",
     "[Mon Feb  3 10:00:00 2025] {}": "at Mon Feb 3 10:00:00 2025.",
     "2025-02-03T10:00:00,123456+01:00 {}": "at 2025-02-03T10:00:00,123456+01:00.",
-    "{}": "at a time that is not known.",
+    "{}": "at an unknown time.",
 }
 """Ways to write a line, and the time that a report gives for it."""
 STAMPED = [form for form in FORMS if form != "{}"]
@@ -133,7 +133,7 @@ def test_an_event_that_is_cut_is_left_out_with_a_sentence(end, tmp_path, capsys)
 
 def test_an_event_whose_line_lost_its_beginning_is_found(tmp_path, capsys):
     code, printed, _ = report(tmp_path, capsys, f"9.000001] {XID}\n".encode() + lines(STAMPED[0], USUAL))
-    assert code == 1 and "at a time that is not known" in flat(printed)
+    assert code == 1 and "at an unknown time" in flat(printed)
 
 
 def test_one_huge_line_is_named_and_the_rest_read(tmp_path, capsys):

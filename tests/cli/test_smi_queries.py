@@ -36,7 +36,10 @@ def test_a_healthy_machine_is_called_so_with_what_was_not_examined(form, tmp_pat
     code, printed, _ = report(tmp_path, capsys, form({}, {}))
     assert code == 0
     assert "Nothing is wrong with the 2 GPUs of the machine that wrote smi.log: 10 checks passed." in printed
-    assert "remark: " in printed and "it does not hold NVLink ports, so those were not examined" in printed
+    assert (
+        "remark: " in printed
+        and "it does not contain NVLink ports, so gpudoctor did not examine those" in printed
+    )
     assert "this machine" not in printed.lower() and "driver 565.57.01" in printed
 
 
@@ -81,7 +84,7 @@ def test_a_lost_card_is_an_error_of_that_machine(tmp_path, capsys):
 
 def test_a_clock_that_is_held_down_is_told_in_the_past(tmp_path, capsys):
     _, printed, _ = report(tmp_path, capsys, text({"hw": "Active", "hw_thermal": "Active"}))
-    assert "The clocks were held down then." in printed and "now" not in printed
+    assert "The GPU was throttled then." in printed and "now" not in printed
 
 
 def test_an_old_driver_is_judged_by_what_it_counts(tmp_path, capsys):
@@ -105,7 +108,7 @@ def test_a_part_of_a_listing_is_not_called_well(tmp_path, capsys):
     code, printed, _ = report(tmp_path, capsys, part)
     assert code == 0
     assert "nothing wrong was found" in printed
-    assert "but the file does not hold temperatures and power limits" in printed
+    assert "does not contain temperatures, power limits" in printed
 
 
 @pytest.mark.parametrize("words", [CSV, text({}), text({}) + text({}).replace(":30:01", ":30:02"), xml({})])

@@ -100,7 +100,7 @@ def test_a_refusal_among_fragments_says_so(tmp_path, capsys):
         "device_traces": [history, []],
     }
     _, printed, _ = report(tmp_path, capsys, value)
-    assert "500 MiB were reserved and not in use: fragments." in printed
+    assert "500 MiB was reserved but not in use: fragmentation." in printed
     assert "expandable_segments:True" in printed
 
 
@@ -127,7 +127,7 @@ def test_a_line_that_keeps_what_each_step_allocates_is_named(tmp_path, capsys):
     code, printed, _ = report(tmp_path, capsys, steps(20, [41, 57], freed=[57]))
     assert code == 0 and printed.count("MEM001 gpu") == 1
     assert (
-        "Of 16 steps the memory that this line allocated in 16 is still held: 64 MiB on device 0, 4 MiB a step."
+        "The memory that this line allocated in 16 of 16 steps is still allocated: 64 MiB on device 0, 4 MiB a step."
     ) in printed
     assert "train.py:41" in printed.split("MEM001")[1]
 
@@ -153,8 +153,8 @@ def test_fragments_beyond_twice_the_peak_are_a_note(tmp_path, capsys):
     code, printed, _ = report(tmp_path, capsys, fragments(300))
     assert code == 0 and "MEM006 fragmented note" in printed
     assert (
-        "Device 0: segments in use have 600 MiB, and at most 300 MiB were in use at a time; "
-        "500 MiB of them are free and cannot be given back."
+        "Device 0: segments in use reserve 600 MiB, but at most 300 MiB was in use at a time; "
+        "500 MiB is free but cannot be released."
     ) in printed
 
 
@@ -175,7 +175,9 @@ def test_a_pickle_that_names_code_is_refused_and_not_run(tmp_path, capsys):
     made = str(tmp_path / "made")
     code, _, said = report(tmp_path, capsys, {"segments": [Called(made)]})
     assert (
-        code == 2 and "it names a class or a function, which would be run" in said and "snapshot.pickle" in said
+        code == 2
+        and "it names a class or a function, which loading would run" in said
+        and "snapshot.pickle" in said
     )
     assert not os.path.exists(made)
 
