@@ -281,7 +281,7 @@ def test_what_the_probe_lost_is_told(tmp_path):
     assert any("`forward` hook failed" in sentence for sentence in read_recording(str(folder)).problems)
     full = make_recording(make_process(make_steps(30), clean=False), end=RunEnd(exit_code=0))
     folder = write_recording(full, tmp_path / "full")
-    assert any("are cut short or damaged" in sentence for sentence in read_recording(str(folder)).problems)
+    assert any("its file is incomplete" in sentence for sentence in read_recording(str(folder)).problems)
 
 
 def test_a_zip_file_is_a_recording(tmp_path):
