@@ -21,8 +21,7 @@ VERDICTS = ("right", "wrong", "debatable")
 _HEAD = """{used} projects were taken from {choice}.
 Nothing was mended with them: that was done with the sets before. {files} scripts and notebooks were examined
 once, each by itself ({found} findings). Judges who did not know the checks opened the code at {errors}, at
-{warnings} and at {notes} notes, chosen by a hash. One of the four judges did not come to an end, and what
-is in the projects of that judge is not judged:
+{warnings} and at {notes} notes, chosen by a hash:
 """
 _READ = """
 Somebody who did not know the tool read ten scripts of this set from end to end and wrote down {all}

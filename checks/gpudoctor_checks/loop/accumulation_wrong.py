@@ -122,7 +122,7 @@ class AccumulationWrong(Check):
 
     code = Code("LOOP003")
     name = "accumulation-wrong"
-    track_record = TrackRecord(right=4, wrong=4)
+    track_record = TrackRecord(right=5, wrong=5)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
 

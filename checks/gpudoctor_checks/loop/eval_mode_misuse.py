@@ -131,7 +131,7 @@ class EvalModeMisuse(Check):
 
     code = Code("LOOP002")
     name = "eval-mode-misuse"
-    track_record = TrackRecord(right=29, wrong=13)
+    track_record = TrackRecord(right=29, wrong=15)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

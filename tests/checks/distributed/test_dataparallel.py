@@ -11,10 +11,7 @@ FOLDER = PATIENTS / "DIST005"
 
 
 @pytest.mark.parametrize("path", sick_scripts("DIST005"), ids=lambda path: path.stem)
-def test_sick_script(path, monkeypatch):
-    [finding] = examine(Dataparallel, script_patient(path))
-    assert finding.severity is Severity.NOTE  # 20 of 27 such warnings were right on public code
-    monkeypatch.setattr(Dataparallel, "track_record", None)
+def test_sick_script(path):
     [finding] = examine(Dataparallel, script_patient(path))
     assert finding.severity is Severity.WARNING
     assert "DataParallel(" in finding.span.text
@@ -167,8 +164,7 @@ SETTINGS = """
         ("cfg['cuda']", Severity.WARNING),
     ],
 )
-def test_a_setting_that_the_source_does_not_give_is_a_note(condition, severity, monkeypatch):
-    monkeypatch.setattr(Dataparallel, "track_record", None)  # which makes a note of each
+def test_a_setting_that_the_source_does_not_give_is_a_note(condition, severity):
     text = SETTINGS.format(ids="0,1", before="cards = range(torch.cuda.device_count())", condition=condition)
     [finding] = examine(Dataparallel, script_patient(text))
     assert finding.severity is severity
