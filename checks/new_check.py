@@ -1,4 +1,4 @@
-"""Makes the files of a new check: the check, its rule and its tests, and adds its name to the catalogue.
+"""Makes the files of a new check and its tests, and adds its advice to the table and its name to the catalogue.
 
     make new-check CODE=GPU013 NAME=fan-stopped KIND=machine
     python checks/new_check.py GPU013 fan-stopped --kind machine
@@ -80,7 +80,6 @@ class {klass}(Check):
                     ),
                     confidence=Confidence.CONFIRMED,
                     subject=f"GPU {{gpu.index}}",
-                    facts=(("gpu", gpu.index),),
                 )
 ''',
     "source": '''"""{code} {name}."""
@@ -163,39 +162,32 @@ _WORDS = {
     },
 }  # fmt: skip
 
-_RULE = '''"""Answers {code} {name}."""
+_TABLE = '''"""What is told of {folder}, without computation."""
 
-from collections.abc import Iterator
+from gpudoctor.model import advise
 
-from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
-
-
-class {klass}Rule(Rule):
-    """(What it changes, in a line.)"""
-
-    answers = Code("{code}")
-
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
-        yield Remedy(
-            id="{code}-remove",
-            title="(begin with a verb: remove, set, move)",
-            steps=("(the command or the line to paste, with this machine's numbers)",),
-            applicability=Applicability.DISPLAY_ONLY,
-            effort=Effort.ONE_LINE,
-        )
+ADVICE = (
+)
 '''
+_ROW = """    advise(
+        "{code}-remove",
+        "(begin with a verb: remove, set, move)",
+        "(the command or the line to paste)",
+    ),
+"""
+"""The topic's table where it has none yet, and the row that is added to it."""
 
 _TEST = {
     "machine": """from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor_checks.{folder}.{module} import {klass}
-from gpudoctor_rules.{folder}.{module} import {klass}Rule
+from gpudoctor_rules.{folder}.advice import ADVICE
 
 
 def test_sick_one_of_two_cards():
     patient = make_patient(gpus=[make_gpu(0, power_limit=150.0), make_gpu(1, power_limit=700.0)])
     [finding] = examine({klass}, patient)
     assert finding.subject == "GPU 0" and "150 W" in finding.message
-    [remedy] = prescribe({klass}Rule, finding, patient)
+    [remedy] = prescribe(ADVICE, finding, patient)
     assert remedy.steps
 
 
@@ -206,7 +198,7 @@ def test_healthy_near_the_threshold():
 
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.{folder}.{module} import {klass}
-from gpudoctor_rules.{folder}.{module} import {klass}Rule
+from gpudoctor_rules.{folder}.advice import ADVICE
 
 LOOP = """
 import torch
@@ -231,7 +223,7 @@ def look(line):
 def test_sick_in_each_step():
     [finding] = look("torch.cuda.ipc_collect()")
     assert finding.span.line == 13
-    [remedy] = prescribe({klass}Rule, finding, script_patient(LOOP))
+    [remedy] = prescribe(ADVICE, finding, script_patient(LOOP))
     assert remedy.steps
 
 
@@ -246,7 +238,7 @@ def test_healthy_without_it():
 
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.{folder}.{module} import {klass}
-from gpudoctor_rules.{folder}.{module} import {klass}Rule
+from gpudoctor_rules.{folder}.advice import ADVICE
 
 
 def look(seconds):
@@ -259,7 +251,7 @@ def look(seconds):
 def test_sick_in_each_step():
     [finding] = look(0.5)
     assert finding.message.startswith("torch.save takes")
-    [remedy] = prescribe({klass}Rule, finding, make_patient(recording=make_recording()))
+    [remedy] = prescribe(ADVICE, finding, make_patient(recording=make_recording()))
     assert remedy.steps
 
 
@@ -288,9 +280,15 @@ def texts(code: str, name: str, kind: str, folder: str) -> dict[Path, str]:
     words["page"] = _PAGE.format(title=title, **words, **_WORDS[kind])
     return {
         ROOT / "checks/gpudoctor_checks" / folder / f"{module}.py": _CHECK[kind].format(**words),
-        ROOT / "rules/gpudoctor_rules" / folder / f"{module}.py": _RULE.format(**words),
         ROOT / "tests/checks" / folder / f"test_{module}.py": _TEST[kind].format(**words),
     }
+
+
+def with_row(table: Path, code: str, folder: str) -> str:
+    """The topic's table of advice with a row for the new check at its end."""
+    text = table.read_text(encoding="utf-8") if table.is_file() else _TABLE.format(folder=folder)
+    head, end, _ = text.rpartition(")\n")
+    return head + _ROW.format(code=code) + end
 
 
 def problem(code: str, name: str, catalogue: str, paths: list[Path]) -> str:
@@ -325,6 +323,9 @@ def main() -> int:
     for file, text in new.items():
         file.write_text(text, encoding="utf-8")
         print(f"wrote {file.relative_to(ROOT)}")
+    table = ROOT / "rules/gpudoctor_rules" / str(folder) / "advice.py"
+    table.write_text(with_row(table, arguments.code, str(folder)), encoding="utf-8")
+    print(f"added a row to {table.relative_to(ROOT)}")
     line = f'    "{arguments.code}": "{arguments.name}",\n'
     path.write_text(catalogue.replace(_END, line + _END, 1), encoding="utf-8")
     print(f"added the name to {path.relative_to(ROOT)}")

@@ -11,7 +11,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from gpudoctor.model import Absent, Check, Finding, Patient, PatientKind, Remedy, Rule, Sign, Signs
+from gpudoctor.model import (
+    Absent,
+    Advice,
+    Check,
+    Finding,
+    Patient,
+    PatientKind,
+    Remedy,
+    Rule,
+    Sign,
+    Signs,
+    rules_of,
+)
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.environment import Environment
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, PciDevice, RowRemap
@@ -238,6 +250,7 @@ def examine(check: type[Check], patient: Patient, **overrides: float) -> list[Fi
     return list(check(overrides).examine(patient))
 
 
-def prescribe(rule: type[Rule], finding: Finding, patient: Patient) -> list[Remedy]:
-    """The remedies of one rule for one finding."""
-    return list(rule().prescribe(finding, patient))
+def prescribe(rule: type[Rule] | Iterable[Advice], finding: Finding, patient: Patient) -> list[Remedy]:
+    """The remedies of one rule, or of a table's rows, for one finding."""
+    rules = (rule,) if isinstance(rule, type) else rules_of(rule, __name__)
+    return [item for one in rules if one.answers == finding.code for item in one().prescribe(finding, patient)]

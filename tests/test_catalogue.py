@@ -2,13 +2,15 @@
 
 import ast
 import re
+from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import topic_of
-from gpudoctor.model import Reads
+from gpudoctor.model import Detail, Reads
 
 ROOT = Path(__file__).resolve().parent.parent
 REGISTRY = load_registry()
@@ -217,7 +219,36 @@ def test_a_rule_answers_or_a_reason_is_stated(code):
     assert bool(rules) != bool(check.no_rule)
     for rule in rules:
         folder = FOLDERS[topic_of(code)]
-        assert rule.__module__ == f"gpudoctor_rules.{folder}.{check.name.replace('-', '_')}"
+        home = f"gpudoctor_rules.{folder}"
+        assert rule.__module__ in (f"{home}.{check.name.replace('-', '_')}", f"{home}.advice")
+
+
+def details_of(code: str) -> list[type[Detail]]:
+    """The details that a check's module defines."""
+    module = import_module(REGISTRY.checks[code].__module__)
+    return [
+        item for item in vars(module).values()
+        if isinstance(item, type) and issubclass(item, Detail) and item.__module__ == module.__name__
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("folder", sorted(FOLDERS.values()))
+def test_rows_name_what_their_check_hands_over(folder):
+    if not (ROOT / "rules" / "gpudoctor_rules" / folder / "advice.py").is_file():
+        return
+    for row in import_module(f"gpudoctor_rules.{folder}.advice").ADVICE:
+        assert FOLDERS[topic_of(row.code)] == folder, row.remedy.id
+        known = {field.name for kind in details_of(row.code) for field in fields(kind)}
+        for text in (row.remedy.title, *row.remedy.steps):
+            assert set(re.findall(r"\{(\w+)\}", text)) <= known, f"{row.remedy.id}: {text}"
+        assert row.remedy.steps and not row.remedy.title.startswith("("), f"{row.remedy.id} is to be written"
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_detail_is_a_value(code):
+    for kind in details_of(code):
+        assert kind.__name__.endswith("Detail") and kind.__dataclass_params__.frozen, kind
+        assert "__slots__" in vars(kind), kind
 
 
 @pytest.mark.parametrize("code", CODES)

@@ -78,3 +78,12 @@ def test_what_differs_from_run_to_run_is_not_compared(snapshot):
     done = compare(before, now, "--again", str(again))
     assert (done.returncode, done.stdout) == (0, "")
     assert "1 tests differ from run to run" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_message_that_is_no_utf_8_is_compared_like_any_other(snapshot):
+    """A file name of other bytes is in texts as lone surrogates; all that comes after it must be written too."""
+    before, now = snapshot("before", "caf\\udce9.py waits", 1), snapshot("now", "caf\\udcea.py waits", 1)
+    found = compare(before, now)
+    assert found.returncode == 1
+    assert "udce9" in found.stdout and "udcea" in found.stdout

@@ -12,13 +12,14 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 ALLOWED = {
-    # The probe's masker runs in the user's process without gpudoctor, so the one definition is there.
-    "gpudoctor/model": {"gpudoctor.text", "gpudoctor.model", "gpudoctor.probe.masking"},
+    # What probe, recorder and readers share stands in the probe's folder: the user's interpreter loads no other.
+    "gpudoctor/model": {"gpudoctor.text", "gpudoctor.model", "gpudoctor.probe.wire"},
     "gpudoctor/analysis": {"gpudoctor.text", "gpudoctor.model", "gpudoctor.analysis"},
     "gpudoctor/engine": {"gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine"},
-    "gpudoctor/vitals": {"gpudoctor.text", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.estimate", "gpudoctor.vitals"},
+    "gpudoctor/vitals": {"gpudoctor.text", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.estimate", "gpudoctor.probe.wire", "gpudoctor.vitals"},
     "gpudoctor/recorder": {
-        "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.vitals", "gpudoctor.recorder",
+        "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.probe.wire", "gpudoctor.vitals",
+        "gpudoctor.recorder",
     },
     "gpudoctor/watch": {
         "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.report", "gpudoctor.vitals",
@@ -38,7 +39,7 @@ ALLOWED = {
         "gpudoctor.vitals", "gpudoctor.trial",
     },
     "checks/gpudoctor_checks": {"gpudoctor.text", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor_checks"},
-    "rules/gpudoctor_rules": {"gpudoctor.text", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.estimate", "gpudoctor_rules"},
+    "rules/gpudoctor_rules": {"gpudoctor.text", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.estimate", "gpudoctor_rules", "gpudoctor_checks"},
 }  # fmt: skip
 """Folder to the prefixes of ours that it may import; cli may import everything."""
 
@@ -126,19 +127,37 @@ def test_the_probe_imports_the_standard_library_and_its_own_modules_only():
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_masker_is_one_module_and_needs_no_other_of_the_probe():
-    names = {
-        name for path in modules("gpudoctor/probe/masking")
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.ImportFrom)
-        for name in [f"{'.' * node.level}{node.module or ''}"] if node.level
-    }  # fmt: skip
-    assert names and not any(name.startswith("..") for name in names)
-    users = [
-        str(path.relative_to(ROOT)) for path in modules("gpudoctor") for name, _, _ in imports(path)
-        if name.startswith("gpudoctor.probe.masking")
+def test_what_the_probe_shares_needs_no_other_part_of_it():
+    for path in modules("gpudoctor/probe/wire"):
+        depth = len(path.relative_to(ROOT / "gpudoctor/probe/wire").parts)
+        levels = [node.level for node in ast.walk(parsed(path)) if isinstance(node, ast.ImportFrom)]
+        assert max(levels, default=0) <= depth, path
+
+
+def test_of_the_probe_only_the_shared_part_is_imported():
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}" for path in modules("gpudoctor") for name, line, _ in imports(path)
+        if name.startswith("gpudoctor.probe") and not name.startswith("gpudoctor.probe.wire")
     ]  # fmt: skip
-    assert users == ["gpudoctor/model/redaction.py"]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_file_format_the_phases_and_the_columns_have_one_definition():
+    from gpudoctor.probe.wire.steps import DEVICE, PHASES
+
+    homes: dict[str, set[str]] = {"magic": set(), "head": set(), "phases": set(), "columns": set()}
+    for path in modules("gpudoctor"):
+        name = str(path.relative_to(ROOT / "gpudoctor"))
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Constant):
+                for part, value in (("magic", b"GPUDOC1\n"), ("head", "<cII")):
+                    homes[part] |= {name} if node.value == value else set()
+            elif isinstance(node, ast.Tuple | ast.List | ast.Set):
+                words = {item.value for item in node.elts if isinstance(item, ast.Constant)}
+                for part, needed in (("phases", PHASES), ("columns", DEVICE)):
+                    homes[part] |= {name} if words >= set(needed) else set()
+    frames, steps = {"probe/wire/frames.py"}, {"probe/wire/steps.py"}
+    assert homes == {"magic": frames, "head": frames, "phases": steps, "columns": steps}
 
 
 def test_no_check_imports_another_check():
@@ -151,6 +170,36 @@ def test_no_check_imports_another_check():
             if target.is_file() and "(Check)" in target.read_text(encoding="utf-8"):
                 wrong.append(f"{path.relative_to(ROOT)}:{line} imports {name}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_rules_take_nothing_but_details_from_checks():
+    taken = [
+        (f"{path.relative_to(ROOT)}:{node.lineno}", node.module or "", alias.name)
+        for path in modules("rules/gpudoctor_rules")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("gpudoctor_checks")
+        for alias in node.names
+    ]
+    wrong = [f"{place} takes {name}" for place, module, name in taken if name not in _details(module)]
+    assert taken and not wrong, "\n".join(wrong)
+    plain = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in modules("rules/gpudoctor_rules")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Import)
+        and any(alias.name.startswith("gpudoctor_checks") for alias in node.names)
+    ]
+    assert not plain, "\n".join(plain)
+
+
+def _details(module: str) -> set[str]:
+    """Names of the details that a check's module defines."""
+    path = ROOT / "checks" / (module.replace(".", "/") + ".py")
+    return {
+        node.name
+        for node in parsed(path).body
+        if isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith("Detail") for base in node.bases)
+    }
 
 
 def test_heavy_packages_are_never_imported_at_module_level():

@@ -3,9 +3,7 @@
 Shared by checks and rules that hold the machine against the job. What nobody says is None, never a guess.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from gpudoctor.analysis.run.job_facts import torch_fact
 from gpudoctor.analysis.run.recorded_loaders import loaders_as_run
@@ -17,20 +15,10 @@ from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.environment import Environment
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.model.signs.source import Call, Known, Source
-from gpudoctor.model.unavailable import Unavailable
-
-T = TypeVar("T")
+from gpudoctor.model.unavailable import optional as optional
 
 _TORCHRUN = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate")
 """Launchers that set OMP_NUM_THREADS=1 for several ranks (torch/distributed/run.py)."""
-
-
-def optional(read: Callable[[], T]) -> T | None:
-    """A sign that helps and is not needed: None when it cannot be taken."""
-    try:
-        return read()
-    except Unavailable:
-        return None
 
 
 def scripts_given(patient: Patient) -> Source:

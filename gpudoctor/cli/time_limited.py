@@ -115,13 +115,13 @@ def _end(pid: int) -> int:
     Returns the signal that ended it, 0 without one: a child that was about to die has its own, not ours.
     """
     from gpudoctor.recorder.ending import kill
-    from gpudoctor.recorder.processes import tree
+    from gpudoctor.vitals.process.procfs import whole_tree
 
     deadline = time.monotonic() + _GONE
     with suppress(ChildProcessError):
         done, status = os.waitpid(pid, os.WNOHANG)
         if not done:
-            kill(lambda: tree(pid))
+            kill(lambda: whole_tree(pid))
         while not done and time.monotonic() < deadline:
             time.sleep(0.005)
             done, status = os.waitpid(pid, os.WNOHANG)

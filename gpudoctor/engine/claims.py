@@ -10,13 +10,14 @@ from typing import Generic, TypeVar
 
 from gpudoctor.analysis.saved_gpus import not_held
 from gpudoctor.analysis.source.device_tensors import Target, training_target
-from gpudoctor.analysis.workload import optional, runs_here
+from gpudoctor.analysis.workload import runs_here
 from gpudoctor.model import Crashed, Outcome, Passed, Patient, PatientKind, Ranked, Severity
 from gpudoctor.model.comparison import Change, Ratio
 from gpudoctor.model.proof import TrialRow
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count, joined, percent
 
 T = TypeVar("T")

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from gpudoctor.analysis.workload import optional
 from gpudoctor.engine.claims import NO_XID, SAVED_GPUS_WELL, Examined
 from gpudoctor.model import Outcome, Passed, Patient, Ranked, Severity
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory_snapshot import DeviceMemory, MemorySnapshot
+from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count, joined, size
 
 

@@ -8,7 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpudoctor.model.advice import Advice, advise, rules_of, where
     from gpudoctor.model.check import Check, Maturity, Reads
+    from gpudoctor.model.detail import Detail
     from gpudoctor.model.evidence import Evidence, LogLine, Measurement, Provenance, Setting, SourceSpan
     from gpudoctor.model.finding import Code, Cost, Finding, Resource, Whose
     from gpudoctor.model.outcome import Crashed, Found, Outcome, Passed, Skipped
@@ -36,12 +38,14 @@ __all__ = [
     "GROWTH",
     "SCHEMA",
     "Absent",
+    "Advice",
     "Applicability",
     "Check",
     "Code",
     "Confidence",
     "Cost",
     "Crashed",
+    "Detail",
     "Edit",
     "Effect",
     "EffectOrigin",
@@ -85,10 +89,15 @@ __all__ = [
     "Trait",
     "Unavailable",
     "Whose",
+    "advise",
+    "rules_of",
+    "where",
 ]
 
 _HOMES = {
+    "advice": "Advice advise rules_of where",
     "check": "Check Maturity Reads",
+    "detail": "Detail",
     "evidence": "Evidence LogLine Measurement Provenance Setting SourceSpan",
     "finding": "Code Cost Finding Resource Whose",
     "outcome": "Crashed Found Outcome Passed Skipped",

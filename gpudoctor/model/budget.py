@@ -1,13 +1,12 @@
 """What one rank may use of the machine: shared by checks and rules that count loader workers and threads."""
 
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.signs.job import Job
-from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.model.unavailable import optional
 
 
 def ranks_here(patient: Patient) -> int:
     """Training processes on this node: what the scheduler or the launch line says, else 1."""
-    job = _job(patient)
+    job = optional(lambda: patient.job)
     if job is None:
         return 1
     asked = [launch.ranks_per_node for launch in job.launches if launch.ranks_per_node]
@@ -16,7 +15,7 @@ def ranks_here(patient: Patient) -> int:
 
 def cpus_per_rank(patient: Patient) -> tuple[float, str]:
     """CPUs that one rank may use and where the number comes from; raises `Unavailable` without a host."""
-    job = _job(patient)
+    job = optional(lambda: patient.job)
     ranks = ranks_here(patient)
     if job is not None and job.cpus_per_task and ranks == (job.ranks_per_node or 1):
         return float(job.cpus_per_task), f"{job.cpus_per_task} CPUs a task from the scheduler"
@@ -28,19 +27,9 @@ def cpus_per_rank(patient: Patient) -> tuple[float, str]:
 
 def _cpus(patient: Patient) -> float:
     """CPUs that quota and affinity allowed a run, where one was recorded (on whichever machine), else here."""
-    try:
-        recorded = patient.recording.machine_facts.get("cpus")
-    except Unavailable:
-        recorded = None
+    recorded = optional(lambda: patient.recording.machine_facts.get("cpus"))
     return float(recorded) if isinstance(recorded, int | float) and recorded > 0 else patient.host.cpu_budget
 
 
 def _ranks(ranks: int) -> str:
     return "1 process" if ranks == 1 else f"{ranks} processes"
-
-
-def _job(patient: Patient) -> Job | None:
-    try:
-        return patient.job
-    except Unavailable:
-        return None

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import ClassVar
 
+from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.finding import Code, Cost, Finding, Resource
 from gpudoctor.model.patient import Patient
@@ -85,6 +86,7 @@ class Check(ABC):
         scarce: frozenset[Resource] = frozenset(),
         effect_of: Code | None = None,
         facts: tuple[tuple[str, float | int | str | bool], ...] = (),
+        detail: Detail | None = None,
     ) -> Finding:
         """A finding that carries this check's code, name and default severity.
 
@@ -102,6 +104,7 @@ class Check(ABC):
             scarce=scarce,
             effect_of=effect_of,
             facts=facts,
+            detail=detail,
             traits=self.traits,
         )
 

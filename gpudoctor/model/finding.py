@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NewType
+from typing import NewType, TypeVar
 
+from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Evidence, SourceSpan
 from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.trait import Trait
 
 Code = NewType("Code", str)
 """A topic and a number, e.g. `DATA001`; append-only and never reused."""
+D = TypeVar("D", bound=Detail)
 
 
 class Resource(Enum):
@@ -80,7 +82,8 @@ class Finding:
     """Code of the ailment that this one is an effect of: where both are found, ranking puts the cause first."""
     facts: tuple[tuple[str, float | int | str | bool], ...] = ()
     """Named values for the rule that answers it, where the evidence alone would have to be parsed."""
-
+    detail: Detail | None = field(default=None, compare=False)
+    """What the check hands to its rule; no part of a report or a tape, where the remedies are there already."""
     traits: frozenset[Trait] = frozenset()
     """What the ailment means to verdicts and trials: those of its check."""
 
@@ -97,3 +100,9 @@ class Finding:
     def fact(self, name: str) -> float | int | str | bool | None:
         """The named fact, or None."""
         return next((value for key, value in self.facts if key == name), None)
+
+    def detail_of(self, kind: type[D]) -> D:
+        """The detail, of its check's class. Raises `TypeError` where there is none, or another one."""
+        if not isinstance(self.detail, kind):
+            raise TypeError(f"{self.code}: a {kind.__name__} is missing")
+        return self.detail

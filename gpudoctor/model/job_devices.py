@@ -7,7 +7,7 @@ from gpudoctor.model.finding import Cost, Finding
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.severity import Severity
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
-from gpudoctor.model.unavailable import Absent, Unavailable
+from gpudoctor.model.unavailable import Unavailable, known, optional
 from gpudoctor.model.visible_devices import ListedGpu, UnknownCards, Visible, visible
 
 VARIABLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
@@ -21,13 +21,9 @@ def seen_with(patient: Patient, value: str | None) -> Visible:
     survey = patient.gpu_survey
     cards = [ListedGpu(index=gpu.index) for gpu in survey.lost]
     for gpu in survey.gpus:
-        uuid = None if isinstance(gpu.uuid, Absent) else gpu.uuid
-        mig = () if isinstance(gpu.mig_instances, Absent) else gpu.mig_instances
-        cards.append(ListedGpu(index=gpu.index, name=gpu.name, uuid=uuid, mig=mig))
-    try:
-        order = patient.environment.get(ORDER)
-    except Unavailable:
-        order = None
+        mig = known(gpu.mig_instances) or ()
+        cards.append(ListedGpu(index=gpu.index, name=gpu.name, uuid=known(gpu.uuid), mig=mig))
+    order = optional(lambda: patient.environment.get(ORDER))
     try:
         return visible(value, order, sorted(cards, key=lambda card: card.index))
     except UnknownCards as error:
@@ -56,12 +52,8 @@ def job_gpus(patient: Patient) -> tuple[Gpu, ...]:
 
 def lowest_capability(patient: Patient) -> tuple[int, int] | None:
     """The lowest compute capability among the job's GPUs; None where no GPU tells it."""
-    try:
-        gpus = job_gpus(patient)
-    except Unavailable:
-        return None
-    known = [gpu.compute_capability for gpu in gpus if not isinstance(gpu.compute_capability, Absent)]
-    return min(known) if known else None
+    told = [known(gpu.compute_capability) for gpu in optional(lambda: job_gpus(patient)) or ()]
+    return min((one for one in told if one is not None), default=None)
 
 
 def without_gpus(survey: GpuSurvey) -> bool:

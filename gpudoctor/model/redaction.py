@@ -1,9 +1,9 @@
 """Secrets are masked before they reach a sign, a report or a recording.
 
-The definition is the probe's, which runs without gpudoctor in the user's process: `gpudoctor.probe.masking`.
+The definition is in the probe's folder, for it runs in the user's process too: `gpudoctor.probe.wire.masking`.
 """
 
-from gpudoctor.probe.masking import (
+from gpudoctor.probe.wire.masking import (
     LONGEST_WORD,
     MASK,
     is_secret_entry,

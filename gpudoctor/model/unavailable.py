@@ -1,5 +1,6 @@
 """Absence has a name: a sign that cannot be taken, and a single reading that is not there."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
@@ -27,3 +28,16 @@ class Absent:
 T = TypeVar("T")
 Reading: TypeAlias = T | Absent
 """A value, or the reason why there is none."""
+
+
+def optional(read: Callable[[], T]) -> T | None:
+    """A sign that helps and is not needed: None when it cannot be taken."""
+    try:
+        return read()
+    except Unavailable:
+        return None
+
+
+def known(reading: Reading[T]) -> T | None:
+    """A reading's value, None where there is none: for what is shown, or compared with None."""
+    return None if isinstance(reading, Absent) else reading

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-from .table import AT, EMPTY, NAN, OTHER, PHASES
+from .table import AT, EMPTY, NAN, OTHER
+from .wire.steps import PHASES
 
 (
     DATA_WAIT,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from .beyond import beyond
 from .call_sites import PROBE, stack_of, where
 from .clock import NAMES
-from .masking import mask_cut
 from .stacks import phase_of_error
 from .table import OTHER
+from .wire.masking import mask_cut
 
 if TYPE_CHECKING:
     from .probe import Probe

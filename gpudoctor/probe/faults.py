@@ -12,8 +12,8 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
-from .frames import private
 from .standin import Standin
+from .wire.frames import private
 
 if TYPE_CHECKING:
     from .probe import Probe

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from . import FORMAT
-from .masking import mask_arguments, mask_text
+from .wire.masking import mask_arguments, mask_text
 
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from .call_sites import rows_of
 from .clock import NAMES
-from .frames import private
 from .stacks import phase_of, stack_of_thread
-from .table import AT, OTHER, PHASES
+from .table import AT, OTHER
+from .wire.frames import private
+from .wire.steps import PHASES
 
 if TYPE_CHECKING:
     from .probe import Probe

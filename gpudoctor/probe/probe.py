@@ -16,14 +16,15 @@ from .faults import Faults
 from .frames import FrameFile
 from .guard import Guard
 from .identity import Identity
-from .masking import mask_cut
 from .memory import Memory
 from .models import Models
 from .numerics import Numerics
 from .sampler import Sampler
 from .sampling_policy import Pace
 from .steps import Steps
-from .table import COLUMNS, StepTable
+from .table import StepTable
+from .wire.masking import mask_cut
+from .wire.steps import COLUMNS
 
 _BACKLOG = 256
 """Records that wait for the file of a process that has not shown that it trains."""

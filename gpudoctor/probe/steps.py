@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from .call_sites import where
 from .clock import BACKWARD, DATA_WAIT, EVALUATION
-from .frames import private
 from .multi_optimizer import Cycles
 from .table import AT, EMPTY, NAN, OTHER, merge
+from .wire.frames import private
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,30 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .wire.steps import COLUMNS, DEVICE, MEMORY, NUMBERS
+
 NAN = float("nan")
-
-PHASES = (
-    "data_wait", "transfer", "forward", "backward", "optimizer", "sync", "logging", "checkpoint",
-    "evaluation", "profiler", "collective",
-)  # fmt: skip
-_DEVICE = (
-    "device_transfer", "device_forward", "device_backward", "device_optimizer", "device_collective",
-    "device_busy", "device_idle",
-)  # fmt: skip
-_COUNTS = (
-    "backwards", "batches", "samples", "tokens", "padding", "reads", "logs", "saves", "flushes", "syncs",
-    "collectives", "starts",
-)  # fmt: skip
-_STATES = (
-    ("allocated", "d"), ("reserved", "d"), ("peak", "d"), ("rss", "d"), ("loss", "f"), ("grad_norm", "f"),
-    ("scale", "f"), ("lr", "f"),
-)  # fmt: skip
-
-COLUMNS: tuple[tuple[str, str], ...] = (
-    ("index", "I"), ("count", "I"), ("t", "d"), ("duration", "f"), ("longest", "f"),
-    *((name, "f") for name in PHASES + _DEVICE + _COUNTS), *_STATES, ("probe", "f"),
-)  # fmt: skip
-"""Name and type code of every column, in the order of a row."""
 
 AT = {name: position for position, (name, _) in enumerate(COLUMNS)}
 """Position of a column in a row."""
@@ -35,7 +14,8 @@ WIDTH = len(COLUMNS)
 OTHER = WIDTH
 """One more place at the end of a row in the making: time that no phase owns; it is not written."""
 
-_UNKNOWN = {*_DEVICE, "samples", "tokens", "padding", *(name for name, _ in _STATES)}
+_STATES = MEMORY + NUMBERS
+_UNKNOWN = {*DEVICE, "samples", "tokens", "padding", *_STATES}
 EMPTY: tuple[float, ...] = (*(NAN if name in _UNKNOWN else 0.0 for name, _ in COLUMNS), 0.0)
 """A row before its step."""
 
@@ -44,7 +24,7 @@ FULL_ROWS = 16384
 MERGED_ROWS = 8192
 
 _T, _COUNT = AT["t"], AT["count"]
-_LAST = {AT["index"], AT["t"], *(AT[name] for name, _ in _STATES)} - {AT["peak"]}
+_LAST = {AT["index"], AT["t"], *(AT[name] for name in _STATES)} - {AT["peak"]}
 _LARGEST = {AT["longest"], AT["peak"]}
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from gpudoctor import __version__
 from gpudoctor.errors import UsageError
 from gpudoctor.model.redaction import mask_arguments, mask_text, mask_value
+from gpudoctor.probe.wire.frames import private
 
 SCHEMA = "gpudoctor.recording/1"
 MANIFEST, END, MACHINE = "recording.json", "end.json", "machine.gdr"
@@ -87,11 +88,6 @@ def new_folder(chosen: str | None) -> tuple[Path, str]:
     return folder, ""
 
 
-def _private(path: str, flags: int) -> int:
-    """An `opener`: nobody else may read a recording, whatever the umask."""
-    return os.open(path, flags, 0o600)
-
-
 def _try(folder: Path) -> None:
     """Raise `OSError` for a folder that looks writable and is not: a full disk, a read-only mount."""
     with tempfile.TemporaryFile(dir=folder, prefix=".gpudoctor-") as file:
@@ -150,7 +146,7 @@ def _write(path: Path, value: Mapping[str, Any]) -> None:
     """A file whole or not at all; a disk that fills up later costs the file, never the run."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with open(temporary, "w", encoding="utf-8", opener=_private) as stream:
+        with open(temporary, "w", encoding="utf-8", opener=private) as stream:
             stream.write(json.dumps(value, indent=2) + "\n")
         os.replace(temporary, path)
     except OSError:

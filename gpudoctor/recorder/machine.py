@@ -1,17 +1,18 @@
 """Samples the machine beside the run into machine.gdr: a row a second, thinning out, bounded at any length."""
 
 import math
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
+from gpudoctor.probe.wire.frames import FrameWriter, columns_frame, json_frame, json_text
 from gpudoctor.recorder.folder import MACHINE
-from gpudoctor.recorder.frames import FrameWriter, columns_frame, json_frame
 from gpudoctor.recorder.gpus import GpuFeed
-from gpudoctor.recorder.host import HostMeter
-from gpudoctor.recorder.processes import ProcessSnapshot, tree, usage
+from gpudoctor.vitals.host.meter import HostMeter
+from gpudoctor.vitals.process.procfs import ProcessUsage, usage, whole_tree
 
 INTERVAL = 1.0
 FIRST_ROWS, LATER_ROWS = 3600, 1800
@@ -86,7 +87,7 @@ class MachineSampler:
         self.lost_bytes = writer.lost
 
     def _facts(self, host: HostMeter) -> dict[str, object]:
-        return {"gpus": self._gpus.facts or [], **host.facts()}
+        return {"gpus": self._gpus.facts or [], **host.limits(), "disks": _disks()}
 
 
 class Thinning:
@@ -147,7 +148,7 @@ class _Command:
         self._at = 0.0
 
     def sample(self, now: float) -> Row:
-        seen = {pid: found for pid in tree(self._root) if (found := usage(pid)) is not None}
+        seen = {pid: found for pid in whole_tree(self._root) if (found := usage(pid)) is not None}
         # A new process brought its CPU time within the interval; one that is gone took its last part away.
         spent = sum(max(0.0, found.cpu - self._cpu.get(pid, 0.0)) for pid, found in seen.items())
         row = {"tree_rss": float(sum(found.rss for found in seen.values())), **self._workers(seen)}
@@ -156,7 +157,7 @@ class _Command:
         self._cpu, self._at = {pid: found.cpu for pid, found in seen.items()}, now
         return row
 
-    def _workers(self, seen: Mapping[int, ProcessSnapshot]) -> Row:
+    def _workers(self, seen: Mapping[int, ProcessUsage]) -> Row:
         """Loader workers: each has a file in the folder, worker-RANK-PARENT-PID.gdr."""
         pids = set(_worker_pids(self._folder))
         states = [found.state for pid, found in seen.items() if pid in pids and found.state not in "ZX"]
@@ -187,13 +188,13 @@ class _Writer:
 
     def facts(self, t: float, fields: Mapping[str, object]) -> None:
         self.has_facts = True
-        self._append(json_frame("facts", t, fields))
+        self._append(json_frame(json_text("facts", t, fields)))
 
     def block(self, rows: list[Row]) -> None:
         if rows:
             names = dict.fromkeys(name for row in rows for name in row)
-            columns = {name: [row.get(name, math.nan) for row in rows] for name in names}
-            self._append(columns_frame("machine", columns, {}))
+            values = [[row.get(name, math.nan) for row in rows] for name in names]
+            self._append(columns_frame("machine", [(name, "d") for name in names], values))
 
     def close(self) -> None:
         if self._file is not None:
@@ -206,3 +207,20 @@ class _Writer:
             self._file.append(data)
         except OSError:
             self.lost += len(data)
+
+
+def _disks() -> list[str]:
+    """Kind of file system of the working folder, its mount point before it: `/data nfs4`."""
+    import psutil
+
+    try:
+        here = os.getcwd()
+        parts = psutil.disk_partitions(all=True)
+    except OSError:
+        return []
+    on = [
+        part for part in parts if here == part.mountpoint or here.startswith(part.mountpoint.rstrip("/") + "/")
+    ]
+    return [
+        f"{part.mountpoint} {part.fstype}" for part in sorted(on, key=lambda part: -len(part.mountpoint))[:1]
+    ]

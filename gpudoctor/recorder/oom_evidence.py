@@ -2,9 +2,9 @@
 
 import re
 
-from gpudoctor.model import Unavailable
 from gpudoctor.model.redaction import mask_cut
-from gpudoctor.recorder.host import control_group
+from gpudoctor.model.unavailable import optional
+from gpudoctor.vitals.host.cgroup import control_group
 from gpudoctor.vitals.kernel_log import read_kernel_log
 
 _TELLING = re.compile(
@@ -24,13 +24,10 @@ def memory_kills() -> int:
 
 def kernel_lines(seconds: float) -> tuple[str, ...]:
     """Messages of the last so many seconds that speak of memory, a GPU, a disk or a fault; newest last."""
-    try:
-        log = read_kernel_log()
-    except Unavailable:
-        return ()
+    log = optional(read_kernel_log)
     lines = [
         mask_cut(message.text, _LONGEST)
-        for message in log.messages
+        for message in (log.messages if log is not None else ())
         if message.age is not None and message.age <= seconds + _BEFORE and _TELLING.search(message.text)
     ]
     return tuple(lines[-_MOST:])

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from gpudoctor.recorder.ending import alive, kill, marked, send
-from gpudoctor.recorder.processes import born, takes, tree, usage
+from gpudoctor.vitals.process.procfs import takes, usage, whole_tree
 
 GRACE = 30.0
 """Seconds after SIGINT at which a command that still runs gets SIGTERM (`--grace`)."""
@@ -28,8 +28,8 @@ class Stopper:
         self._over_at: float | None = None
         """When to wait no longer, even where a process is left."""
         self._insisted = False
-        self._known: dict[int, float] = {}
-        """Processes of the command by id, with the moment of their birth."""
+        self._known: dict[int, int] = {}
+        """Processes of the command by id, with when they started."""
         self.sent: list[tuple[str, float]] = []
         """Names of the signals that we sent, with the seconds since the start."""
 
@@ -52,7 +52,7 @@ class Stopper:
         # A terminal's Ctrl-C reaches the foreground group: the command's processes that are in it, and us.
         # Our own group may hold more than that (a shell script that started us), which is to live on.
         group = os.getpgrp()
-        for pid in tree(self._root):
+        for pid in whole_tree(self._root):
             found = usage(pid)
             if found is not None and found.group == group:
                 send(pid, signal.SIGINT)
@@ -77,7 +77,7 @@ class Stopper:
         if self._insist_at is None or self._kill_at is None or self._over_at is not None:
             return
         now = time.monotonic()
-        self._remember(tree(self._root) if not self._reaped else ())
+        self._remember(whole_tree(self._root) if not self._reaped else ())
         if not self._insisted and now >= self._insist_at:
             self._insist("it still runs")
         if now >= self._kill_at:
@@ -104,7 +104,7 @@ class Stopper:
     def _expect(self, seconds: float) -> None:
         now = time.monotonic()
         self._insist_at, self._kill_at = now + seconds, now + seconds + LAST
-        self._remember(tree(self._root))
+        self._remember(whole_tree(self._root))
 
     def _insist(self, why: str) -> None:
         self._insisted = True
@@ -119,19 +119,19 @@ class Stopper:
 
     def _everyone(self) -> Iterator[int]:
         """Every process of the command that lives: descendants, known ones, those with its environment."""
-        self._remember(tree(self._root) if not self._reaped else ())
+        self._remember(whole_tree(self._root) if not self._reaped else ())
         self._remember(marked(self._folder))
         yield from self._living()
 
     def _living(self) -> Iterator[int]:
-        for pid, birth in list(self._known.items()):
-            if alive(pid) and born(pid) == birth:
+        for pid, ticks in list(self._known.items()):
+            if alive(pid) and (found := usage(pid)) is not None and found.ticks == ticks:
                 yield pid
 
     def _remember(self, pids: "Iterator[int] | list[int] | tuple[int, ...]") -> None:
         for pid in pids:
-            if pid not in self._known and (birth := born(pid)) is not None:
-                self._known[pid] = birth
+            if pid not in self._known and (found := usage(pid)) is not None:
+                self._known[pid] = found.ticks
 
     def _note(self, name: str) -> None:
         self.sent.append((name, round(time.monotonic() - self._began, 3)))

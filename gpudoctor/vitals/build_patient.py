@@ -173,8 +173,11 @@ class _Readers:
 
     def gpu_survey(self) -> "GpuSurvey":
         from gpudoctor.vitals.nvml import survey_gpus
+        from gpudoctor.vitals.process.procfs import tree
 
-        return survey_gpus(limit=self._admission.driver_limit, own_pids=_family(self._admission.pid))
+        # What the examined process and its children hold on a GPU is not a stranger's.
+        own = tree(self._admission.pid) if self._admission.pid is not None else ()
+        return survey_gpus(limit=self._admission.driver_limit, own_pids=frozenset(own))
 
     def kernel_log(self) -> "KernelLog":
         from gpudoctor.vitals.kernel_log import read_kernel_log
@@ -323,15 +326,3 @@ def _interpreter(command: Sequence[str]) -> str | None:
     return (
         str(beside) if os.path.isfile(beside) and os.path.isfile(beside.parent.parent / "pyvenv.cfg") else None
     )
-
-
-def _family(pid: int | None) -> frozenset[int]:
-    """The examined process and its children: their memory on a GPU is not a stranger's."""
-    if pid is None:
-        return frozenset()
-    import psutil
-
-    try:
-        return frozenset({pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))})
-    except psutil.Error:
-        return frozenset({pid, os.getpid()})

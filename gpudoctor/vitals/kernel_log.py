@@ -16,6 +16,7 @@ from pathlib import Path
 from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.vitals.kernel_lines import parse
+from gpudoctor.vitals.process.procfs import boot_time
 
 _TIME_LIMIT = 3.0
 """Seconds for all sources together."""
@@ -28,7 +29,7 @@ def read_kernel_log() -> KernelLog:
     """Messages of this boot, oldest first; `Unavailable` says what was tried."""
     instant = time.time()
     deadline = time.monotonic() + _TIME_LIMIT
-    boot = _boot_time()
+    boot = boot_time()
     refusals: list[str] = []
     sources: list[tuple[str, Callable[[], KernelLog]]] = [
         ("journalctl", lambda: _of_journal(instant, deadline)),
@@ -197,13 +198,3 @@ def _message(body: str, *, age: float | None, at: float | None = None) -> Kernel
     when = at if at is not None else (time.time() - age if age is not None else None)
     stamp = None if when is None else datetime.fromtimestamp(when).astimezone().isoformat(timespec="seconds")
     return KernelMessage(text=body.strip(), age=age, time=stamp)
-
-
-def _boot_time() -> float | None:
-    """Unix time of this boot, or None where the kernel does not say."""
-    try:
-        with open("/proc/stat", encoding="ascii") as stream:
-            line = next((line for line in stream if line.startswith("btime ")), "")
-        return float(line.split()[1]) if line else None
-    except (OSError, ValueError, IndexError):
-        return None

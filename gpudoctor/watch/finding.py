@@ -3,7 +3,7 @@
 import time
 
 from gpudoctor.model.redaction import mask_arguments
-from gpudoctor.model.unavailable import Absent, Unavailable
+from gpudoctor.model.unavailable import known, optional
 from gpudoctor.model.watch import FoundJob
 from gpudoctor.vitals.nvml import survey_gpus
 from gpudoctor.vitals.process import procfs
@@ -36,13 +36,7 @@ def find_jobs() -> list[FoundJob]:
 
 def _holders() -> dict[int, set[int]] | None:
     """Pids on each GPU; None where the driver's pids mean nothing here, or there is no driver."""
-    try:
-        survey = survey_gpus(limit=DRIVER_LIMIT)
-    except Unavailable:
+    survey = optional(lambda: survey_gpus(limit=DRIVER_LIMIT))
+    if survey is None or not survey.gpus or not survey.pids_visible:
         return None
-    if not survey.gpus or not survey.pids_visible:
-        return None
-    return {
-        gpu.index: set() if isinstance(gpu.processes, Absent) else {process.pid for process in gpu.processes}
-        for gpu in survey.gpus
-    }
+    return {gpu.index: {process.pid for process in known(gpu.processes) or ()} for gpu in survey.gpus}

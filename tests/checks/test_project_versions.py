@@ -68,7 +68,7 @@ def severities(check, patient):
 def test_sick_a_removed_call_is_an_error_where_the_project_admits_the_installed_torch(project, files):
     patient = project(TORCH, files)
     assert severities(DeprecatedApi, patient) == [Severity.ERROR]
-    assert not [item for item in examine(PackageConflict, patient) if item.fact("kind") == "project"]
+    assert not [item for item in examine(PackageConflict, patient) if item.detail.kind == "project"]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_sick_a_removed_call_is_an_error_where_the_project_admits_the_installed_
 def test_healthy_a_call_of_the_pinned_torch_is_silent_and_the_environment_has_one_note(project, files):
     patient = project(TORCH, files)
     assert severities(DeprecatedApi, patient) == []
-    [note] = [item for item in examine(PackageConflict, patient) if item.fact("kind") == "project"]
+    [note] = [item for item in examine(PackageConflict, patient) if item.detail.kind == "project"]
     assert note.severity is Severity.NOTE
     assert "torch" in note.message
     assert "2.13.0" in note.message
@@ -210,7 +210,7 @@ def test_healthy_what_the_projects_own_copy_of_a_package_still_has(project, file
     patient = project(text, files)
     found = [*examine(DeprecatedApi, patient), *examine(DeprecatedKey, patient), *examine(UnknownKey, patient)]
     assert Severity.ERROR not in [item.severity for item in found]
-    assert not [item for item in examine(PackageConflict, patient) if item.fact("kind") == "project"]
+    assert not [item for item in examine(PackageConflict, patient) if item.detail.kind == "project"]
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_sick_what_the_projects_own_copy_lacks_or_a_folder_that_is_none(project,
 
 def test_one_note_for_many_packages(project):
     patient = project(TORCH, {"requirements.txt": "torch==1.7.1\ntransformers<4.40\ntimm==0.4.12\n"})
-    [note] = [item for item in examine(PackageConflict, patient) if item.fact("kind") == "project"]
+    [note] = [item for item in examine(PackageConflict, patient) if item.detail.kind == "project"]
     assert len(note.evidence) == 3
 
 

@@ -315,7 +315,7 @@ def test_healthy_an_eval_that_leaves_no_mode(job, parts):
 
     filled = dict.fromkeys(("classes", "methods", "setup", "switch", "back"), "pass") | {"methods": ""} | parts
     found = examine(EvalModeMisuse, job({"train.py": MODES.format(**filled)}))
-    assert [item for item in found if item.fact("how") == "training"] == []
+    assert [item for item in found if item.detail.how == "training"] == []
 
 
 @pytest.mark.parametrize("methods", ["", OVERRIDDEN])
@@ -324,7 +324,7 @@ def test_sick_an_eval_of_the_model_that_stays(job, methods):
 
     filled = {"classes": "", "methods": methods, "setup": "", "switch": "model.eval()", "back": "pass"}
     found = examine(EvalModeMisuse, job({"train.py": MODES.format(**filled)}))
-    assert [item.fact("how") for item in found] == ["training"]
+    assert [item.detail.how for item in found] == ["training"]
 
 
 @pytest.mark.parametrize(("devices", "found"), [("[0]", 0), ("(args_gpu,)", 0), ("[0, 1]", 1), ("[*ids]", 1)])

@@ -154,7 +154,7 @@ def test_folders_that_hold_no_model(refused, tmp_path):
 def test_a_config_that_trains_nothing(refused, tmp_path):
     path = tmp_path / "package.json"
     path.write_text(json.dumps({"name": "x", "scripts": {}, "dependencies": {}}))
-    assert "no training config that is known" in refused(str(path))
+    assert "is not a known training config" in refused(str(path))
     path.write_text("{'")
     assert "line 1" in refused(str(path))
 

@@ -56,7 +56,7 @@ def test_hugging_face(data):
         "paged-adamw-8bit", "flash", "layer", "chunked", True,
     )  # fmt: skip
     assert job(got, "dtype", "mixed_precision") == ("bf16", "bf16")
-    assert any("names no type of the weights" in said for said in got["assumptions"])
+    assert any("names no dtype of the weights" in said for said in got["assumptions"])
     assert got["alternatives"] == []
 
 

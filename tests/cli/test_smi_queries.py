@@ -36,7 +36,10 @@ def test_a_healthy_machine_is_called_so_with_what_was_not_examined(form, tmp_pat
     code, printed, _ = report(tmp_path, capsys, form({}, {}))
     assert code == 0
     assert "Nothing is wrong with the 2 GPUs of the machine that wrote smi.log: 10 checks passed." in printed
-    assert "remark: " in printed and "it does not contain NVLink ports, so gpudoctor did not examine those" in printed
+    assert (
+        "remark: " in printed
+        and "it does not contain NVLink ports, so gpudoctor did not examine those" in printed
+    )
     assert "this machine" not in printed.lower() and "driver 565.57.01" in printed
 
 

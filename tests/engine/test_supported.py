@@ -42,7 +42,7 @@ def remedies(tmp_path):
         registry = load_registry()
         request = Request(registry=registry, selection=make_selection(registry, [("LOOP005", "--select")], []))
         found = examine(patient, request).findings
-        return {item.finding.fact("what"): item.remedies[0] for item in found}
+        return {item.finding.detail.what: item.remedies[0] for item in found}
 
     return prescribed
 

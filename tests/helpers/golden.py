@@ -67,7 +67,7 @@ class _Notes:
         for file, tests in self.files.items():
             path = folder / (file.replace("/", "_").removesuffix(".py") + worker + ".txt")
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("w", encoding="utf-8") as out:
+            with path.open("w", encoding="utf-8", errors="backslashreplace") as out:
                 for test in sorted(tests):
                     out.write(f"## {test}\n" + "".join(f"{line}\n" for line in tests[test]))
 

@@ -77,7 +77,7 @@ def test_fix_cures_and_a_second_run_changes_nothing(script, tmp_path):
     cured = script.read_text(encoding="utf-8")
     assert "# 训练" in cured and "# keep this comment" in cured
     second = gpudoctor("check", "train.py", "--fix", cwd=tmp_path)
-    assert "nothing that may be fixed" in second.stderr
+    assert "no edit can be made without your decision" in second.stderr
     assert script.read_text(encoding="utf-8") == cured
 
 
@@ -133,7 +133,7 @@ def test_a_file_that_changes_between_plan_and_write_is_not_overwritten(tmp_path)
         [ranked(remedy(text_edit(path, 1, "a = 1", "a = 3"))) for path in (first, second)], unsafe=False
     )
     second.write_text("a = 1  # mine\n")
-    with pytest.raises(IncompleteError, match="changed by somebody else"):
+    with pytest.raises(IncompleteError, match="changed by another program"):
         write_plan(plan.files)
     assert first.read_text() == "a = 1\n" and second.read_text() == "a = 1  # mine\n"
     assert sorted(item.name for item in tmp_path.iterdir()) == ["x.py", "y.py"]
@@ -236,7 +236,7 @@ def test_a_remedy_over_two_files_is_applied_to_both_or_none(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("train.py", "--unsafe"), "--unsafe says which edits"),
+        (("train.py", "--unsafe"), "--unsafe needs --fix or --diff"),
         (("train.py", "--diff", "--format", "json"), "unified diff"),
         (("--fix",), "name one"),
         (("train.py", "--fix", "--diff"), "not allowed with"),

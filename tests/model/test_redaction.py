@@ -245,7 +245,7 @@ def test_the_value_of_a_reference_stays():
 def test_the_masker_needs_nothing_else_of_the_probe():
     program = (
         "import sys, gpudoctor.model.redaction\n"
-        "print([n for n in sys.modules if n.startswith('gpudoctor.probe.') and '.masking' not in n])"
+        "print([n for n in sys.modules if n.startswith('gpudoctor.probe.') and '.wire' not in n])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -11,7 +11,8 @@ import pytest
 
 from gpudoctor.probe import table
 from gpudoctor.probe.frames import LIMITS, FrameFile
-from gpudoctor.probe.table import AT, COLUMNS, EMPTY, FULL_ROWS, MERGED_ROWS, WIDTH, StepTable, steps_in_row
+from gpudoctor.probe.table import AT, EMPTY, FULL_ROWS, MERGED_ROWS, WIDTH, StepTable, steps_in_row
+from gpudoctor.probe.wire.steps import COLUMNS
 from gpudoctor.vitals.recording.process import read_frames
 
 
@@ -103,7 +104,8 @@ WRITER = """
 import os, random, signal, sys, time
 sys.path.insert(0, sys.argv[2])
 from gpudoctor.probe.frames import FrameFile
-from gpudoctor.probe.table import StepTable, COLUMNS, EMPTY, WIDTH
+from gpudoctor.probe.table import StepTable, EMPTY, WIDTH
+from gpudoctor.probe.wire.steps import COLUMNS
 
 def write(path):
     file = FrameFile(path)

@@ -8,8 +8,8 @@ import pytest
 from configs import config
 
 from gpudoctor.model import redaction
-from gpudoctor.probe import masking
-from gpudoctor.probe.masking import mask_arguments, mask_text, mask_value
+from gpudoctor.probe.wire import masking
+from gpudoctor.probe.wire.masking import mask_arguments, mask_text, mask_value
 
 HEX40 = "3f1b0c5a9d7e2468ace0" + "13579bdf02468ace1357"
 MIXED = "Zk3v9Qp7" + "Xw2Lr8Tn5Jd1"

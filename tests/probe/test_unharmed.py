@@ -183,9 +183,9 @@ def test_every_hook_may_fail_and_the_training_goes_on(tmp_path):
     assert told["forward"] == {"forward"}
     # The report says so.
     problems = read_recording(str(tmp_path / "forward" / "recording")).problems
-    assert any("hook `forward` failed" in problem for problem in problems)
+    assert any("`forward` hook failed" in problem for problem in problems)
     problems = read_recording(str(tmp_path / "begin" / "recording")).problems
-    assert any("hook `workers` failed in 2 loader workers" in problem for problem in problems)
+    assert any("`workers` hook failed in 2 loader workers" in problem for problem in problems)
 
 
 KILLED = """

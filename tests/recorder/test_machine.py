@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from recorded import Recorded, wait_for
 
-from gpudoctor.recorder.host import HostMeter
 from gpudoctor.recorder.machine import FIRST_ROWS, LATER_ROWS, Thinning, _worker_pids
-from gpudoctor.recorder.processes import takes, tree, usage
 from gpudoctor.vitals.host.cgroup import GroupMemory
+from gpudoctor.vitals.host.meter import HostMeter
+from gpudoctor.vitals.process.procfs import takes, tree, usage, whole_tree
 from gpudoctor.vitals.recording import read_recording
 
 BUSY = """
@@ -73,6 +73,7 @@ def test_the_tree_is_the_process_and_what_descends_from_it():
     child = subprocess.Popen([sys.executable, "-c", code])
     try:
         assert wait_for(lambda: len(tree(child.pid)) == 2)
+        assert whole_tree(child.pid) == tree(child.pid)
         first, second = tree(child.pid)
         assert first == child.pid
         seen = usage(second)
@@ -105,8 +106,8 @@ def test_workers_are_known_by_their_files(tmp_path):
 
 
 def test_a_full_disk_costs_rows_and_nothing_else(tmp_path, monkeypatch):
+    from gpudoctor.probe.wire.frames import FrameWriter
     from gpudoctor.recorder import machine
-    from gpudoctor.recorder.frames import FrameWriter
 
     def full(self: FrameWriter, data: bytes) -> None:
         if self.bytes:
@@ -130,20 +131,20 @@ def test_a_full_disk_costs_rows_and_nothing_else(tmp_path, monkeypatch):
 
 
 def test_what_a_full_disk_cut_short_is_taken_back(tmp_path):
-    from gpudoctor.recorder.frames import FrameWriter, json_frame
+    from gpudoctor.probe.wire.frames import FrameWriter, json_frame, json_text
 
     file = FrameWriter(tmp_path / "x.gdr")
-    file.append(json_frame("facts", 0.0, {"cpus": 1}))
+    file.append(json_frame(json_text("facts", 0.0, {"cpus": 1})))
     size = (tmp_path / "x.gdr").stat().st_size
     real = os.write
     try:
         os.write = lambda handle, data: real(handle, data[:7])  # type: ignore[assignment]
         with pytest.raises(OSError):
-            file.append(json_frame("facts", 1.0, {"cpus": 2}))
+            file.append(json_frame(json_text("facts", 1.0, {"cpus": 2})))
     finally:
         os.write = real
     assert (tmp_path / "x.gdr").stat().st_size == size
-    file.append(json_frame("facts", 2.0, {"cpus": 3}))
+    file.append(json_frame(json_text("facts", 2.0, {"cpus": 3})))
     assert (tmp_path / "x.gdr").read_bytes().count(b'"facts"') == 2
 
 
@@ -234,6 +235,6 @@ class Quota:
 
 def test_a_quota_counts_among_the_cpus():
     allowed = len(os.sched_getaffinity(0))
-    assert HostMeter(Quota(None)).facts()["cpus"] == allowed
-    assert HostMeter(Quota(0.5)).facts()["cpus"] == 0.5
-    assert HostMeter(Quota(1000.0)).facts()["cpus"] == allowed
+    assert HostMeter(group=Quota(None)).limits()["cpus"] == allowed
+    assert HostMeter(group=Quota(0.5)).limits()["cpus"] == 0.5
+    assert HostMeter(group=Quota(1000.0)).limits()["cpus"] == allowed

@@ -10,7 +10,8 @@ import pytest
 from command import gpudoctor
 from some import some
 
-from gpudoctor.probe.frames import FrameFile, private
+from gpudoctor.probe.frames import FrameFile
+from gpudoctor.probe.wire.frames import private
 from gpudoctor.recorder.folder import CommandEnd, new_folder, write_end, write_manifest
 
 ROOT = Path(__file__).parents[2]

@@ -123,7 +123,7 @@ def test_a_key_that_is_held_down_counts_once():
     presses = Presses()
     for number in range(14):
         assert presses.press(10.0 + number / 30) == ""
-    assert "the third ends it" in presses.press(12.0)
+    assert "the third one ends it" in presses.press(12.0)
     assert not presses.enough
     presses.press(13.0)
     assert presses.enough

@@ -80,7 +80,7 @@ def test_a_folder_that_cannot_be_written_costs_the_place_not_the_run(tmp_path):
     write_manifest(tmp_path / "file" / "x", ["python"], {})  # must not raise
     fresh, _ = new_folder(str(tmp_path / "new"))
     write_manifest(fresh, ["python"], {})
-    with pytest.raises(UsageError, match="holds a recording already"):
+    with pytest.raises(UsageError, match="already contains a recording"):
         new_folder(str(fresh))
 
 

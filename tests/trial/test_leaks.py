@@ -169,7 +169,7 @@ def test_the_guilty_line_and_the_least_change_of_it(source):
         ("loss.item() at train.py:7", "gone"),
     ]  # fmt: skip
     assert [cure.gone for cure in known.values()] == [False, True]
-    assert found.words.startswith("losses (train.py:7) holds it: 300 KiB a step as it is, ")
+    assert found.words.startswith("losses (train.py:7) retains it: 300 KiB a step as it is, ")
     assert "290 KiB with loss.detach() at train.py:7, 400 B with loss.item() at train.py:7." in found.words
     finding = held(leak("MEM002", 8).finding, found)
     [number, bound] = prescribe(HostMemoryLeakRule, finding, make_patient(source=source))

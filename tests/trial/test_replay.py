@@ -75,7 +75,7 @@ def test_words_name_operation_module_line_and_what_more_digits_do():
     )
     batch = story({"kind": "batch", "name": "['image']", "value": "nan", "items": [195], "bad": 32, "of": 512})
     assert batch.words() == (
-        "The batch held NaN before anything was computed from it: ['image'], 32 of 512 values, item 195 of the "
+        "The batch contained NaN before anything was computed from it: ['image'], 32 of 512 values, item 195 of the "
         "data set."
     )
 
@@ -131,7 +131,7 @@ def test_weights_that_went_bad_earlier_are_looked_for_earlier():
 
 def test_what_a_replay_cannot_show_is_said():
     finite = played(FakeBench(record(found="nothing")))
-    assert not finite.reproduced and "not decided by the seeds" in finite.reason
+    assert not finite.reproduced and "the seeds do not determine" in finite.reason
     compiled = played(FakeBench(record(found="nothing", eager=True)))
     assert "only compiled code does it" in compiled.reason
     late = played(FakeBench(), seconds=30.0, at=20.0)

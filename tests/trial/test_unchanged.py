@@ -52,7 +52,7 @@ def test_every_change_is_seen(tree, name):
 
 def test_what_is_as_it_was(tree):
     files = Unchanged(["python", "train.py"])
-    assert files.look().words == f"all 5 files in {tree} are as they were"
+    assert files.look().words == f"all 5 files in {tree} are unchanged"
     (tree / "log.txt").write_text("old")  # written anew, the same
     assert not files.look().changed
 
@@ -81,7 +81,7 @@ def test_folders_of_files_that_the_command_names(tree, tmp_path):
 
 
 def test_words_go_no_further_than_the_level():
-    same = "all 3 files in /job are as they were"
+    same = "all 3 files in /job are unchanged"
     held = TrialSummary(**NONE, protection="every run wrote to an overlay", compared=same)
     assert _kept_as_it_was(held) == f"none of your files was changed (every run wrote to an overlay; {same})"
     weak = TrialSummary(**NONE, protection="what Python writes was redirected", compared=same, promised=False)

@@ -130,7 +130,7 @@ def test_this_machines_smallest_card():
         ({"train.py": script().replace("AutoModelForCausalLM", "AutoModelForSequenceClassification")}, "head"),
         ({"train.py": script().replace("Trainer(model=model, args=args, train_dataset=data.map(encode, batched=True)).train()", "")},
          "no script trains"),
-        ({"train.py": script().replace('"mistralai/Mistral-7B-v0.1", torch', "args.model, torch")}, "at the run"),
+        ({"train.py": script().replace('"mistralai/Mistral-7B-v0.1", torch', "args.model, torch")}, "at run time"),
         ({"train.py": "print(1)\n"}, "no script trains"),
     ],
 )  # fmt: skip

@@ -53,4 +53,4 @@ def test_a_container_never_gives_a_host_pid_the_name_of_its_own_process(tmp_path
     [process] = seen.gpus[0].processes
     assert process.pid == 4711 and process.name is None
     [finding] = fake.findings(scenario, seen)
-    assert "cannot be looked up" in finding.message and "innocent" not in finding.message
+    assert "cannot look them up" in finding.message and "innocent" not in finding.message

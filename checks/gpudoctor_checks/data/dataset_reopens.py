@@ -1,6 +1,7 @@
 """DATA011 dataset-reopens."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import confirmed
 from gpudoctor.analysis.run.data_waits import item_lines, waiting
@@ -9,9 +10,25 @@ from gpudoctor.analysis.run.recorded_statements import function_at
 from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.reopened_files import ReopenedFile, opened_again
 from gpudoctor.analysis.source.samplers import decoded_for_length, lost_batches
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Script
 from gpudoctor.text import percent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetReopensDetail(Detail):
+    """What the rule reads."""
+
+    kind: str
+    """`opened`, `lengths` or `lost`."""
+    batch: str = ""
+    """The name of the batch that is lost."""
+    call: str = ""
+    """Full name of what opens the file."""
+    owner: str = ""
+    """The data set's class."""
+    path: str = ""
+    """The file, as written."""
 
 
 class DatasetReopens(Check):
@@ -58,7 +75,7 @@ class DatasetReopens(Check):
         run = judged(patient)
         for script in patient.source.scripts:
             for finding in self._from_source(script):
-                if run is None or finding.fact("kind") != "opened":
+                if run is None or finding.detail_of(DatasetReopensDetail).kind != "opened":
                     yield finding
                 else:
                     yield from self._measured(run, script, finding)
@@ -100,7 +117,7 @@ class DatasetReopens(Check):
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING if each_epoch else Severity.NOTE,
                 subject=f"{script.path}:{script.span(node).line}",
-                facts=(("kind", "lengths"),),
+                detail=DatasetReopensDetail(kind="lengths"),
             )
         for owner, loop, batch in lost_batches(script):
             yield self.finding(
@@ -110,7 +127,7 @@ class DatasetReopens(Check):
                 evidence=(script.span(loop),),
                 confidence=Confidence.SUSPECTED,
                 subject=f"{script.path}:{script.span(loop).line}",
-                facts=(("kind", "lost"), ("batch", batch)),
+                detail=DatasetReopensDetail(kind="lost", batch=batch),
             )
 
     def _reopened(self, script: Script, opened: ReopenedFile) -> Finding:
@@ -120,5 +137,5 @@ class DatasetReopens(Check):
             evidence=(span,),
             confidence=Confidence.SUSPECTED,
             subject=f"{script.path}:{span.line}",
-            facts=(("kind", "opened"), ("call", opened.call), ("owner", opened.owner), ("path", opened.path)),
+            detail=DatasetReopensDetail(kind="opened", call=opened.call, owner=opened.owner, path=opened.path),
         )

@@ -3,11 +3,12 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.source.control_flow import loop_node, never_runs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, every_loader
 from gpudoctor.analysis.source.syntax import nodes
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Known, LoopRole, Source
 
 _EVALUATION = re.compile(
@@ -16,6 +17,18 @@ _EVALUATION = re.compile(
 _TRAINING = re.compile(r"train|fit")
 _HANDLED = ("gather_for_metrics", "join_uneven_inputs", ".sampler) *", "Join(")
 """Words of scripts that take the samples of a padded last batch out again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalLoaderMisuseDetail(Detail):
+    """What the rule reads."""
+
+    shuffle: bool
+    """Its order is random."""
+    drop_last: bool
+    """Its last samples are left out."""
+    sampler: bool
+    """Its sampler repeats samples."""
 
 
 class EvalLoaderMisuse(Check):
@@ -81,7 +94,9 @@ class EvalLoaderMisuse(Check):
             evidence=(loader.call.span, *(loop.span for _, loop in loader.loops[:2])),
             confidence=Confidence.SUSPECTED,
             subject=f"{loader.script.path}:{loader.call.span.line}",
-            facts=tuple((item, item in wrong) for item in says),
+            detail=EvalLoaderMisuseDetail(
+                shuffle="shuffle" in wrong, drop_last="drop_last" in wrong, sampler="sampler" in wrong
+            ),
         )
 
 

@@ -1,6 +1,7 @@
 """DATA001 loader-bound."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.live.input_pipeline import loader_bound
@@ -16,12 +17,23 @@ from gpudoctor.analysis.run.data_waits import (
     without_loader,
     workers,
 )
-from gpudoctor.analysis.run.recorded_loaders import loader_facts, loader_spans, training_loaders
+from gpudoctor.analysis.run.recorded_loaders import loader_call, loader_spans, training_loaders
 from gpudoctor.analysis.run.recorded_statements import calling, heads_loop
 from gpudoctor.analysis.run.steady_run import Run, judged_by_share, level, spot
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, TrackRecord
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Detail,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    TrackRecord,
+)
 from gpudoctor.model.signs.source import Known
 from gpudoctor.text import duration, percent
 
@@ -39,6 +51,38 @@ _NO_WORK = 3.0
 """Factor on the time of a quick item where the source shows no work in it."""
 _IN_MEMORY = frozenset({"TensorDataset"})
 """Data sets whose items are rows of tensors in memory: a worker would copy them twice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoaderBoundDetail(Detail):
+    """What the rule reads."""
+
+    engine: bool
+    """A trainer makes the loader, from arguments of its own."""
+    settable: bool
+    """An edit may set the keywords."""
+    pinned: bool
+    cuda: bool
+    """It trains on a GPU."""
+    workers: int | None = None
+    """None where no run was seen."""
+    iterable: bool | None = None
+    """Its data set is a stream."""
+    option: str | None = None
+    """The option that the number of workers comes from."""
+    chosen: str | None = None
+    """What the program calls the number of workers."""
+    handed: str | None = None
+    """`whole`, `cheap`, `dear`, `own` or `fed`: workers would not help."""
+    feeder: str | None = None
+    """The line that fills the program's own queue."""
+    batch_seconds: float | None = None
+    """What a batch takes to make."""
+
+
+def _watched(cuda: bool, workers: int) -> LoaderBoundDetail:
+    """What a watched process shows: no call that could be edited."""
+    return LoaderBoundDetail(engine=False, settable=False, pinned=True, cuda=cuda, workers=workers)
 
 
 class LoaderBound(Check):
@@ -133,7 +177,7 @@ class LoaderBound(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from loader_bound(self, window, lambda: self._in_source(patient))
+            yield from loader_bound(self, window, lambda: self._in_source(patient), _watched)
             return
         run = judged_by_share(patient, self.limit("share_warned"), "data_wait")
         suspected = suspicions(lambda: self._in_source(patient), run)
@@ -170,6 +214,7 @@ class LoaderBound(Check):
         spans += [spot(patient, place) for span in spans[1:2] for place in calling(patient, span)]
         whose = f"; the program's own processes do not keep up{at(filling)}" if filling else ""
         spans += filling
+        call = loader_call(patient, made_at, "num_workers", "pin_memory")
         yield confirmed(
             self,
             suspected,
@@ -181,15 +226,18 @@ class LoaderBound(Check):
             severity=severity,
             run=run,
             name="data_wait_share",
-            facts=(
-                *loader_facts(patient, made_at, "num_workers", "pin_memory"),
-                ("pinned", loader is None or loader.pinned),
-                ("cuda", bool(run.lead.known("device_forward"))),
-                ("workers", loader.workers if loader is not None else 0),
-                ("handed", handed),
-                ("feeder", f"{filling[0].path.rpartition('/')[2]}:{filling[0].line}" if filling else ""),
-                ("iterable", loader is not None and loader.iterable),
-                ("batch_seconds", busy.batch_seconds if busy is not None else 0.0),
+            detail=LoaderBoundDetail(
+                engine=call.engine,
+                settable=call.settable,
+                option=call.option,
+                chosen=call.chosen,
+                pinned=loader is None or loader.pinned,
+                cuda=bool(run.lead.known("device_forward")),
+                workers=loader.workers if loader is not None else 0,
+                handed=handed,
+                feeder=f"{filling[0].path.rpartition('/')[2]}:{filling[0].line}" if filling else "",
+                iterable=loader is not None and loader.iterable,
+                batch_seconds=busy.batch_seconds if busy is not None else 0.0,
             ),
         )
 
@@ -241,17 +289,14 @@ class LoaderBound(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if felt else Severity.NOTE,
             subject=f"{loader.script.path}:{loader.call.span.line}",
-            facts=(
-                ("engine", loader.engine),
-                ("settable", loader.settable("num_workers", "persistent_workers", "pin_memory")),
-                ("chosen", loader.chosen("num_workers")),
-                ("iterable", any(item.iterable for item in heavy)),
-                ("option", told.origin),
-                ("pinned", not isinstance(loader.pinned, Known) or bool(loader.pinned.value)),
-                (
-                    "cuda",
-                    "cuda" in loader.script.devices.values() or "maybe-cuda" in loader.script.devices.values(),
-                ),
+            detail=LoaderBoundDetail(
+                engine=loader.engine,
+                settable=loader.settable("num_workers", "persistent_workers", "pin_memory"),
+                chosen=loader.chosen("num_workers"),
+                iterable=any(item.iterable for item in heavy),
+                option=told.origin,
+                pinned=not isinstance(loader.pinned, Known) or bool(loader.pinned.value),
+                cuda="cuda" in loader.script.devices.values() or "maybe-cuda" in loader.script.devices.values(),
             ),
         )
 

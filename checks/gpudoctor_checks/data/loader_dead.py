@@ -1,6 +1,7 @@
 """DATA010 loader-dead."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.live.input_pipeline import loader_dead
 from gpudoctor.analysis.live.stack_shares import watched
@@ -9,9 +10,29 @@ from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.rank_positions import standing
 from gpudoctor.analysis.run.risky_operations import killing_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity, Threshold
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Detail,
+    Finding,
+    LogLine,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+)
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import duration
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderDeadDetail(Detail):
+    """What the rule reads."""
+
+    hangs: bool
+    """A wait that does not end, where no worker died."""
 
 
 class LoaderDead(Check):
@@ -51,7 +72,7 @@ class LoaderDead(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from loader_dead(self, window)
+            yield from loader_dead(self, window, LoaderDeadDetail)
             return
         recording = patient.recorded_run
         told = death(recording)
@@ -69,7 +90,7 @@ class LoaderDead(Check):
                 confidence=Confidence.CONFIRMED,
                 cost=Cost(breaks="the run died"),
                 subject="worker",
-                facts=(("memory", memory), ("hangs", False)),
+                detail=LoaderDeadDetail(hangs=False),
             )
             return
         yield from self._waits(patient, recording)
@@ -93,6 +114,6 @@ class LoaderDead(Check):
                 confidence=Confidence.CONFIRMED,
                 cost=Cost(breaks="the training makes no progress"),
                 subject=f"rank {item.rank}",
-                facts=(("memory", False), ("hangs", True)),
+                detail=LoaderDeadDetail(hangs=True),
             )
             return

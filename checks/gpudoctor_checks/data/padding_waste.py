@@ -15,6 +15,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Finding,
     Patient,
     Reads,
@@ -43,6 +44,20 @@ class _Padded:
     """Tokens; `_MODEL_MAXIMUM` for the model's own."""
     call: Call | None
     """The tokenizer's or collator's call; None for padding by hand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaddingWasteDetail(Detail):
+    """What the rule reads."""
+
+    how: str
+    """`recording`, `collator`, `collate`, `tokenizer`, ..."""
+    length: int
+    """Tokens that each sample is padded to; 0 where not known."""
+    old: bool
+    """By the old keyword pad_to_max_length."""
+    single: bool
+    """One call alone pads."""
 
 
 class PaddingWaste(Check):
@@ -122,7 +137,7 @@ class PaddingWaste(Check):
             severity=severity,
             run=run,
             numbers=(measured("padding_share", share, "1", run.recording),),
-            facts=(("length", 0), ("how", "recording"), ("old", False), ("single", False)),
+            detail=PaddingWasteDetail(length=0, how="recording", old=False, single=False),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -176,11 +191,11 @@ class PaddingWaste(Check):
             evidence=tuple(item.span for item in found[:4]),
             confidence=Confidence.SUSPECTED,
             subject=f"{first.span.path}:{first.span.line}",
-            facts=(
-                ("length", first.length),
-                ("how", _how(first)),
-                ("old", bool(call is not None and "pad_to_max_length" in call.keywords)),
-                ("single", len(found) == 1),
+            detail=PaddingWasteDetail(
+                length=first.length,
+                how=_how(first),
+                old=bool(call is not None and "pad_to_max_length" in call.keywords),
+                single=len(found) == 1,
             ),
         )
 

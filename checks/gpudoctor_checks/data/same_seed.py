@@ -2,13 +2,14 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.recorded_loaders import training_loaders
 from gpudoctor.analysis.source.built_classes import built
 from gpudoctor.analysis.source.loaders import Loader, trains
 from gpudoctor.analysis.source.origins import construction
 from gpudoctor.analysis.source.worker_seeds import same_seeds
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Known, Script, Source
 
 _GENERATORS = frozenset(
@@ -17,6 +18,18 @@ _GENERATORS = frozenset(
 """Makers of generators that keep their state in the object."""
 _SEVERAL = 2
 _REPEATS = "the augmentations repeat: the model sees fewer different samples"
+
+
+@dataclass(frozen=True, slots=True)
+class SameSeedDetail(Detail):
+    """What the rule reads."""
+
+    seeds: str
+    """What worker_init_fn seeds with, `numpy.random.seed`; "" where the data set holds a generator."""
+    name: str = ""
+    """The attribute that holds the generator."""
+    maker: str = ""
+    """The function that makes it."""
 
 
 class SameSeed(Check):
@@ -84,7 +97,7 @@ class SameSeed(Check):
                 confidence=Confidence.SUSPECTED,
                 cost=Cost(breaks=_REPEATS),
                 subject=f"{script.path}:{draw.lineno}",
-                facts=(("how", "held"), ("name", name), ("maker", ast.unparse(maker.func))),
+                detail=SameSeedDetail("", name, ast.unparse(maker.func)),
             )
             return
 
@@ -105,7 +118,7 @@ class SameSeed(Check):
             confidence=Confidence.SUSPECTED,
             cost=Cost(breaks=_REPEATS),
             subject=f"{found.call.span.path}:{found.call.span.line}",
-            facts=(("how", "start"), ("seeds", ast.unparse(found.call.node.func))),
+            detail=SameSeedDetail(ast.unparse(found.call.node.func)),
         )
 
 

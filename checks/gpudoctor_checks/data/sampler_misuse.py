@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.identical_ranks import IdenticalRanks, twins
@@ -28,6 +29,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     Patient,
     Reads,
@@ -72,6 +74,25 @@ _OWN_RANK = re.compile(r"(?:\b|_)rank\b|world_size|local_rank|gpu_id|process_ind
 _SAMPLER = "torch.utils.data.DistributedSampler"
 _TORCH_SAMPLERS = ("RandomSampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler",
                    "DistributedSampler")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplerMisuseDetail(Detail):
+    """What the rule reads."""
+
+    kind: str
+    """`twice`, `unsplit` or `order`."""
+    dataset: str = ""
+    """As written."""
+    sampler: str = ""
+    """Its name."""
+    epoch: str = ""
+    """What counts the epochs."""
+    loop_line: int = 0
+    """Of the loop over epochs; 0 where there is none."""
+    loop_path: str = ""
+    loader: str = ""
+    """Its name."""
 
 
 class SamplerMisuse(Check):
@@ -124,8 +145,13 @@ class SamplerMisuse(Check):
         if run is None or same is None or same.steps < self.limit("steps") or not _by_data(patient, run):
             yield from suspected
             return
-        yield self._same(patient, run, same, [item for item in suspected if item.fact("kind") == "unsplit"])
-        yield from (item for item in suspected if item.fact("kind") != "unsplit")
+        yield self._same(
+            patient,
+            run,
+            same,
+            [item for item in suspected if item.detail_of(SamplerMisuseDetail).kind == "unsplit"],
+        )
+        yield from (item for item in suspected if item.detail_of(SamplerMisuseDetail).kind != "unsplit")
 
     def _same(self, patient: Patient, run: Run, same: IdenticalRanks, suspected: list[Finding]) -> Finding:
         """What the losses prove, whatever the source shows."""
@@ -141,7 +167,7 @@ class SamplerMisuse(Check):
             severity=Severity.WARNING,
             run=run,
             numbers=(measured("equal_losses", float(same.steps), "{steps}", run.recording),),
-            facts=() if suspected else (("kind", "unsplit"), ("dataset", "")),
+            detail=None if suspected else SamplerMisuseDetail(kind="unsplit"),
             breaks=f"{same.ranks} ranks repeat the work of one",
         )
 
@@ -184,7 +210,7 @@ class SamplerMisuse(Check):
             severity=Severity.ERROR,
             cost=Cost(breaks="DataLoader refuses sampler and shuffle together"),
             subject=f"{loader.script.path}:{loader.call.span.line}",
-            facts=(("kind", "twice"),),
+            detail=SamplerMisuseDetail(kind="twice"),
         )
 
     def _unsplit(self, program: Program, loader: Loader) -> Finding | None:
@@ -205,7 +231,7 @@ class SamplerMisuse(Check):
             # A loader of one module and an optional wrapper of another: whether they meet, only a run tells.
             severity=Severity.NOTE if condition and elsewhere else None,
             subject=f"{loader.script.path}:{loader.call.span.line}",
-            facts=(("kind", "unsplit"), ("dataset", _text(loader.dataset)), *_place(program, loader)),
+            detail=replace(_place(program, loader, "unsplit"), dataset=_text(loader.dataset)),
         )
 
     def _same_order(self, program: Program, loader: Loader) -> Finding | None:
@@ -229,7 +255,7 @@ class SamplerMisuse(Check):
             evidence=(call.span, loop),
             confidence=Confidence.SUSPECTED,
             subject=f"{loader.script.path}:{call.span.line}",
-            facts=(("kind", "order"), ("sampler", name), *_place(program, loader)),
+            detail=replace(_place(program, loader, "order"), sampler=name),
         )
 
 
@@ -268,17 +294,18 @@ def _of_gradients(patient: Patient, path: str, line: int) -> bool:
     return whole is not None and bool(_GRADIENT.search(_text(whole)))
 
 
-def _place(program: Program, loader: Loader) -> tuple[tuple[str, str | int], ...]:
-    """The loop over epochs as facts: where a `set_epoch` goes."""
+def _place(program: Program, loader: Loader, kind: str) -> SamplerMisuseDetail:
+    """The loop over epochs: where a `set_epoch` goes."""
     place = _epochs(program, loader)
     if place is None:
-        return ()
+        return SamplerMisuseDetail(kind=kind)
     script, span, counts = place
-    return (
-        ("epoch", counts),
-        ("loop_line", span.line),
-        ("loop_path", script.path),
-        ("loader", loader.names[0] if loader.names else ""),
+    return SamplerMisuseDetail(
+        kind=kind,
+        epoch=counts,
+        loop_line=span.line,
+        loop_path=script.path,
+        loader=loader.names[0] if loader.names else "",
     )
 
 

@@ -26,6 +26,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Finding,
     Patient,
     Reads,
@@ -53,6 +54,14 @@ class _Slow:
     what: str
     home: int
     """The line of the function that makes the item: what it repeats is one finding."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlowPreprocessingDetail(Detail):
+    """What the rule reads."""
+
+    kind: str | None
+    """`pixels`, `tokens`, `text` or `lines`."""
 
 
 class SlowPreprocessing(Check):
@@ -125,7 +134,9 @@ class SlowPreprocessing(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from slow_preprocessing(self, window, lambda: self._in_source(patient.source))
+            yield from slow_preprocessing(
+                self, window, lambda: self._in_source(patient.source), SlowPreprocessingDetail(None)
+            )
             return
         run = judged(patient)
         suspected = suspicions(lambda: self._in_source(patient.source), run)
@@ -158,7 +169,7 @@ class SlowPreprocessing(Check):
             run=run,
             name="preprocessing_share",
             numbers=(measured("seconds_per_item", each, "s", run.recording),),
-            facts=(("kind", str(suspected[0].fact("kind")) if suspected else "lines"),),
+            detail=suspected[0].detail if suspected else SlowPreprocessingDetail("lines"),
         )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
@@ -191,7 +202,7 @@ class SlowPreprocessing(Check):
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING if slow.kind == "pixels" else Severity.NOTE,
                 subject=f"{slow.span.path}:{slow.span.line}",
-                facts=(("kind", slow.kind),),
+                detail=SlowPreprocessingDetail(slow.kind),
             )
 
 

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import at, suspicions
 from gpudoctor.analysis.run.line_costs import by_line, start
@@ -18,6 +19,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Evidence,
     Finding,
     Patient,
@@ -45,6 +47,16 @@ _TOKENISER = re.compile(r"tok\w{0,80}(?:\.__call__)?$|\.encode$|apply_chat_templ
 _MOST = 0.5
 """Share of a run that ended by itself from which on its start is what it mostly did."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowStartDetail(Detail):
+    """What the rule reads."""
+
+    how: str
+    """`recording`, `config` or `source`."""
+    kind: str
+    """`workers`, `cache` or `off`."""
 
 
 class SlowStart(Check):
@@ -148,7 +160,7 @@ class SlowStart(Check):
             severity=severity,
             cost=cost,
             subject=f"{spans[0].path}:{spans[0].line}" if spans else "",
-            facts=(("how", "recording"), ("kind", "workers")),
+            detail=SlowStartDetail(how="recording", kind="workers"),
         )
 
     def _declared_anywhere(self, patient: Patient) -> Iterator[Finding]:
@@ -197,7 +209,7 @@ class SlowStart(Check):
             evidence=(file.setting(entry),),
             confidence=Confidence.SUSPECTED,
             subject=f"{file.path}:{entry.line}",
-            facts=(("how", "config"), ("kind", kind), ("key", key)),
+            detail=SlowStartDetail(how="config", kind=kind),
         )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
@@ -241,7 +253,7 @@ class SlowStart(Check):
             evidence=evidence,
             confidence=Confidence.SUSPECTED,
             subject=f"{script.path}:{call.span.line}",
-            facts=(("how", "source"), ("kind", kind), ("batched", "batched" in call.keywords)),
+            detail=SlowStartDetail(how="source", kind=kind),
         )
 
 

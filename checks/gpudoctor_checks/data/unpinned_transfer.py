@@ -2,10 +2,11 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.data_waits import training_loader
-from gpudoctor.analysis.run.recorded_loaders import loader_facts, loader_spans
+from gpudoctor.analysis.run.recorded_loaders import loader_call, loader_spans
 from gpudoctor.analysis.run.steady_run import Run, dear, judged, level, ran_on_cpu, site_spans, sites_of
 from gpudoctor.analysis.source.batch_bytes import batch_bytes
 from gpudoctor.analysis.source.batch_classes import is_never_pinned
@@ -13,9 +14,20 @@ from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.device_transfers import Transfer, batch_moves
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.syntax_places import lines_at
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
 from gpudoctor.text import duration, percent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnpinnedTransferDetail(Detail):
+    """What the rule reads."""
+
+    kind: str
+    """`blocking`, `unpinned`, `pageable` or `engine`."""
+    settable: bool
+    """An edit may set the loader's keyword."""
+    workers: int | None = None
 
 
 class UnpinnedTransfer(Check):
@@ -96,10 +108,10 @@ class UnpinnedTransfer(Check):
             severity=severity,
             run=run,
             name="transfer_share",
-            facts=(
-                ("kind", "blocking" if loader.pinned else "unpinned"),
-                ("workers", loader.workers),
-                *loader_facts(patient, loader.place, "pin_memory"),
+            detail=UnpinnedTransferDetail(
+                kind="blocking" if loader.pinned else "unpinned",
+                workers=loader.workers,
+                settable=loader_call(patient, loader.place, "pin_memory").settable,
             ),
         )
 
@@ -121,7 +133,7 @@ class UnpinnedTransfer(Check):
                 evidence=(loader.call.span,),
                 confidence=Confidence.SUSPECTED,
                 subject=f"{loader.script.path}:{loader.call.span.line}",
-                facts=(("kind", "engine"), ("settable", loader.settable("pin_memory"))),
+                detail=UnpinnedTransferDetail(kind="engine", settable=loader.settable("pin_memory")),
             )
 
     def _small(self, source: Source, loader: Loader) -> bool:
@@ -169,7 +181,9 @@ class UnpinnedTransfer(Check):
             evidence=(loader.call.span, *(move.call.span for move in copies[:_COPIES])),
             confidence=Confidence.SUSPECTED,
             subject=f"{loader.script.path}:{loader.call.span.line}",
-            facts=(("kind", kind), ("workers", _workers(loader)), ("settable", loader.settable("pin_memory"))),
+            detail=UnpinnedTransferDetail(
+                kind=kind, workers=_workers(loader), settable=loader.settable("pin_memory")
+            ),
         )
 
 

@@ -1,10 +1,11 @@
 """DATA003 workers-misfit."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
 from gpudoctor.analysis.run.data_waits import training_loader, waiting
-from gpudoctor.analysis.run.recorded_loaders import loader_facts, loader_spans, training_loaders
+from gpudoctor.analysis.run.recorded_loaders import loader_call, loader_spans, training_loaders
 from gpudoctor.analysis.run.steady_run import Run, judged, level, measured
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole
@@ -14,6 +15,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     Measurement,
     Patient,
@@ -28,6 +30,27 @@ from gpudoctor.model.budget import cpus_per_rank
 from gpudoctor.model.job_devices import without_gpus
 from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
 from gpudoctor.text import duration, percent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkersMisfitDetail(Detail):
+    """What the rule reads."""
+
+    kind: str
+    """`many`, `without`, `iterated`, `short`, `respawned` or `inside`."""
+    workers: int | None = None
+    keyword: str | None = None
+    """The keyword that needs workers."""
+    engine: bool | None = None
+    """A trainer makes the loader."""
+    settable: bool | None = None
+    """An edit may set the keywords."""
+    droppable: bool | None = None
+    """An edit may drop the keyword."""
+    chosen: str | None = None
+    """What the program calls the number of workers."""
+    origin: str | None = None
+    """The option that the number comes from."""
 
 
 class WorkersMisfit(Check):
@@ -106,7 +129,9 @@ class WorkersMisfit(Check):
         if run is None:
             yield from suspected
             return
-        again = [item for item in suspected if item.fact("kind") in ("respawned", "inside")]
+        again = [
+            item for item in suspected if item.detail_of(WorkersMisfitDetail).kind in ("respawned", "inside")
+        ]
         yield from self._gaps(patient, run, again)
         yield from (item for item in suspected if item not in again)
 
@@ -125,6 +150,7 @@ class WorkersMisfit(Check):
         often = "step" if wait.each_step else "epoch"
         one = loader.workers == 1
         count = f"{loader.workers} worker{'' if one else 's'}"
+        call = loader_call(patient, loader.place)
         yield confirmed(
             self,
             suspected,
@@ -143,10 +169,12 @@ class WorkersMisfit(Check):
             run=run,
             name="epoch_start_share",
             numbers=(measured("seconds_per_epoch_start", wait.start_seconds, "s", run.recording),),
-            facts=(
-                ("kind", "iterated" if wait.each_step else "short" if loader.persistent else "respawned"),
-                ("workers", loader.workers),
-                *loader_facts(patient, loader.place),
+            detail=WorkersMisfitDetail(
+                kind="iterated" if wait.each_step else "short" if loader.persistent else "respawned",
+                workers=loader.workers,
+                engine=call.engine,
+                settable=call.settable,
+                chosen=call.chosen,
             ),
         )
 
@@ -182,13 +210,13 @@ class WorkersMisfit(Check):
                 severity=Severity.ERROR,
                 cost=Cost(breaks="building the loader raises ValueError"),
                 subject=f"{loader.script.path}:{loader.call.span.line}",
-                facts=(
-                    ("kind", "without"),
-                    ("keyword", keyword),
-                    ("engine", loader.engine),
-                    ("settable", loader.settable("num_workers")),
-                    ("droppable", loader.settable(keyword)),
-                    ("chosen", loader.chosen("num_workers")),
+                detail=WorkersMisfitDetail(
+                    kind="without",
+                    keyword=keyword,
+                    engine=loader.engine,
+                    settable=loader.settable("num_workers"),
+                    droppable=loader.settable(keyword),
+                    chosen=loader.chosen("num_workers"),
                 ),
             )
 
@@ -217,13 +245,13 @@ class WorkersMisfit(Check):
             confidence=Confidence.CONFIRMED if loader.ran else Confidence.PROBABLE,
             severity=Severity.WARNING,
             subject=f"{loader.script.path}:{loader.call.span.line}",
-            facts=(
-                ("kind", "many"),
-                ("workers", workers),
-                ("origin", origin),
-                ("engine", loader.engine),
-                ("settable", loader.settable("num_workers")),
-                ("chosen", loader.chosen("num_workers")),
+            detail=WorkersMisfitDetail(
+                kind="many",
+                workers=workers,
+                origin=origin,
+                engine=loader.engine,
+                settable=loader.settable("num_workers"),
+                chosen=loader.chosen("num_workers"),
             ),
         )
 
@@ -239,7 +267,7 @@ class WorkersMisfit(Check):
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING if step else Severity.NOTE,
                 subject=f"{loader.script.path}:{loader.call.span.line}",
-                facts=(("kind", "inside"), ("workers", workers)),
+                detail=WorkersMisfitDetail(kind="inside", workers=workers),
             )
             return
         persistent = loader.argument("persistent_workers", False)
@@ -261,7 +289,7 @@ class WorkersMisfit(Check):
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.NOTE,
                 subject=f"{loader.script.path}:{loader.call.span.line}",
-                facts=(("kind", "respawned"), ("workers", workers), ("settable", loader.settable())),
+                detail=WorkersMisfitDetail(kind="respawned", workers=workers, settable=loader.settable()),
             )
             return
 

@@ -3,15 +3,17 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
 from gpudoctor.analysis.run.steady_run import judged, measured, ran_on_cpu
 from gpudoctor.analysis.source.control_flow import calls_function, enclosing
 from gpudoctor.analysis.source.device_tensors import Target
-from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
+from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import DDP, SHARDED
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, TrackRecord
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, TrackRecord
 from gpudoctor.model.signs.source import Call, Known, Script
 
 _KEYWORDS = {
@@ -22,6 +24,18 @@ _KEYWORDS = {
 }
 _SLOW = frozenset({"gloo", "mpi", "cpu:gloo,cuda:gloo"})
 _PLATFORM = re.compile(r"win|nt\b|platform|darwin|cpu|is_available|nccl", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendSlowDetail(Detail):
+    """What the rule reads."""
+
+    keyword: str | None = None
+    """Of the call that chooses the backend; None where only a run was seen."""
+    literal: bool | None = None
+    """Its value is written in the call."""
+    positional: bool | None = None
+    """The value has no keyword."""
 
 
 class BackendSlow(Check):
@@ -72,6 +86,7 @@ class BackendSlow(Check):
             severity=Severity.WARNING,
             run=run,
             numbers=(measured("ranks", len(run.states), "{ranks}", run.recording),),
+            detail=BackendSlowDetail(),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -96,16 +111,15 @@ class BackendSlow(Check):
                     evidence=(call.span, *(c.span for _, c in program.calls if c.name in DDP | SHARDED)),
                     confidence=Confidence.SUSPECTED,
                     subject=f"{script.path}:{call.span.line}",
-                    facts=(
-                        ("keyword", keyword),
-                        ("literal", value.origin == "literal"),
-                        ("backend", backend),
-                        ("positional", keyword not in call.keywords),
+                    detail=BackendSlowDetail(
+                        keyword=keyword,
+                        literal=value.origin == "literal",
+                        positional=keyword not in call.keywords,
                     ),
                 )
 
 
-@by_script
+@once
 def _backends(script: Script) -> list[tuple[Call, tuple[str, Known]]]:
     """Calls that ask for a slow backend, with its keyword and value."""
     found = [(call, _backend(call)) for call in script.calls]

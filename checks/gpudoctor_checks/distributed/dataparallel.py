@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import gpus_here, wrapped
@@ -19,6 +20,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Finding,
     Patient,
     Reads,
@@ -40,6 +42,16 @@ _OF_MANY = re.compile(
 )
 """A condition that asks for several GPUs, in the words that scripts use."""
 _NAMES = ("torch.nn.DataParallel", "torch.nn.parallel.data_parallel")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataparallelDetail(Detail):
+    """What the rule reads."""
+
+    gpus: int | None = None
+    """0 where not known."""
+    script: str | None = None
+    """Path of the entry."""
 
 
 class Dataparallel(Check):
@@ -70,7 +82,7 @@ class Dataparallel(Check):
 
     code = Code("DIST005")
     name = "dataparallel"
-    track_record = TrackRecord(right=19, wrong=6)
+    track_record = TrackRecord(right=28, wrong=7)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
@@ -106,6 +118,7 @@ class Dataparallel(Check):
             severity=Severity.WARNING,
             run=run,
             numbers=(measured("gpus", gpus_here(run.recording), "{gpus}", run.recording),),
+            detail=DataparallelDetail(),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -145,7 +158,7 @@ class Dataparallel(Check):
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.NOTE if few or only else Severity.WARNING,
                 subject=f"{spans[0].path}:{spans[0].line}",
-                facts=(("gpus", gpus or 0), ("script", program.entry.path)),
+                detail=DataparallelDetail(gpus=gpus or 0, script=program.entry.path),
             )
 
 

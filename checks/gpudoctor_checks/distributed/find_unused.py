@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import torch_fact, wrapped
@@ -10,7 +11,7 @@ from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import judged, measured, spot
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import plain, wraps_ddp
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan
 
 _WHOLE = re.compile(
     r"torchvision\.models\.(resnet|wide_resnet|resnext|vgg|densenet|mobilenet|efficientnet|convnext|vit_|swin|alexnet|"
@@ -21,6 +22,14 @@ _LIBRARY = re.compile(r"(torchvision\.models|timm|transformers|segmentation_mode
 _MAKERS = frozenset({"from_pretrained", "create_model", "from_config", "load"})
 _BRANCHES = (ast.If, ast.IfExp, ast.While, ast.Try, ast.Break, ast.Continue, ast.Match, ast.BoolOp, ast.Lambda)
 _DEPTH = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindUnusedDetail(Detail):
+    """What the rule reads."""
+
+    keyword: bool | None = None
+    """The call has it by keyword."""
 
 
 class FindUnused(Check):
@@ -73,6 +82,7 @@ class FindUnused(Check):
             severity=Severity.NOTE,
             run=run,
             numbers=(measured("steps", run.lead.steps, "{steps}", run.recording),),
+            detail=FindUnusedDetail(),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -96,7 +106,7 @@ class FindUnused(Check):
                     evidence=(call.span, *used.spans),
                     confidence=Confidence.SUSPECTED,
                     subject=f"{script.path}:{call.span.line}",
-                    facts=(("network", name), ("keyword", "find_unused_parameters" in call.keywords)),
+                    detail=FindUnusedDetail(keyword="find_unused_parameters" in call.keywords),
                 )
 
 

@@ -2,18 +2,39 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from gpudoctor.analysis.live.rank_positions import hang
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.rank_positions import RankPosition, odd_one, standing
 from gpudoctor.analysis.run.steady_run import measured, spot
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Detail,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    Trait,
+)
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration
 
 _BUSY = frozenset({"evaluation", "checkpoint"})
 """Phases that rightly take long."""
+
+
+@dataclass(frozen=True, slots=True)
+class HangDetail(Detail):
+    """What the rule reads."""
+
+    rank: int
+    """The one that stands elsewhere; -1 where none does."""
 
 
 class Hang(Check):
@@ -75,7 +96,7 @@ class Hang(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from hang(self, window)
+            yield from hang(self, window, HangDetail)
             return
         recording = patient.recorded_run
         if not recording.ranks:
@@ -101,7 +122,7 @@ class Hang(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="the training makes no progress"),
             subject=f"rank {odd.rank}" if odd is not None else "",
-            facts=(("rank", odd.rank if odd is not None else -1),),
+            detail=HangDetail(odd.rank if odd is not None else -1),
         )
 
     def _limit(self, recording: Recording, everyone: Sequence[RankPosition], odd: RankPosition | None) -> float:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import wrapped
@@ -9,11 +10,34 @@ from gpudoctor.analysis.run.steady_run import judged, measured
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import DDP, wrappers
 from gpudoctor.analysis.source.syntax_places import line_at
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, TrackRecord
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Detail,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    TrackRecord,
+)
 from gpudoctor.model.signs.source import Event, Known, Loop, Script
 
 _ENGINES = frozenset({"accelerate", "deepspeed", "lightning", "pytorch_lightning"})
 _SWITCHES = ("require_backward_grad_sync", "no_sync", "set_requires_gradient_sync", "no_backward_sync")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoSyncMissingDetail(Detail):
+    """What the rule reads."""
+
+    micro_batches: int | None = None
+    """Of a step; 0 where not known."""
+    text: str | None = None
+    """As written."""
+    line: int | None = None
+    """Of the backward pass."""
 
 
 class NoSyncMissing(Check):
@@ -73,6 +97,7 @@ class NoSyncMissing(Check):
                 severity=Severity.WARNING,  # a note was one for want of the number
                 run=run,
                 numbers=(measured("backwards_per_step", backwards, "{passes}", run.recording),),
+                detail=NoSyncMissingDetail(),
             )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -115,10 +140,10 @@ class NoSyncMissing(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if number is not None else Severity.NOTE,
             subject=f"{script.path}:{loop.span.line}",
-            facts=(
-                ("micro_batches", int(number) if isinstance(number, int | float) else 0),
-                ("text", loop.accumulates.text),
-                ("line", place.span.line),
+            detail=NoSyncMissingDetail(
+                micro_batches=int(number) if isinstance(number, int | float) else 0,
+                text=loop.accumulates.text,
+                line=place.span.line,
             ),
         )
 

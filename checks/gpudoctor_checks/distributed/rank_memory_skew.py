@@ -1,13 +1,22 @@
 """DIST009 rank-memory-skew."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.run.run_numbers import rank_memory
 from gpudoctor.analysis.run.steady_run import demanded, measured
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent, size
+
+
+@dataclass(frozen=True, slots=True)
+class RankMemorySkewDetail(Detail):
+    """What the rule reads."""
+
+    rank: int
+    """The one that needs more memory than the others."""
 
 
 class RankMemorySkew(Check):
@@ -71,5 +80,5 @@ class RankMemorySkew(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(bytes=int(peak - usual)),
             subject=f"rank {worst.rank}",
-            facts=(("rank", worst.rank),),
+            detail=RankMemorySkewDetail(worst.rank),
         )

@@ -1,6 +1,7 @@
 """DIST001 straggler."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.live.rank_positions import late_rank
 from gpudoctor.analysis.live.stack_shares import watched
@@ -9,9 +10,19 @@ from gpudoctor.analysis.run.cost_attribution import at, confirmed
 from gpudoctor.analysis.run.line_costs import by_line, lines
 from gpudoctor.analysis.run.steady_run import Run, demanded, level, measured, spot
 from gpudoctor.analysis.run.steady_state import OTHER
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, SourceSpan, Threshold, Whose
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold, Whose
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration, percent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StragglerDetail(Detail):
+    """What the rule reads."""
+
+    rank: int
+    node: str
+    part: str
+    """Of the step in which it is late; \"\" where not known."""
 
 
 class StragglingRank(Check):
@@ -67,7 +78,9 @@ class StragglingRank(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from late_rank(self, window)
+            yield from late_rank(
+                self, window, lambda rank, part: StragglerDetail(rank=rank, node="", part=part)
+            )
             return
         run = demanded(patient)
         table = aligned(run.recording)
@@ -105,7 +118,7 @@ class StragglingRank(Check):
                 measured("straggler_seconds", late.seconds, "s", run.recording),
                 measured("straggler_p", late.p, "1", run.recording),
             ),
-            facts=(("rank", late.rank), ("node", process.node), ("part", part if named else "")),
+            detail=StragglerDetail(rank=late.rank, node=process.node, part=part if named else ""),
         )
 
     def _lines(self, patient: Patient, run: Run, late: Straggler, part: str) -> list[SourceSpan]:

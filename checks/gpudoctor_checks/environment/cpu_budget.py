@@ -1,6 +1,7 @@
 """ENV007 cpu-budget."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import (
     Threads,
@@ -15,6 +16,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Evidence,
     Finding,
     Measurement,
@@ -29,6 +31,21 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.budget import ranks_here
 from gpudoctor.text import count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuBudgetDetail(Detail):
+    """What the rule reads."""
+
+    kind: str
+    """`threads`, `both` or `torchrun`."""
+    cpus: float
+    """CPUs of the job."""
+    ranks: int
+    workers: int
+    """Of one rank's loader."""
+    threads: int
+    """Of one rank."""
 
 
 class CpuBudget(Check):
@@ -134,12 +151,12 @@ class CpuBudget(Check):
             severity=Severity.NOTE if pool_alone else Severity.WARNING,
             subject="CPUs",
             scarce=frozenset({Resource.CPU}),
-            facts=(
-                ("kind", "threads" if pool_alone else "both"),
-                ("cpus", cpus),
-                ("ranks", ranks),
-                ("workers", each),
-                ("threads", threads.count),
+            detail=CpuBudgetDetail(
+                kind="threads" if pool_alone else "both",
+                cpus=cpus,
+                ranks=ranks,
+                workers=each,
+                threads=threads.count,
             ),
         )
 
@@ -163,11 +180,7 @@ class CpuBudget(Check):
             confidence=Confidence.PROBABLE,
             severity=Severity.NOTE,
             subject="torchrun",
-            facts=(
-                ("kind", "torchrun"),
-                ("cpus", cpus),
-                ("ranks", ranks),
-                ("workers", workers.count or 0),
-                ("threads", 1),
+            detail=CpuBudgetDetail(
+                kind="torchrun", cpus=cpus, ranks=ranks, workers=workers.count or 0, threads=1
             ),
         )

@@ -8,16 +8,7 @@ from pathlib import Path
 
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.analysis.workload import optional
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    Unavailable,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Unavailable
 
 _OFF = {"", "0", "false", "off", "no"}
 
@@ -58,6 +49,15 @@ def _table() -> tuple[_Switch, ...]:
         )
         for row in json.loads(text)["switches"]
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DebugSwitchOnDetail(Detail):
+    """What the rule reads."""
+
+    variable: str
+    reference: str
+    """The page that says so."""
 
 
 class DebugSwitchOn(Check):
@@ -105,7 +105,7 @@ class DebugSwitchOn(Check):
                         confidence=Confidence.SUSPECTED,
                         severity=switch.severity,
                         subject=f"{place.span.path}:{place.span.line}",
-                        facts=(("variable", place.name), ("where", "source"), ("reference", switch.source)),
+                        detail=DebugSwitchOnDetail(variable=place.name, reference=switch.source),
                     )
         environment = optional(lambda: patient.environment)
         if environment is None and source is None:
@@ -120,9 +120,5 @@ class DebugSwitchOn(Check):
                 confidence=Confidence.CONFIRMED,
                 severity=switch.severity,
                 subject=switch.name,
-                facts=(
-                    ("variable", switch.name),
-                    ("where", "job script" if switch.name in environment.exports else "environment"),
-                    ("reference", switch.source),
-                ),
+                detail=DebugSwitchOnDetail(variable=switch.name, reference=switch.source),
             )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import has_purpose, optional, runs_here
 from gpudoctor.model import (
@@ -9,6 +10,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Evidence,
     Finding,
     Measurement,
@@ -27,6 +29,24 @@ _OUTPUTS = ("output", "working folder")
 _CACHES = ("Hugging Face cache", "Hugging Face data sets", "torch extension cache")
 _PARAMETERS = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)[bB](?![a-zA-Z])")
 _ADAPTERS = ("peft.get_peft_model", "peft.LoraConfig", "peft.PeftModel")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskTooSmallDetail(Detail):
+    """What the rule reads."""
+
+    kind: str
+    """`full` or `checkpoints`."""
+    role: str
+    """What the folder is for."""
+    path: str
+    mount: str
+    one: int = 0
+    """Bytes of a checkpoint."""
+    free: int = 0
+    """Bytes."""
+    keep: int = 0
+    """Checkpoints that are kept; 0 is all."""
 
 
 class DiskTooSmall(Check):
@@ -97,7 +117,7 @@ class DiskTooSmall(Check):
         seen: set[str] = set()
         if has_purpose(patient):
             for finding in self._checkpoints(patient, host.disks):
-                seen.add(str(finding.fact("mount")))
+                seen.add(finding.detail_of(DiskTooSmallDetail).mount)
                 yield finding
             for disk in host.disks:
                 if disk.mount not in seen and self._is_full(disk):
@@ -121,7 +141,7 @@ class DiskTooSmall(Check):
             confidence=Confidence.CONFIRMED,
             subject=disk.role,
             scarce=frozenset({Resource.DISK}),
-            facts=(("kind", "full"), ("role", disk.role), ("path", disk.path), ("mount", disk.mount)),
+            detail=DiskTooSmallDetail(kind="full", role=disk.role, path=disk.path, mount=disk.mount),
         )
 
     def _checkpoints(self, patient: Patient, disks: tuple[Disk, ...]) -> Iterator[Finding]:
@@ -153,14 +173,14 @@ class DiskTooSmall(Check):
             cost=Cost(bytes=need - disk.free),
             subject=disk.role,
             scarce=frozenset({Resource.DISK}),
-            facts=(
-                ("kind", "checkpoints"),
-                ("role", disk.role),
-                ("path", disk.path),
-                ("mount", disk.mount),
-                ("one", one),
-                ("free", disk.free),
-                ("keep", keep or 0),
+            detail=DiskTooSmallDetail(
+                kind="checkpoints",
+                role=disk.role,
+                path=disk.path,
+                mount=disk.mount,
+                one=one,
+                free=disk.free,
+                keep=keep or 0,
             ),
         )
 

@@ -1,12 +1,14 @@
 """ENV003."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.model import (
     Check,
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     Measurement,
     Patient,
@@ -18,6 +20,19 @@ from gpudoctor.model import (
 from gpudoctor.model.cuda import dotted, is_jetson, numbers
 from gpudoctor.model.unavailable import Absent
 from gpudoctor_checks.environment.driver_floors import floor_of, toolkit_driver
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverTooOldDetail(Detail):
+    """What the rule reads."""
+
+    torch: str
+    cuda: str
+    driver: str
+    floor: str
+    """Oldest driver that runs it; \"\" where nobody says."""
+    toolkit_driver: str
+    """The driver that came with that CUDA."""
 
 
 class DriverTooOld(Check):
@@ -88,12 +103,12 @@ class DriverTooOld(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="torch cannot start CUDA: the run fails or falls back to the CPU"),
             subject="driver",
-            facts=(
-                ("torch", torch.version),
-                ("cuda", torch.cuda),
-                ("driver", driver),
-                ("floor", floor or ""),
-                ("toolkit_driver", toolkit_driver(torch.cuda) or ""),
+            detail=DriverTooOldDetail(
+                torch=torch.version,
+                cuda=torch.cuda,
+                driver=driver,
+                floor=floor or "",
+                toolkit_driver=toolkit_driver(torch.cuda) or "",
             ),
         )
 

@@ -1,12 +1,14 @@
 """ENV001 driver-unreachable."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.model import (
     Check,
     Code,
     Confidence,
     Cost,
+    Detail,
     Evidence,
     Finding,
     Measurement,
@@ -28,6 +30,22 @@ _CAUSES = {
     DriverState.HUNG: "hung",
     DriverState.CRASHED: "crashed",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverUnreachableDetail(Detail):
+    """What the rule reads."""
+
+    cause: str
+    """`container`, `no-library`, `not-loaded`, `mismatch`, `no-permission`, `failed` or `no-gpu`."""
+    container: str
+    """Its kind."""
+    gpus: int
+    """Cards on the bus."""
+    module: str
+    """The loaded module's version."""
+    library: str
+    """The driver library's version."""
 
 
 class DriverUnreachable(Check):
@@ -79,16 +97,12 @@ class DriverUnreachable(Check):
             confidence=Confidence.CONFIRMED,
             severity=Severity.NOTE if meant else Severity.ERROR,
             cost=None if meant else Cost(breaks="CUDA does not start"),
-            facts=(
-                ("cause", "container" if bare else cause),
-                ("container", container or ""),
-                ("gpus", len(here)),
-                ("kernel_driver", next((device.driver or "" for device in here), "")),
-                (
-                    "module",
-                    survey.kernel_module_version if isinstance(survey.kernel_module_version, str) else "",
-                ),
-                ("library", survey.driver_version if isinstance(survey.driver_version, str) else ""),
+            detail=DriverUnreachableDetail(
+                cause="container" if bare else cause,
+                container=container or "",
+                gpus=len(here),
+                module=survey.kernel_module_version if isinstance(survey.kernel_module_version, str) else "",
+                library=survey.driver_version if isinstance(survey.driver_version, str) else "",
             ),
         )
 

@@ -1,12 +1,14 @@
 """ENV004."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.model import (
     Check,
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     Measurement,
     Patient,
@@ -18,6 +20,16 @@ from gpudoctor.model import (
 from gpudoctor.model.cuda import architecture, dotted, is_jetson, runs_on
 from gpudoctor.model.signs.gpu import Gpu, answering
 from gpudoctor.model.unavailable import Absent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuArchUnsupportedDetail(Detail):
+    """What the rule reads."""
+
+    torch: str
+    capabilities: str
+    """Of the card."""
+    driver: str
 
 
 class GpuArchUnsupported(Check):
@@ -96,9 +108,9 @@ class GpuArchUnsupported(Check):
             severity=Severity.WARNING if others else None,
             cost=Cost() if others else Cost(breaks="no kernel of torch runs on this GPU"),
             subject=gpus[0].label,
-            facts=(
-                ("torch", torch.version),
-                ("capabilities", dotted(card)),
-                ("driver", "" if isinstance(driver, Absent) else driver),
+            detail=GpuArchUnsupportedDetail(
+                torch=torch.version,
+                capabilities=dotted(card),
+                driver="" if isinstance(driver, Absent) else driver,
             ),
         )

@@ -1,6 +1,7 @@
 """ENV009 host-memory-tight."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import has_purpose, optional, read_workers, runs_here
 from gpudoctor.model import (
@@ -9,6 +10,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     Measurement,
     Patient,
@@ -20,6 +22,16 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.budget import ranks_here
 from gpudoctor.text import count, size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostMemoryTightDetail(Detail):
+    """What the rule reads."""
+
+    kind: str
+    """`short`, `gpus` or `swap`."""
+    need: float = 0
+    """Bytes."""
 
 
 class HostMemoryTight(Check):
@@ -118,7 +130,7 @@ class HostMemoryTight(Check):
             cost=Cost(bytes=need - room),
             subject="host memory",
             scarce=frozenset({Resource.HOST_MEMORY}),
-            facts=(("kind", "short"), ("need", need), ("room", room), ("ranks", ranks)),
+            detail=HostMemoryTightDetail(kind="short", need=need),
         )
 
     def _small_beside_gpus(self, patient: Patient) -> Iterator[Finding]:
@@ -153,7 +165,7 @@ class HostMemoryTight(Check):
             severity=Severity.NOTE,
             subject="host memory limit",
             scarce=frozenset({Resource.HOST_MEMORY}),
-            facts=(("kind", "gpus"), ("need", on_gpus), ("room", limit), ("ranks", ranks)),
+            detail=HostMemoryTightDetail(kind="gpus", need=on_gpus),
         )
 
     def _swapping(self, patient: Patient) -> Iterator[Finding]:
@@ -172,5 +184,5 @@ class HostMemoryTight(Check):
             confidence=Confidence.CONFIRMED,
             subject="swap",
             scarce=frozenset({Resource.HOST_MEMORY}),
-            facts=(("kind", "swap"), ("rate", float(host.swap_rate)), ("used", host.swap_used)),
+            detail=HostMemoryTightDetail(kind="swap"),
         )

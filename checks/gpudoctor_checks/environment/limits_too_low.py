@@ -1,12 +1,14 @@
 """ENV008 limits-too-low."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import Workers, is_job, optional, read_threads, read_workers, runs_here
 from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Finding,
     Measurement,
     Patient,
@@ -18,6 +20,17 @@ from gpudoctor.model import (
 from gpudoctor.model.budget import ranks_here
 from gpudoctor.model.signs.host import Host
 from gpudoctor.text import count, size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitsTooLowDetail(Detail):
+    """What the rule reads."""
+
+    kind: str
+    """`open files`, `locked memory` or `processes`."""
+    hard: int
+    """The hard limit; -1 is none."""
+    need: int = 0
 
 
 class LimitsTooLow(Check):
@@ -113,7 +126,7 @@ class LimitsTooLow(Check):
             confidence=Confidence.PROBABLE,
             severity=Severity.WARNING if known else Severity.NOTE,
             subject="open files",
-            facts=(("kind", "open files"), ("soft", soft), ("hard", -1 if hard is None else hard)),
+            detail=LimitsTooLowDetail(kind="open files", hard=-1 if hard is None else hard),
         )
 
     def _locked_memory(self, host: Host, patient: Patient) -> Iterator[Finding]:
@@ -139,7 +152,7 @@ class LimitsTooLow(Check):
             ),
             confidence=Confidence.PROBABLE,
             subject="locked memory",
-            facts=(("kind", "locked memory"), ("soft", soft), ("hard", -1 if hard is None else hard)),
+            detail=LimitsTooLowDetail(kind="locked memory", hard=-1 if hard is None else hard),
         )
 
     def _processes(self, host: Host, workers: Workers, patient: Patient) -> Iterator[Finding]:
@@ -167,10 +180,5 @@ class LimitsTooLow(Check):
             ),
             confidence=Confidence.PROBABLE,
             subject="processes",
-            facts=(
-                ("kind", "processes"),
-                ("soft", soft),
-                ("hard", -1 if hard is None else hard),
-                ("need", need),
-            ),
+            detail=LimitsTooLowDetail(kind="processes", hard=-1 if hard is None else hard, need=need),
         )

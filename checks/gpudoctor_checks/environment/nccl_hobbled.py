@@ -10,6 +10,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Evidence,
     Finding,
     Measurement,
@@ -58,6 +59,19 @@ _SWITCHES = (
     _Switch(name="NCCL_NET_GDR_LEVEL", path="IB", values=_LOCAL,
             effect="network cards no longer read GPU memory directly"),
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NcclHobbledDetail(Detail):
+    """What the rule reads."""
+
+    kind: str
+    """`switch`, `packages`, `shadow`, `acs` or `iommu`."""
+    variable: str = ""
+    packages: tuple[str, ...] = ()
+    """NCCL packages that are installed."""
+    library: str = ""
+    """The one in front of torch's."""
 
 
 class NcclHobbled(Check):
@@ -121,7 +135,7 @@ class NcclHobbled(Check):
             confidence=Confidence.SUSPECTED if where == "source" else Confidence.CONFIRMED,
             severity=Severity.WARNING if matters else Severity.NOTE,
             subject=subject,
-            facts=(("kind", "switch"), ("variable", switch.name), ("where", where), ("path", switch.path)),
+            detail=NcclHobbledDetail(kind="switch", variable=switch.name),
         )
 
     def _libraries(self, patient: Patient) -> Iterator[Finding]:
@@ -142,7 +156,7 @@ class NcclHobbled(Check):
                 ),
                 confidence=Confidence.CONFIRMED,
                 subject="NCCL packages",
-                facts=(("kind", "packages"), ("packages", " ".join(installed))),
+                detail=NcclHobbledDetail(kind="packages", packages=tuple(installed)),
             )
         shadow = dict(environment.shadowing).get("libnccl.so") if environment is not None else None
         if environment is not None and shadow and installed:
@@ -156,7 +170,7 @@ class NcclHobbled(Check):
                 confidence=Confidence.PROBABLE,
                 severity=Severity.WARNING if preloaded else Severity.NOTE,
                 subject=variable,
-                facts=(("kind", "shadow"), ("variable", variable), ("library", shadow)),
+                detail=NcclHobbledDetail(kind="shadow", variable=variable, library=shadow),
             )
 
     def _bus(self, patient: Patient) -> Iterator[Finding]:
@@ -177,7 +191,7 @@ class NcclHobbled(Check):
                 ),
                 confidence=Confidence.PROBABLE,
                 subject="ACS",
-                facts=(("kind", "acs"), ("gpus", len(survey.gpus))),
+                detail=NcclHobbledDetail(kind="acs"),
             )
         if not isinstance(host.iommu, Absent) and host.iommu:
             yield self.finding(
@@ -192,7 +206,7 @@ class NcclHobbled(Check):
                 ),
                 confidence=Confidence.PROBABLE,
                 subject="IOMMU",
-                facts=(("kind", "iommu"), ("gpus", len(survey.gpus))),
+                detail=NcclHobbledDetail(kind="iommu"),
             )
 
 

@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.run.deaths import death
 from gpudoctor.analysis.run.steady_run import processes, recorded, trained_well
@@ -15,6 +15,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     Measurement,
     Patient,
@@ -34,6 +35,33 @@ from gpudoctor_checks.environment.requirements import STACK, Broken, broken_requ
 _NAMED = 4
 """Packages that the message names; the evidence lists all of them."""
 _NVIDIA = re.compile(r"nvidia-(.+)-cu(\d{2})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageConflictDetail(Detail):
+    """What the rule reads."""
+
+    kind: str
+    """`requirement`, `companion`, `numpy`, `flash-attn`, `bitsandbytes`, `two-stacks`, `project`, `pynvml`."""
+    name: str
+    """The package."""
+    torch: str = ""
+    cuda: str = ""
+    by: tuple[str, ...] = ()
+    """Packages that require it."""
+    together: str = ""
+    """What all of them take."""
+    have: str = ""
+    """What is there."""
+    override: str = ""
+    """BNB_CUDA_VERSION."""
+    asked: tuple[str, ...] = ()
+    """What the project asks for."""
+    libraries: tuple[str, ...] = ()
+    stacks: tuple[str, ...] = ()
+    """CUDA majors of them."""
+    needed: str = ""
+    """The one that torch asks for."""
 
 
 class PackageConflict(Check):
@@ -135,10 +163,8 @@ class PackageConflict(Check):
             confidence=Confidence.CONFIRMED,
             severity=Severity.NOTE,
             subject="project",
-            facts=(
-                ("kind", "project"),
-                ("name", rows[0].name),
-                ("asked", " ".join(f"{item.name}{item.wanted}" for item in rows)),
+            detail=PackageConflictDetail(
+                kind="project", name=rows[0].name, asked=tuple(f"{item.name}{item.wanted}" for item in rows)
             ),
         )
 
@@ -162,12 +188,12 @@ class PackageConflict(Check):
             severity=broken.severity,
             cost=Cost(breaks=broken.breaks),
             subject=broken.name,
-            facts=(
-                ("kind", "requirement"),
-                ("by", " ".join(by.name for by, _ in broken.wishes)),
-                ("name", broken.name),
-                ("together", broken.together),
-                ("have", have or ""),
+            detail=PackageConflictDetail(
+                kind="requirement",
+                by=tuple(by.name for by, _ in broken.wishes),
+                name=broken.name,
+                together=broken.together,
+                have=have or "",
             ),
         )
 
@@ -185,7 +211,7 @@ class PackageConflict(Check):
         yield self._conflict(
             f"the legacy package pynvml {version} is installed {state}.",
             packages.distributions["pynvml"],
-            "pynvml",
+            PackageConflictDetail(kind="pynvml", name="pynvml"),
             Severity.NOTE,
             confidence=Confidence.CONFIRMED,
         )
@@ -208,14 +234,15 @@ class PackageConflict(Check):
             f"libraries for {' and '.join(f'CUDA {major}' for major in stacks)} are both "
             f"installed{beside}: {', '.join(twice)}. Packages that use the same folder overwrite each other.",
             first,
-            "two-stacks",
+            PackageConflictDetail(
+                kind="two-stacks",
+                name=first.name,
+                libraries=tuple(twice),
+                stacks=tuple(stacks),
+                needed=_needed(packages, stacks),
+            ),
             Severity.WARNING,
             confidence=Confidence.PROBABLE,
-            facts=(
-                ("libraries", " ".join(twice)),
-                ("stacks", " ".join(stacks)),
-                ("needed", _needed(packages, stacks)),
-            ),
         )
 
     def _numpy(self, packages: Packages, torch: TorchBuild) -> Iterator[Finding]:
@@ -227,10 +254,9 @@ class PackageConflict(Check):
         yield self._conflict(
             f"torch {torch.version} was compiled for NumPy 1, and numpy {numpy.version} is installed.",
             numpy,
-            "numpy",
+            PackageConflictDetail(kind="numpy", name="numpy", torch=torch.version),
             Severity.ERROR,
             breaks='every exchange with NumPy fails ("Numpy is not available")',
-            facts=(("torch", torch.version),),
         )
 
     def _companions(self, packages: Packages, torch: TorchBuild) -> Iterator[Finding]:
@@ -249,10 +275,9 @@ class PackageConflict(Check):
             yield self._conflict(
                 f"{name} {found.version} is built for {_cuda(built)}, torch {torch.version} for {_cuda(own)}.",
                 found,
-                "companion",
+                PackageConflictDetail(kind="companion", name=name, torch=torch.version, cuda=torch.cuda or ""),
                 Severity.ERROR if breaks else Severity.WARNING,
                 breaks=breaks,
-                facts=(("torch", torch.version), ("cuda", torch.cuda or "")),
             )
 
     def _flash_attention(self, packages: Packages, torch: TorchBuild) -> Iterator[Finding]:
@@ -265,10 +290,11 @@ class PackageConflict(Check):
             yield self._conflict(
                 f"flash-attn {found.version} was compiled for {differs}.",
                 found,
-                "flash-attn",
+                PackageConflictDetail(
+                    kind="flash-attn", name="flash-attn", torch=torch.version, cuda=torch.cuda or ""
+                ),
                 Severity.ERROR,
                 breaks="import flash_attn fails with an undefined symbol or a missing library",
-                facts=(("torch", torch.version), ("cuda", torch.cuda or "")),
             )
 
     def _bitsandbytes(self, packages: Packages, torch: TorchBuild, override: str) -> Iterator[Finding]:
@@ -289,22 +315,22 @@ class PackageConflict(Check):
             f"{' (BNB_CUDA_VERSION)' if override else ''}, which torch {torch.version} needs; it has libraries "
             f"for {listed}.",
             found,
-            "bitsandbytes",
+            PackageConflictDetail(
+                kind="bitsandbytes", name="bitsandbytes", override=override, have=" ".join(dict.fromkeys(have))
+            ),
             Severity.ERROR,
             breaks="8-bit optimizers and quantised layers fail on the GPU",
-            facts=(("cuda", torch.cuda), ("override", override), ("have", " ".join(dict.fromkeys(have)))),
         )
 
     def _conflict(
         self,
         message: str,
         package: Distribution,
-        kind: str,
+        detail: "PackageConflictDetail",
         severity: Severity,
         *,
         confidence: Confidence = Confidence.CONFIRMED,
         breaks: str | None = None,
-        facts: tuple[tuple[str, str], ...] = (),
     ) -> Finding:
         return self.finding(
             message,
@@ -321,7 +347,7 @@ class PackageConflict(Check):
             severity=severity,
             cost=Cost(breaks=breaks),
             subject=package.name,
-            facts=(("kind", kind), ("name", package.name), *facts),
+            detail=detail,
         )
 
 
@@ -379,9 +405,7 @@ def _harmless(patient: Patient, finding: Finding) -> bool:
     frames = list(told.record.get("frames") or ())
     inner = str(frames[-1][0]) if frames else ""
     said = f"{told.kind} {told.message}"
-    words = {finding.subject} | {
-        word for key, value in finding.facts if key == "by" for word in str(value).split()
-    }
+    words = {finding.subject, *finding.detail_of(PackageConflictDetail).by}
     # Most exceptions of a training are raised in torch's own files: that a file is torch's says nothing.
     return not any(_spelt(word) in _spelt(said if word == "torch" else f"{said} {inner}") for word in words)
 

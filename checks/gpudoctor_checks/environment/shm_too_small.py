@@ -10,6 +10,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Evidence,
     Finding,
     Measurement,
@@ -35,6 +36,19 @@ class _Room:
     total: int
     free: int
     evidence: Measurement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShmTooSmallDetail(Detail):
+    """What the rule reads."""
+
+    workers: int = 0
+    """Of one rank's loader; 0 where not known."""
+    ranks: int = 1
+    need: int = 0
+    """Bytes that the workers hold ready."""
+    full: bool = False
+    """Others hold it."""
 
 
 class ShmTooSmall(Check):
@@ -137,7 +151,7 @@ class ShmTooSmall(Check):
             cost=cost,
             subject="/dev/shm",
             scarce=frozenset({Resource.SHARED_MEMORY}),
-            facts=(("total", room.total), ("workers", workers.count or 0), ("ranks", ranks)),
+            detail=ShmTooSmallDetail(workers=workers.count or 0, ranks=ranks),
         )
 
     def _unknown(self, patient: Patient) -> Severity:
@@ -175,7 +189,7 @@ class ShmTooSmall(Check):
             cost=Cost(bytes=need - room.total),
             subject="/dev/shm",
             scarce=frozenset({Resource.SHARED_MEMORY}),
-            facts=(("total", room.total), ("workers", workers.count), ("ranks", ranks), ("need", need)),
+            detail=ShmTooSmallDetail(workers=workers.count, ranks=ranks, need=need),
         )
 
     def _full(self, room: _Room) -> Finding:
@@ -189,7 +203,7 @@ class ShmTooSmall(Check):
             confidence=Confidence.CONFIRMED,
             subject="/dev/shm, free",
             scarce=frozenset({Resource.SHARED_MEMORY}),
-            facts=(("total", room.total), ("free", room.free), ("full", True)),
+            detail=ShmTooSmallDetail(full=True),
         )
 
 

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.recorded_loaders import loaders_as_run
@@ -9,22 +10,21 @@ from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.workload import optional
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    SourceSpan,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 
 VARIABLE = "TOKENIZERS_PARALLELISM"
 _ENCODES = {"encode", "encode_plus", "batch_encode_plus", "encode_batch", "apply_chat_template"}
 _OFF = {"0", "false", "off", "no", "n", "f"}
 _ITEM_METHODS = {"__getitem__", "__getitems__", "__iter__"}
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerForkDetail(Detail):
+    """What the rule reads."""
+
+    workers_tokenize: bool
+    """The workers use the tokenizer, too."""
 
 
 class TokenizerFork(Check):
@@ -91,7 +91,7 @@ class TokenizerFork(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if setting is not None else Severity.NOTE,
             subject=f"{script.path}:{use.span.line}",
-            facts=(("line", use.span.line), ("workers_tokenize", workers_tokenize)),
+            detail=TokenizerForkDetail(workers_tokenize),
         )
 
     def _forks(self, patient: Patient, source: Source) -> bool:

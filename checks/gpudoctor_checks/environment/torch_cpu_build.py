@@ -1,12 +1,14 @@
 """ENV002."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.model import (
     Check,
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     Measurement,
     Patient,
@@ -18,6 +20,16 @@ from gpudoctor.model import (
 from gpudoctor.model.cuda import dotted
 from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.unavailable import Absent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchCpuBuildDetail(Detail):
+    """What the rule reads."""
+
+    torch: str
+    driver: str
+    capabilities: str
+    """Of the cards, with spaces."""
 
 
 class TorchCpuBuild(Check):
@@ -84,10 +96,10 @@ class TorchCpuBuild(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="the training cannot use the GPU"),
             subject="torch",
-            facts=(
-                ("torch", torch.version),
-                ("driver", "" if isinstance(driver, Absent) else driver),
-                ("capabilities", " ".join(sorted(_capabilities(gpus)))),
+            detail=TorchCpuBuildDetail(
+                torch=torch.version,
+                driver="" if isinstance(driver, Absent) else driver,
+                capabilities=" ".join(sorted(_capabilities(gpus))),
             ),
         )
 

@@ -11,6 +11,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Evidence,
     Finding,
     Measurement,
@@ -50,6 +51,20 @@ class _Asks:
     certain: bool
     """Whether it is said of this machine, and not of whichever machine will run a script."""
     evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisibleDevicesWrongDetail(Detail):
+    """What the rule reads."""
+
+    kind: str
+    """`missing`, `value`, `ranks` or `granted`."""
+    gpus: int
+    """GPUs that can be used."""
+    visible: int
+    """GPUs that the variable leaves."""
+    asked: int = 0
+    """GPUs that the job asks for."""
 
 
 class VisibleDevicesWrong(Check):
@@ -121,7 +136,7 @@ class VisibleDevicesWrong(Check):
             confidence=Confidence.CONFIRMED if asks.certain else Confidence.SUSPECTED,
             cost=Cost(breaks="CUDA does not start: the job dies, or trains on the CPU"),
             subject="missing GPUs",
-            facts=(("kind", "missing"), ("gpus", 0), ("visible", 0), ("asked", asks.gpus)),
+            detail=VisibleDevicesWrongDetail(kind="missing", gpus=0, visible=0, asked=asks.gpus),
         )
 
     def _given(self, patient: Patient) -> _Given | None:
@@ -150,7 +165,7 @@ class VisibleDevicesWrong(Check):
                 breaks="CUDA sees no GPU" if seen.count == 0 else "the job sees fewer GPUs than it was given"
             ),
             subject=VARIABLE,
-            facts=(("kind", "value"), ("gpus", there), ("visible", seen.count), ("where", given.where)),
+            detail=VisibleDevicesWrongDetail(kind="value", gpus=there, visible=seen.count),
         )
 
     def _too_few(
@@ -180,7 +195,7 @@ class VisibleDevicesWrong(Check):
                 confidence=Confidence.CONFIRMED if survey is not None else Confidence.SUSPECTED,
                 cost=Cost(breaks="ranks without their own GPU die or share one"),
                 subject="ranks",
-                facts=(("kind", "ranks"), ("gpus", visible), ("ranks", ranks), ("visible", visible)),
+                detail=VisibleDevicesWrongDetail(kind="ranks", gpus=visible, visible=visible),
             )
         elif survey is not None and granted and visible < granted and self._granted_here(patient, job):
             yield self.finding(
@@ -189,7 +204,7 @@ class VisibleDevicesWrong(Check):
                 confidence=Confidence.CONFIRMED,
                 cost=Cost(breaks="the job sees fewer GPUs than it was granted"),
                 subject="granted GPUs",
-                facts=(("kind", "granted"), ("gpus", granted), ("ranks", ranks), ("visible", visible)),
+                detail=VisibleDevicesWrongDetail(kind="granted", gpus=granted, visible=visible),
             )
 
     def _granted_here(self, patient: Patient, job: Job) -> bool:

@@ -1,12 +1,21 @@
 """FAIL005 bus-error."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.steady_run import measured, spot
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import size
+
+
+@dataclass(frozen=True, slots=True)
+class BusErrorDetail(Detail):
+    """What the rule reads."""
+
+    small: bool
+    """/dev/shm is small, or nobody knows its size."""
 
 
 class BusError(Check):
@@ -71,7 +80,7 @@ class BusError(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="the run died"),
             subject=told.kind,
-            facts=(("small", total is None or total < self.limit("shm_small")),),
+            detail=BusErrorDetail(total is None or total < self.limit("shm_small")),
         )
 
 

@@ -1,11 +1,22 @@
 """FAIL004 collective-timeout."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.rank_positions import odd_one, standing
 from gpudoctor.analysis.run.steady_run import measured, spot
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, LogLine, Patient, Reads, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveTimeoutDetail(Detail):
+    """What the rule reads."""
+
+    rank: int
+    """The one that stood elsewhere; -1 where none did."""
+    mismatch: bool
+    """The ranks called different operations: nobody came late."""
 
 
 class CollectiveTimeout(Check):
@@ -63,5 +74,5 @@ class CollectiveTimeout(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="the run died"),
             subject=told.kind,
-            facts=(("rank", odd.rank if odd is not None else -1), ("mismatch", mismatch)),
+            detail=CollectiveTimeoutDetail(odd.rank if odd is not None else -1, mismatch),
         )

@@ -1,11 +1,22 @@
 """FAIL003 device-assert."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.exception_causes import beyond
 from gpudoctor.analysis.run.steady_run import spot
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, LogLine, Patient, Reads, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAssertDetail(Detail):
+    """What the rule reads."""
+
+    asserted: bool
+    """A device-side assert, such as that of an index."""
+    cure: str
+    """What helps against an index out of range; "" where none is seen."""
 
 
 class DeviceAssert(Check):
@@ -53,8 +64,7 @@ class DeviceAssert(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="the run died"),
             subject=told.kind,
-            facts=(
-                ("assert", "device-side assert" in told.message),
-                ("cure", outside[1] if outside is not None else ""),
+            detail=DeviceAssertDetail(
+                asserted="device-side assert" in told.message, cure=outside[1] if outside is not None else ""
             ),
         )

@@ -1,7 +1,7 @@
 """FAIL001 exception."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.run.curves import loss_curve
 from gpudoctor.analysis.run.deaths import EXIT, Death, DeathMessage, death, user_place
@@ -12,6 +12,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     LogLine,
     Patient,
@@ -22,6 +23,20 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.recording import Recording
 
 _OF_VALUES = frozenset({NOT_A_NUMBER, OVERFLOW, "outside-0-1"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExceptionDetail(Detail):
+    """What the rule reads."""
+
+    cause: str
+    """A word for the class of cause."""
+    title: str
+    """What to do about it."""
+    kind: str
+    """The exception's class."""
+    silent: bool
+    """The process was gone without a word."""
 
 
 class Uncaught(Check):
@@ -77,11 +92,11 @@ class Uncaught(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="the run died"),
             subject=told.kind or "exit code",
-            facts=(
-                ("cause", cause.word if cause is not None else ""),
-                ("title", cause.cure if cause is not None else ""),
-                ("kind", told.kind),
-                ("silent", not told.kind and told.process is not None and not told.process.clean),
+            detail=ExceptionDetail(
+                cause=cause.word if cause is not None else "",
+                title=cause.cure if cause is not None else "",
+                kind=told.kind,
+                silent=not told.kind and told.process is not None and not told.process.clean,
             ),
         )
 

@@ -1,13 +1,34 @@
 """FAIL002 killed."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.risky_operations import killing_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity, Threshold
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Detail,
+    Finding,
+    LogLine,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+)
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import size
+
+
+@dataclass(frozen=True, slots=True)
+class KilledDetail(Detail):
+    """What the rule reads."""
+
+    memory: bool
+    """The kernel killed it for memory."""
 
 
 class Killed(Check):
@@ -90,7 +111,7 @@ class Killed(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="the run was killed"),
             subject=name,
-            facts=(("memory", memory), ("signal", name)),
+            detail=KilledDetail(memory),
         )
 
 

@@ -17,6 +17,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
+from gpudoctor.model.cards_detail import CardsDetail
 from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, list_gpus, name_gpus
 from gpudoctor.model.signs.recording import Recording
@@ -87,7 +88,7 @@ class Hot(Check):
             ),
             confidence=Confidence.CONFIRMED,
             subject=subject,
-            facts=(("gpus", list_gpus(gpu for gpu, _ in hot)),),
+            detail=CardsDetail(gpus=list_gpus(gpu for gpu, _ in hot)),
         )
 
     def _recorded(self, recording: Recording, warm: tuple[GpuTemperature, ...]) -> Iterator[Finding]:
@@ -107,7 +108,7 @@ class Hot(Check):
             ),
             confidence=Confidence.CONFIRMED,
             subject=", ".join(found.card.label for found, _ in hot),
-            facts=(("gpus", numbers_here([found.card for found, _ in hot])),),
+            detail=CardsDetail(gpus=numbers_here([found.card for found, _ in hot])),
         )
 
     def _was_hot(self, found: GpuTemperature) -> list[str]:

@@ -1,15 +1,24 @@
 """GPU001 low-utilization."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from statistics import mean
 
 from gpudoctor.analysis.live.gpus import Use, busy_evidence, use
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.memory_headroom import BUSY, CAUSES, EXPLAINS, cards_in_use
 from gpudoctor.analysis.run.steady_run import demanded, measured
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
+
+
+@dataclass(frozen=True, slots=True)
+class LowUtilizationDetail(Detail):
+    """What the rule reads."""
+
+    explained: bool
+    """Other findings name the cause."""
 
 
 class LowUtilization(Check):
@@ -89,7 +98,7 @@ class LowUtilization(Check):
             ),
             confidence=Confidence.CONFIRMED,
             severity=severity if not causes else Severity.NOTE,
-            facts=(("explained", bool(causes)),),
+            detail=LowUtilizationDetail(bool(causes)),
         )
 
     def _watched(self, found: Use) -> Iterator[Finding]:
@@ -104,5 +113,5 @@ class LowUtilization(Check):
             evidence=busy_evidence(found),
             confidence=Confidence.CONFIRMED,
             severity=severity if not found.causes else Severity.NOTE,
-            facts=(("explained", bool(found.causes)),),
+            detail=LowUtilizationDetail(bool(found.causes)),
         )

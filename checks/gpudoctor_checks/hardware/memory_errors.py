@@ -17,6 +17,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
+from gpudoctor.model.cards_detail import CardsDetail
 from gpudoctor.model.job_devices import demoted, left_out
 from gpudoctor.model.signs.gpu import Gpu, RowRemap, list_gpus, name_gpus
 
@@ -29,6 +30,14 @@ class _Symptom:
     """`replace`, `reset` or `reset-later`."""
     name: str
     value: int | bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryErrorsDetail(CardsDetail):
+    """What the rule reads."""
+
+    action: str
+    """`reset`, `reset-later`, `replace` or `watch`."""
 
 
 class MemoryErrors(Check):
@@ -118,7 +127,7 @@ class MemoryErrors(Check):
             if severity is Severity.ERROR
             else None,
             subject=subject,
-            facts=(("gpus", list_gpus(gpu for gpu, _ in group)), ("action", action)),
+            detail=MemoryErrorsDetail(gpus=list_gpus(gpu for gpu, _ in group), action=action),
         )
 
     def _symptoms(self, gpu: Gpu) -> Iterator[_Symptom]:

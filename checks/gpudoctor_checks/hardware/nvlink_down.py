@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.model import (
     Absent,
@@ -16,6 +17,7 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
+from gpudoctor.model.cards_detail import CardsDetail
 from gpudoctor.model.job_devices import demoted, left_out
 from gpudoctor.model.signs.gpu import Gpu, NvLink, list_gpus, name_gpus
 
@@ -23,6 +25,14 @@ _DONE = 3
 _STATES = {1: "not started", 2: "in progress"}
 _BOARD = re.compile(r"\bSXM|\bHGX\b", re.IGNORECASE)
 _NO_SWITCH = re.compile(r"PCIe|\bNVL\b|GH200|GB10\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NvlinkDownDetail(CardsDetail):
+    """What the rule reads."""
+
+    cause: str
+    """`fabric` or `port`."""
 
 
 class NvlinkDown(Check):
@@ -88,7 +98,7 @@ class NvlinkDown(Check):
                 confidence=Confidence.CONFIRMED,
                 cost=Cost(breaks="CUDA does not start (error 802) or collectives fail"),
                 subject=subject,
-                facts=(("gpus", list_gpus(group)), ("cause", "fabric")),
+                detail=NvlinkDownDetail(gpus=list_gpus(group), cause="fabric"),
             )
 
     def _ports(self, judged: list[Gpu], gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
@@ -111,7 +121,7 @@ class NvlinkDown(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="collectives between the GPUs fail or lose bandwidth"),
             subject=subject,
-            facts=(("gpus", list_gpus(gpu for gpu, _ in down)), ("cause", "port")),
+            detail=NvlinkDownDetail(gpus=list_gpus(gpu for gpu, _ in down), cause="port"),
         )
 
 

@@ -1,6 +1,7 @@
 """GPU007 occupied."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.live.gpus import held_by_job
 from gpudoctor.model import (
@@ -20,6 +21,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.budget import ranks_here
+from gpudoctor.model.cards_detail import CardsDetail
 from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, GpuProcess, GpuSurvey, list_gpus, name_gpus
 from gpudoctor.text import size
@@ -27,6 +29,18 @@ from gpudoctor.text import size
 _PROHIBITED, _EXCLUSIVE = 2, 3
 # Helpers of the driver that hold a context by design.
 _SERVICES = ("nvidia-cuda-mps", "nv-hostengine", "nvidia-persiste", "dcgm")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OccupiedDetail(CardsDetail):
+    """What the rule reads."""
+
+    cause: str
+    """`processes`, `unseen`, `compute-mode` or `mig`."""
+    pids: str = ""
+    """With commas."""
+    pids_visible: bool = False
+    """The driver names the processes of this machine."""
 
 
 class Occupied(Check):
@@ -128,11 +142,11 @@ class Occupied(Check):
             confidence=Confidence.CONFIRMED,
             subject=subject,
             scarce=frozenset({Resource.DEVICE_MEMORY}) if large else frozenset(),
-            facts=(
-                ("gpus", list_gpus(busy)),
-                ("cause", "processes"),
-                ("pids", ",".join(map(str, pids))),
-                ("pids_visible", survey.pids_visible),
+            detail=OccupiedDetail(
+                gpus=list_gpus(busy),
+                cause="processes",
+                pids=",".join(map(str, pids)),
+                pids_visible=survey.pids_visible,
             ),
         )
 
@@ -157,7 +171,7 @@ class Occupied(Check):
             confidence=Confidence.CONFIRMED,
             subject=subject,
             scarce=frozenset({Resource.DEVICE_MEMORY}),
-            facts=(("gpus", list_gpus(gpu for gpu, _ in held)), ("cause", "unseen")),
+            detail=OccupiedDetail(gpus=list_gpus(gpu for gpu, _ in held), cause="unseen"),
         )
 
     def _unclaimed(self, gpu: Gpu) -> int | None:
@@ -208,7 +222,7 @@ class Occupied(Check):
                 severity=Severity.ERROR,
                 cost=Cost(breaks="CUDA refuses to create a context"),
                 subject=subject,
-                facts=(("gpus", list_gpus(group)), ("cause", "compute-mode")),
+                detail=OccupiedDetail(gpus=list_gpus(group), cause="compute-mode"),
             )
 
     def _mig(self, gpus: tuple[Gpu, ...], patient: Patient) -> Iterator[Finding]:
@@ -246,7 +260,7 @@ class Occupied(Check):
             severity=severity,
             cost=Cost(breaks="CUDA finds no device") if severity is Severity.ERROR else None,
             subject=subject,
-            facts=(("gpus", list_gpus(group)), ("cause", "mig")),
+            detail=OccupiedDetail(gpus=list_gpus(group), cause="mig"),
         )
 
 

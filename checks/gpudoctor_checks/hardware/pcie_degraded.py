@@ -1,6 +1,7 @@
 """GPU005 pcie-degraded."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.pcie_links import GpuLink, links
 from gpudoctor.analysis.run.sampled_gpus import numbers_here
@@ -17,12 +18,23 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
+from gpudoctor.model.cards_detail import CardsDetail
 from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, is_server_card, list_gpus, name_gpus
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import percent
 
 _ALWAYS = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PcieDegradedDetail(CardsDetail):
+    """What the rule reads."""
+
+    quantity: str
+    """`width`, `generation` or `replays`."""
+    ratio: float | None = None
+    """Bandwidth at best, by that of now."""
 
 
 class PcieDegraded(Check):
@@ -119,13 +131,10 @@ class PcieDegraded(Check):
             confidence=Confidence.CONFIRMED,
             severity=Severity.NOTE if by_design else Severity.WARNING,
             subject=", ".join(link.card.label for link, _, _ in found),
-            facts=(
-                ("gpus", numbers_here([link.card for link, _, _ in found])),
-                ("quantity", what),
-                (
-                    "ratio",
-                    max(most / now if what == "width" else 2.0 ** (most - now) for _, now, most in steps),
-                ),
+            detail=PcieDegradedDetail(
+                gpus=numbers_here([link.card for link, _, _ in found]),
+                quantity=what,
+                ratio=max(most / now if what == "width" else 2.0 ** (most - now) for _, now, most in steps),
             ),
         )
 
@@ -142,7 +151,7 @@ class PcieDegraded(Check):
             ),
             confidence=Confidence.CONFIRMED,
             subject=", ".join(card.label for card, _ in bad),
-            facts=(("gpus", numbers_here([card for card, _ in bad])), ("quantity", "replays")),
+            detail=PcieDegradedDetail(gpus=numbers_here([card for card, _ in bad]), quantity="replays"),
         )
 
     def _width(self, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
@@ -165,10 +174,10 @@ class PcieDegraded(Check):
             confidence=Confidence.CONFIRMED,
             severity=Severity.NOTE if by_design else Severity.WARNING,
             subject=subject,
-            facts=(
-                ("gpus", list_gpus(gpu for gpu, _, _ in narrow)),
-                ("quantity", "width"),
-                ("ratio", max(most / width for _, width, most in narrow)),
+            detail=PcieDegradedDetail(
+                gpus=list_gpus(gpu for gpu, _, _ in narrow),
+                quantity="width",
+                ratio=max(most / width for _, width, most in narrow),
             ),
         )
 
@@ -189,10 +198,10 @@ class PcieDegraded(Check):
             evidence=tuple(_proof(gpu, "generation", now, most) for gpu, now, most in slow),
             confidence=Confidence.CONFIRMED,
             subject=subject,
-            facts=(
-                ("gpus", list_gpus(gpu for gpu, _, _ in slow)),
-                ("quantity", "generation"),
-                ("ratio", max(2.0 ** (most - now) for _, now, most in slow)),
+            detail=PcieDegradedDetail(
+                gpus=list_gpus(gpu for gpu, _, _ in slow),
+                quantity="generation",
+                ratio=max(2.0 ** (most - now) for _, now, most in slow),
             ),
         )
 

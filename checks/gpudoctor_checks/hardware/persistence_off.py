@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity
-from gpudoctor.model.signs.gpu import answering, list_gpus, name_gpus
+from gpudoctor.model.signs.gpu import answering, name_gpus
 
 
 class PersistenceOff(Check):
@@ -50,5 +50,4 @@ class PersistenceOff(Check):
             ),
             confidence=Confidence.CONFIRMED,
             subject=subject,
-            facts=(("gpus", list_gpus(off)),),
         )

@@ -1,11 +1,23 @@
 """GPU010 power-limited."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity, Threshold
+from gpudoctor.model.cards_detail import CardsDetail
 from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
 from gpudoctor.text import percent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerLimitedDetail(CardsDetail):
+    """What the rule reads."""
+
+    default: float
+    """W."""
+    ratio: float
+    """The default by the lowest limit."""
 
 
 class PowerLimited(Check):
@@ -68,10 +80,10 @@ class PowerLimited(Check):
             confidence=Confidence.CONFIRMED,
             severity=Severity.WARNING if lowest < self.limit("share_warning") else Severity.NOTE,
             subject=subject,
-            facts=(
-                ("gpus", list_gpus(gpu for gpu, _, _ in limited)),
-                ("default", max(default for _, _, default in limited)),
-                ("ratio", 1 / lowest),
+            detail=PowerLimitedDetail(
+                gpus=list_gpus(gpu for gpu, _, _ in limited),
+                default=max(default for _, _, default in limited),
+                ratio=1 / lowest,
             ),
         )
 

@@ -1,6 +1,7 @@
 """GPU008 recovery-needed."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.model import (
     Check,
@@ -14,6 +15,7 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
+from gpudoctor.model.cards_detail import CardsDetail
 from gpudoctor.model.job_devices import demoted, left_out
 from gpudoctor.model.signs.gpu import Gpu, GpuSurvey, LostGpu, answering, list_gpus, name_gpus
 
@@ -32,6 +34,14 @@ _LOST = {
     "reset required": ("reset", "reports only that it must be reset"),
     "unknown": ("reset", "does not answer"),
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryNeededDetail(CardsDetail):
+    """What the rule reads."""
+
+    action: str
+    """`reset`, `reboot`, `bus-reset`, `imex`, ..."""
 
 
 class RecoveryNeeded(Check):
@@ -105,7 +115,7 @@ class RecoveryNeeded(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="a job that uses it dies"),
             subject=subject,
-            facts=(("gpus", list_gpus(group)), ("action", action)),
+            detail=RecoveryNeededDetail(gpus=list_gpus(group), action=action),
         )
 
     def _asked(self, group: list[Gpu], action: int) -> Finding:
@@ -127,5 +137,5 @@ class RecoveryNeeded(Check):
             severity=Severity.WARNING if mild else Severity.ERROR,
             cost=None if mild else Cost(breaks="a job that uses it may die or give wrong results"),
             subject=subject,
-            facts=(("gpus", list_gpus(group)), ("action", kind)),
+            detail=RecoveryNeededDetail(gpus=list_gpus(group), action=kind),
         )

@@ -1,6 +1,7 @@
 """GPU002 throttled."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from gpudoctor.analysis.live.gpus import held_down
 from gpudoctor.analysis.live.stack_shares import watched
@@ -18,6 +19,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
+from gpudoctor.model.cards_detail import CardsDetail
 from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
 from gpudoctor.model.signs.recording import Recording
@@ -30,6 +32,14 @@ _REASONS = {
     0x40: "hardware thermal slowdown",
     0x80: "power brake",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThrottledDetail(CardsDetail):
+    """What the rule reads."""
+
+    heat: bool
+    power: bool
 
 
 class Throttled(Check):
@@ -110,10 +120,10 @@ class Throttled(Check):
             ),
             confidence=Confidence.CONFIRMED,
             subject=f"GPU {', '.join(map(str, sick))}",
-            facts=(
-                ("gpus", indices),
-                ("heat", any(bits & 0x60 for bits, _ in sick.values())),
-                ("power", any(bits & 0x80 for bits, _ in sick.values())),
+            detail=ThrottledDetail(
+                gpus=indices,
+                heat=any(bits & 0x60 for bits, _ in sick.values()),
+                power=any(bits & 0x80 for bits, _ in sick.values()),
             ),
         )
 
@@ -139,10 +149,10 @@ class Throttled(Check):
             ),
             confidence=Confidence.CONFIRMED,
             subject=", ".join(card.label for card, _, _ in sick),
-            facts=(
-                ("gpus", numbers_here([card for card, _, _ in sick])),
-                ("heat", any(bits & 0x60 for _, _, bits in sick)),
-                ("power", any(bits & 0x80 for _, _, bits in sick)),
+            detail=ThrottledDetail(
+                gpus=numbers_here([card for card, _, _ in sick]),
+                heat=any(bits & 0x60 for _, _, bits in sick),
+                power=any(bits & 0x80 for _, _, bits in sick),
             ),
         )
 
@@ -171,10 +181,8 @@ class Throttled(Check):
             ),
             confidence=Confidence.CONFIRMED,
             subject=subject,
-            facts=(
-                ("gpus", list_gpus(gpu for gpu, _ in sick)),
-                ("heat", heat),
-                ("power", any(bits & 0x80 for _, bits in sick)),
+            detail=ThrottledDetail(
+                gpus=list_gpus(gpu for gpu, _ in sick), heat=heat, power=any(bits & 0x80 for _, bits in sick)
             ),
         )
 

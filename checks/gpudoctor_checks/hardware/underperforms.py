@@ -1,14 +1,35 @@
 """GPU009 underperforms."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.run.aligned_ranks import FLOOR
 from gpudoctor.analysis.run.steady_run import demanded, measured
 from gpudoctor.analysis.run.steady_state import Steady
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Detail,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    Whose,
+)
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
+
+
+@dataclass(frozen=True, slots=True)
+class UnderperformsDetail(Detail):
+    """What the rule reads."""
+
+    node: str
+    rank: int
 
 
 class Underperforms(Check):
@@ -80,7 +101,7 @@ class Underperforms(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(step_share=1 - usual / times[worst], whose=Whose.STEPS),
             subject=f"rank {process.rank}",
-            facts=(("node", process.node), ("rank", process.rank)),
+            detail=UnderperformsDetail(process.node, process.rank),
         )
 
     def _alike(self, states: Sequence[Steady], worst: int) -> bool:

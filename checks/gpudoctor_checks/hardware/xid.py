@@ -1,6 +1,7 @@
 """GPU004 xid."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.model import (
@@ -18,9 +19,23 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
+from gpudoctor.model.cards_detail import CardsDetail
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor_checks.hardware.xid_log import XidEvent, XidMeaning, events, meaning_of, place_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XidDetail(CardsDetail):
+    """What the rule reads."""
+
+    code: int
+    """The number of the event."""
+    action: str
+    """What the table says is to be done."""
+    advice: str
+    recovery: str
+    """The driver's own words."""
 
 
 class Xid(Check):
@@ -121,7 +136,7 @@ class Xid(Check):
             if severity is Severity.ERROR
             else None,
             subject=where,
-            facts=_facts(last, row, places, len(group)),
+            detail=_detail(last, row, places),
         )
 
     def _severity(self, event: XidEvent, group: list[XidEvent], survey: GpuSurvey | None) -> Severity:
@@ -211,20 +226,8 @@ def _evidence(
     return (*lines, count)
 
 
-def _facts(
-    event: XidEvent, row: XidMeaning, places: list[str], count: int
-) -> tuple[tuple[str, float | int | str | bool], ...]:
+def _detail(event: XidEvent, row: XidMeaning, places: list[str]) -> XidDetail:
     gpus = ",".join(place.removeprefix("GPU ") for place in places if place.startswith("GPU "))
-    facts: list[tuple[str, float | int | str | bool]] = [
-        ("code", event.code),
-        ("action", row.action),
-        ("advice", row.advice),
-        ("blame", row.blame),
-        ("source", row.source),
-        ("gpus", gpus),
-        ("count", count),
-        ("switch", event.switch),
-    ]
-    if event.recovery:
-        facts.append(("recovery", event.recovery))
-    return tuple(facts)
+    return XidDetail(
+        gpus=gpus, code=event.code, action=row.action, advice=row.advice, recovery=event.recovery or ""
+    )

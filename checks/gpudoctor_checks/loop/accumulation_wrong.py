@@ -3,7 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.run.steady_run import one_pass_a_step
 from gpudoctor.analysis.source.control_flow import bound_to
@@ -24,7 +24,18 @@ from gpudoctor.analysis.source.step_order import (
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import extent, line_at, place
 from gpudoctor.analysis.source.target_versions import Meant, meant_version, told_version
-from gpudoctor.model import Check, Code, Confidence, Evidence, Finding, Patient, Reads, Severity, TrackRecord
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Detail,
+    Evidence,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    TrackRecord,
+)
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.signs.source import Call, GuardKind, Known, LoopRole, Script, Source, Value
 
@@ -54,6 +65,28 @@ class _Cycle:
     """The guard of the step, or the inner loop of the backward."""
     nested: bool
     """Whether an inner loop makes the micro-batches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccumulationWrongDetail(Detail):
+    """What the rule reads."""
+
+    how: str
+    """`undivided`, `cleared`, `scheduled`, `early`, `never` or `twice`."""
+    guilty: str = ""
+    """Place of the call that stands wrong."""
+    step: str = ""
+    """Place of the optimizer's step."""
+    edit_at: str = ""
+    """Extent of the expression to replace."""
+    text: str = ""
+    """What is to stand there."""
+    count: str = ""
+    """Micro-batches of a step."""
+    kept: bool = False
+    """Another clearing stays."""
+    epochs: bool = False
+    """The loop is over epochs."""
 
 
 class AccumulationWrong(Check):
@@ -89,7 +122,7 @@ class AccumulationWrong(Check):
 
     code = Code("LOOP003")
     name = "accumulation-wrong"
-    track_record = TrackRecord(right=4, wrong=4)
+    track_record = TrackRecord(right=5, wrong=5)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
 
@@ -149,7 +182,7 @@ class AccumulationWrong(Check):
             evidence=(made.span, *(call.span for call in waiting[:3])),
             confidence=Confidence.SUSPECTED,
             subject=f"{made.span.path}:{made.span.line}",
-            facts=(("how", "never"), ("text", f"{bound_to(script, made.node)}.step()")),
+            detail=AccumulationWrongDetail(how="never", text=f"{bound_to(script, made.node)}.step()"),
         )
 
     def _accumulation(self, one: StepOrder) -> Iterator[tuple[ast.AST, Finding]]:
@@ -175,10 +208,9 @@ class AccumulationWrong(Check):
         return self._finding(
             f"{clear.subject}.zero_grad() clears the gradients on each micro-batch, but {_step(cycle.step)} "
             f"follows only after {cycle.count} of them: all but the last are lost.",
-            "cleared",
+            AccumulationWrongDetail(how="cleared", kept=kept, text=f"{clear.subject}.zero_grad()"),
             clear,
             cycle.step,
-            (("kept", kept), ("text", f"{clear.subject}.zero_grad()")),
         )
 
     def _undivided(self, one: StepOrder, cycle: _Cycle) -> Iterator[tuple[ast.AST, Finding]]:
@@ -200,14 +232,14 @@ class AccumulationWrong(Check):
             self._finding(
                 f"{cycle.count} micro-batches add up to one {_step(cycle.step)}, and {shown} is not divided by "
                 f"{cycle.count}: the gradient is their sum, not their mean.",
-                "undivided",
+                AccumulationWrongDetail(
+                    how="undivided",
+                    edit_at="" if script is None else extent(script, loss),
+                    text=text,
+                    count=cycle.count,
+                ),
                 cycle.backward,
                 cycle.step,
-                (
-                    ("edit_at", "" if script is None else extent(script, loss)),
-                    ("text", text),
-                    ("count", cycle.count),
-                ),
             ),
         )
 
@@ -215,10 +247,9 @@ class AccumulationWrong(Check):
         return self._finding(
             f"{item.subject}.step() runs on each micro-batch, {_step(cycle.step)} every {cycle.count}: the "
             f"schedule runs {cycle.count} times too fast.",
-            "scheduled",
+            AccumulationWrongDetail(how="scheduled"),
             item,
             cycle.step,
-            (),
         )
 
     def _twice(self, one: StepOrder) -> Iterator[tuple[ast.AST, Finding]]:
@@ -234,16 +265,15 @@ class AccumulationWrong(Check):
             if found is None:
                 continue
             script = script_of(one.source, back.event.span)
-            facts = (("edit_at", extent(script, found)),) if script is not None else ()
+            edit_at = extent(script, found) if script is not None else ""
             yield (
                 back.node,
                 self._finding(
                     f"The loss is divided by hand ({ast.unparse(found)}), and {call.receiver}.backward() "
                     "divides it by gradient_accumulation_steps again.",
-                    "twice",
+                    AccumulationWrongDetail(how="twice", edit_at=edit_at),
                     back,
                     back,
-                    facts,
                 ),
             )
 
@@ -275,10 +305,9 @@ class AccumulationWrong(Check):
                 self._finding(
                     f"{item.subject}.step() comes before {_step(steps[0])} "
                     f"({line_at(steps[0].event.span, item.event.span)}): {result}",
-                    "early",
+                    AccumulationWrongDetail(how="early", epochs=epochs),
                     item,
                     steps[0],
-                    (("epochs", epochs),),
                     severity=Severity.NOTE if old is not None or not epochs else None,
                 ),
             )
@@ -286,10 +315,9 @@ class AccumulationWrong(Check):
     def _finding(
         self,
         message: str,
-        how: str,
+        detail: "AccumulationWrongDetail",
         guilty: StepOp,
         step: StepOp,
-        facts: tuple[tuple[str, float | int | str | bool], ...],
         *,
         severity: Severity | None = None,
     ) -> Finding:
@@ -302,12 +330,7 @@ class AccumulationWrong(Check):
             confidence=Confidence.SUSPECTED,
             severity=severity,
             subject=f"{guilty.event.span.path}:{guilty.event.span.line}",
-            facts=(
-                ("how", how),
-                ("guilty", place(guilty.event.span)),
-                ("step", place(step.event.span)),
-                *facts,
-            ),
+            detail=replace(detail, guilty=place(guilty.event.span), step=place(step.event.span)),
         )
 
 

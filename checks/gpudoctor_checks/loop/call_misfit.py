@@ -4,8 +4,9 @@ import ast
 from collections.abc import Iterator
 from enum import Enum
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import enclosing, never_runs
-from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
+from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.analysis.source.target_versions import has_run
@@ -153,7 +154,7 @@ def _certain(source: Source, script: Script, call: Call) -> bool:
     return len(_bindings(home).get(top, ())) == 1 and not any(last in _patched(item) for item in source.scripts)
 
 
-@by_script
+@once
 def _bindings(script: Script) -> dict[str, set[object]]:
     """What binds each name, anywhere in the file; two imports of one thing are one."""
     found: dict[str, set[object]] = {}
@@ -172,7 +173,7 @@ def _bindings(script: Script) -> dict[str, set[object]]:
     return found
 
 
-@by_script
+@once
 def _patched(script: Script) -> frozenset[str]:
     """Attributes that are set from outside: `helpers.build = mine`."""
     return frozenset(

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.steady_run import one_pass_a_step
 from gpudoctor.analysis.source.step_order import Kind, StepOp, StepOrder, passes, periodic
@@ -12,6 +13,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     Measurement,
     Patient,
@@ -32,6 +34,22 @@ _BREAKS = {
     "scaled": "the bound applies to gradients times the loss scale: the clip shrinks them to nearly nothing",
 }
 """What a clip in the wrong place makes of the result; of micro-batches it gives some less weight."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClipMisplacedDetail(Detail):
+    """What the rule reads."""
+
+    how: str
+    """`late`, `part`, `micro` or `scaled`."""
+    clip: str
+    """Place of the clip."""
+    step: str
+    """Place of the optimizer's step."""
+    unscale: str
+    """Place of the unscaling; \"\" where there is none."""
+    scaler: str
+    optimizer: str
 
 
 class ClipMisplaced(Check):
@@ -181,13 +199,13 @@ class ClipMisplaced(Check):
             severity=severity,
             cost=Cost(breaks=_BREAKS.get(how)),
             subject=f"{clip.event.span.path}:{clip.event.span.line}",
-            facts=(
-                ("how", how),
-                ("clip", place(clip.event.span)),
-                ("step", place(step.event.span)),
-                ("unscale", place(unscaled[0].event.span) if unscaled else ""),
-                ("scaler", step.scaler),
-                ("optimizer", step.subject),
+            detail=ClipMisplacedDetail(
+                how=how,
+                clip=place(clip.event.span),
+                step=place(step.event.span),
+                unscale=place(unscaled[0].event.span) if unscaled else "",
+                scaler=step.scaler,
+                optimizer=step.subject,
             ),
         )
 

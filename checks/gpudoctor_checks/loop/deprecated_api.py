@@ -9,8 +9,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import chain
 
-from gpudoctor.analysis.source.control_flow import enclosing, never_runs
-from gpudoctor.analysis.source.loop_counters import function_of
+from gpudoctor.analysis.source.control_flow import enclosing, function_of, never_runs
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
 from gpudoctor.analysis.source.target_versions import Meant, meant_version, told_version
@@ -20,6 +19,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     Patient,
     Reads,
@@ -40,6 +40,30 @@ class _Use:
     entry: Entry
     what: str
     spans: tuple[SourceSpan, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeprecatedApiDetail(Detail):
+    """What the rule reads."""
+
+    what: str
+    """The old name."""
+    replacement: str
+    rename: str
+    """The function's new name."""
+    first_argument: str
+    """What the new one takes first."""
+    keyword: str
+    """A keyword to set."""
+    keyword_value: str
+    drop: str
+    """A keyword to drop."""
+    add: str
+    """A keyword to add."""
+    value: str
+    """Its value."""
+    source: str
+    """The page that says so."""
 
 
 class DeprecatedApi(Check):
@@ -128,6 +152,10 @@ class DeprecatedApi(Check):
             state = f"is deprecated since {package} {since} and removed in {removed}"
         else:
             state = f"is deprecated since {package} {since}"
+
+        def entry(name: str) -> str:
+            return str(use.entry.get(name, ""))
+
         yield self.finding(
             f"{use.what} {state}; {lines_at(use.spans)}.",
             evidence=use.spans[:8],
@@ -135,17 +163,17 @@ class DeprecatedApi(Check):
             severity=severity,
             cost=Cost(breaks=f"{use.what} fails with the installed {package}") if fails else None,
             subject=f"{path}:{min(span.line for span in use.spans)}",
-            facts=(
-                ("what", use.what),
-                ("replacement", use.entry["replacement"]),
-                ("rename", use.entry.get("rename", "")),
-                ("first_argument", use.entry.get("first_argument", "")),
-                ("set", use.entry.get("keyword", "") if use.entry.get("keyword_value") else ""),
-                ("set_value", use.entry.get("keyword_value", "")),
-                ("drop", use.entry.get("keyword", "") if use.entry.get("drop") else ""),
-                ("add", use.entry.get("keyword", "") if use.entry.get("value") else ""),
-                ("value", use.entry.get("value", "")),
-                ("source", use.entry["source"]),
+            detail=DeprecatedApiDetail(
+                what=use.what,
+                replacement=entry("replacement"),
+                rename=entry("rename"),
+                first_argument=entry("first_argument"),
+                keyword=entry("keyword") if entry("keyword_value") else "",
+                keyword_value=entry("keyword_value"),
+                drop=entry("keyword") if entry("drop") else "",
+                add=entry("keyword") if entry("value") else "",
+                value=entry("value"),
+                source=entry("source"),
             ),
         )
 

@@ -19,6 +19,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     Patient,
     Reads,
@@ -72,6 +73,20 @@ class _Case:
     loss: Call
     argument: ast.expr
     made: Made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoubleSoftmaxDetail(Detail):
+    """What the rule reads."""
+
+    how: str
+    """What the loss is given: `softmax`, `log`, ..."""
+    loss: str = ""
+    """The loss's name."""
+    edit_at: str | None = None
+    """Extent of the expression to replace."""
+    edit_text: str | None = None
+    """What is to stand there."""
 
 
 class DoubleSoftmax(Check):
@@ -133,7 +148,7 @@ class DoubleSoftmax(Check):
             if count >= self.limit("losses"):
                 yield self._measured(patient, run, seen[0], how, count, suspected)
         # What the source suspects of a loss and no graph shows is of another loss, or no fault.
-        yield from (item for item in suspected if item.fact("how") == "log")
+        yield from (item for item in suspected if item.detail_of(DoubleSoftmaxDetail).how == "log")
 
     def _measured(
         self, patient: Patient, run: Run, seen: Record, how: str, count: int, suspected: list[Finding]
@@ -145,7 +160,7 @@ class DoubleSoftmax(Check):
         spans += [spot(patient, where)] if where is not None else []
         wrong = how != "log_softmax"
         said = "the result is the same, computed twice" if not wrong else "it applies it to probabilities"
-        base = [item for item in suspected if item.fact("how") == how]
+        base = [item for item in suspected if item.detail_of(DoubleSoftmaxDetail).how == how]
         return confirmed(
             self,
             base[:1],
@@ -156,7 +171,7 @@ class DoubleSoftmax(Check):
             severity=Severity.ERROR if wrong else Severity.NOTE,
             run=run,
             numbers=(measured("losses_of_probabilities", count, "{steps}", run.recording),),
-            facts=(("how", how), ("loss", "the loss")),
+            detail=DoubleSoftmaxDetail(how=how, loss="the loss"),
             breaks=_breaks(how) if wrong else None,
         )
 
@@ -183,7 +198,7 @@ class DoubleSoftmax(Check):
                 severity=Severity.ERROR,
                 run=run,
                 numbers=(measured("losses_without_probabilities", count, "{steps}", run.recording),),
-                facts=(("how", how), ("loss", "nll_loss")),
+                detail=DoubleSoftmaxDetail(how=how, loss="nll_loss"),
                 breaks=breaks,
             )
 
@@ -223,7 +238,7 @@ class DoubleSoftmax(Check):
             severity=Severity.ERROR if wrong else Severity.NOTE,
             cost=Cost(breaks=_breaks(kind)) if wrong else None,
             subject=f"{case.loss.span.path}:{case.loss.span.line}",
-            facts=(("how", kind), ("loss", loss), *edit),
+            detail=DoubleSoftmaxDetail(how=kind, loss=loss, edit_at=edit[0], edit_text=edit[1]),
         )
 
     def _logarithms(self, script: Script) -> Iterator[Finding]:
@@ -243,10 +258,8 @@ class DoubleSoftmax(Check):
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING,
                 subject=f"{call.span.path}:{call.span.line}",
-                facts=(
-                    ("how", "log"),
-                    ("edit_at", extent(script, call.node)),
-                    ("edit_text", _logarithm(made)),
+                detail=DoubleSoftmaxDetail(
+                    how="log", edit_at=extent(script, call.node), edit_text=_logarithm(made)
                 ),
             )
 
@@ -336,18 +349,18 @@ def _fits(call: Call, made: object) -> bool:
     return made.kind == "sigmoid"
 
 
-def _edit(case: _Case) -> tuple[tuple[str, str], ...]:
+def _edit(case: _Case) -> tuple[str, str]:
     """Where to put what: the softmax's input for the softmax, or for the loss's argument."""
     made = case.made
     if made.source is None:
         layer = _text(made.node.func).rpartition(".")
         identity = f"{layer[0]}.Identity()" if layer[0] else "nn.Identity()"
         known = bool(layer[0]) or made.script.imports.get("nn") == "torch.nn"
-        return (("edit_at", extent(made.script, made.node)), ("edit_text", identity)) if known else ()
+        return (extent(made.script, made.node), identity) if known else ("", "")
     logits = segment(made.script, made.source) or _text(made.source)
     if isinstance(case.argument, ast.Name) and isinstance(made.source, ast.Name) and _same_block(case):
-        return (("edit_at", extent(case.script, case.argument)), ("edit_text", logits))
-    return (("edit_at", extent(made.script, made.node)), ("edit_text", logits))
+        return extent(case.script, case.argument), logits
+    return extent(made.script, made.node), logits
 
 
 def _same_block(case: _Case) -> bool:

@@ -9,7 +9,7 @@ from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, judged, measured, spot
-from gpudoctor.analysis.source.control_flow import FUNCTIONS, bound, callers, enclosing, loop_node
+from gpudoctor.analysis.source.control_flow import bound, callers, enclosing, function_of, loop_node
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.inherited_mode import left_in_eval_mode
 from gpudoctor.analysis.source.optimizers import optimizers
@@ -39,6 +39,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     Patient,
     Reads,
@@ -81,6 +82,22 @@ _IN_TRAINING = {"Dropout": "its dropout was on", "Norm": "its batch norm learned
 """What the wrong mode does to a kind of layer, by a part of the class's name."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalModeMisuseDetail(Detail):
+    """What the rule reads."""
+
+    how: str
+    """`graph`, `mode` or `training`."""
+    model: str = ""
+    """Its name where the edit goes."""
+    loop: str = ""
+    """Place of the loop."""
+    inside: bool = False
+    """The evaluation is inside of the training loop."""
+    whole: bool = False
+    """The loop is all that its function does."""
+
+
 class EvalModeMisuse(Check):
     """Evaluation runs as if it were training, or training as if it were evaluation.
 
@@ -114,7 +131,7 @@ class EvalModeMisuse(Check):
 
     code = Code("LOOP002")
     name = "eval-mode-misuse"
-    track_record = TrackRecord(right=27, wrong=10)
+    track_record = TrackRecord(right=29, wrong=15)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
@@ -161,11 +178,15 @@ class EvalModeMisuse(Check):
             if how and how not in seen and steps >= self.limit("forwards"):
                 seen.add(how)
                 yield self._measured(patient, run, reading, how, suspected)
-        yield from (self._priced(run, item) for item in suspected if item.fact("how") not in seen)
+        yield from (
+            self._priced(run, item)
+            for item in suspected
+            if item.detail_of(EvalModeMisuseDetail).how not in seen
+        )
 
     def _priced(self, run: Run, suspected: Finding) -> Finding:
         """A suspicion of a graph, where the run saw an evaluation too short to count its passes."""
-        if suspected.fact("how") != "graph" or not run.share("evaluation"):
+        if suspected.detail_of(EvalModeMisuseDetail).how != "graph" or not run.share("evaluation"):
             return suspected
         return replace(suspected, severity=self._worth(run), cost=Cost(step_share=self._graph_costs(run)))
 
@@ -189,14 +210,14 @@ class EvalModeMisuse(Check):
         }
         return confirmed(
             self,
-            [item for item in suspected if item.fact("how") == how],
+            [item for item in suspected if item.detail_of(EvalModeMisuseDetail).how == how],
             words[how],
             share=None,
             spans=spans,
             severity=self._worth(run) if how == "graph" else Severity.WARNING,
             run=run,
             numbers=(measured("forward_passes", steps, "{steps}", run.recording),),
-            facts=(("how", how), ("model", ""), ("inside", False), ("loop", ""), ("whole", False)),
+            detail=EvalModeMisuseDetail(how=how, model="", inside=False, loop="", whole=False),
             breaks=_SPOILS.get(how),
             worth=self._graph_costs(run) if how == "graph" else None,
         )
@@ -273,11 +294,11 @@ class EvalModeMisuse(Check):
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.NOTE if self._minor(how, layers, script, loop) else Severity.WARNING,
                 subject=f"{script.path}:{run.span.line if how == 'graph' else loop.span.line}",
-                facts=(
-                    ("how", how),
-                    ("model", "" if run.via else model),
-                    ("loop", place(script.span(node))),
-                    ("whole", _whole(script, loop)),
+                detail=EvalModeMisuseDetail(
+                    how=how,
+                    model="" if run.via else model,
+                    loop=place(script.span(node)),
+                    whole=_whole(script, loop),
                 ),
             )
 
@@ -306,11 +327,11 @@ class EvalModeMisuse(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if layers else Severity.NOTE,
             subject=f"{left.switch.span.path}:{left.switch.span.line}",
-            facts=(
-                ("how", "training"),
-                ("model", local),
-                ("inside", loop is left.loop),
-                ("loop", place(script.span(node)) if script is not None and node is not None else ""),
+            detail=EvalModeMisuseDetail(
+                how="training",
+                model=local,
+                inside=loop is left.loop,
+                loop=place(script.span(node)) if script is not None and node is not None else "",
             ),
         )
 
@@ -364,7 +385,7 @@ def _volatile(source: Source, loop: Loop) -> bool:
 
 def _handed_in(script: Script, node: ast.AST, model: str) -> bool:
     """Whether the model comes from the caller: the module itself, or a parameter."""
-    function = next((item for item in enclosing(script, node) if isinstance(item, FUNCTIONS)), None)
+    function = function_of(script, node)
     if function is None or model == "self":
         return model == "self"
     given = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)

@@ -15,6 +15,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Evidence,
     Finding,
     Measurement,
@@ -44,6 +45,21 @@ class _Length:
     words: str
     evidence: Evidence
     seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoCheckpointDetail(Detail):
+    """What the rule reads."""
+
+    how: str
+    """What is saved; `resume` where it cannot be resumed from."""
+    seconds: float
+    """What the job may take; 0 where nobody says."""
+    engine: str
+    """Place of the engine's call that switches saving off."""
+    lightning: bool
+    script: str
+    """Path of the training loop."""
 
 
 class NoCheckpoint(Check):
@@ -136,12 +152,8 @@ class NoCheckpoint(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if resumed.kept else Severity.NOTE,
             subject=f"{resumed.load.span.path}:{resumed.load.span.line}",
-            facts=(
-                ("how", "resume"),
-                ("seconds", 0.0),
-                ("engine", ""),
-                ("lightning", bool(loop.engine)),
-                ("script", script.path),
+            detail=NoCheckpointDetail(
+                how="resume", seconds=0.0, engine="", lightning=bool(loop.engine), script=script.path
             ),
         )
 
@@ -209,12 +221,12 @@ class NoCheckpoint(Check):
             if severity is Severity.ERROR
             else None,
             subject=program.entry.path,
-            facts=(
-                ("how", saved.how.value),
-                ("seconds", length.seconds),
-                ("engine", engine),
-                ("lightning", bool(loop.engine and loop.engine.startswith("lightning."))),
-                ("script", script.path),
+            detail=NoCheckpointDetail(
+                how=saved.how.value,
+                seconds=length.seconds,
+                engine=engine,
+                lightning=bool(loop.engine and loop.engine.startswith("lightning.")),
+                script=script.path,
             ),
         )
 

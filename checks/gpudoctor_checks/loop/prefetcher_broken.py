@@ -14,7 +14,7 @@ from gpudoctor.analysis.source.prefetchers import (
     waited_elsewhere,
 )
 from gpudoctor.analysis.source.syntax_places import extent
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Script
 
 _MESSAGES = {
@@ -55,7 +55,23 @@ class _Fault:
     how: str
     node: ast.AST
     fetch: str = ""
-    edit: tuple[tuple[str, str], ...] = ()
+    edit_at: str = ""
+    text: str = ""
+    return_at: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefetcherBrokenDetail(Detail):
+    """What the rule reads."""
+
+    how: str
+    """`nothing`, `last`, `last_loop`, `first`, `wait` or `record`."""
+    edit_at: str = ""
+    """Extent of the statement or expression to change."""
+    text: str = ""
+    """What is to stand there."""
+    return_at: str = ""
+    """Extent of what is returned."""
 
 
 class PrefetcherBroken(Check):
@@ -112,7 +128,9 @@ class PrefetcherBroken(Check):
             severity=Severity.ERROR if breaks else Severity.NOTE,
             cost=Cost(breaks=breaks) if breaks else None,
             subject=f"{span.path}:{span.line}",
-            facts=(("how", fault.how), ("class", one.node.name), *fault.edit),
+            detail=PrefetcherBrokenDetail(
+                how=fault.how, edit_at=fault.edit_at, text=fault.text, return_at=fault.return_at
+            ),
         )
 
 
@@ -136,8 +154,8 @@ def _nothing(one: Prefetcher) -> Iterator[_Fault]:
             ):
                 names = kept(fetch) or changed(fetch)
                 result = names[0] if len(names) == 1 else f"({', '.join(names)})"
-                edit = (("edit_at", extent(one.script, fetch.body[-1])), ("text", f"return {result}"))
-                yield _Fault("nothing", call, fetch.name, edit if names else ())
+                edit = (extent(one.script, fetch.body[-1]), f"return {result}")
+                yield _Fault("nothing", call, fetch.name, *(edit if names else ()))
                 break
 
 
@@ -153,11 +171,8 @@ def _last(one: Prefetcher) -> Iterator[_Fault]:
                     if loaded and isinstance(statement, ast.If) and _ends(statement):
                         tested = _tested(statement.test)
                         if tested in held:
-                            edit = (
-                                ("edit_at", extent(one.script, _tested_node(statement.test))),
-                                ("text", held[tested]),
-                            )
-                            yield _Fault("last", statement.test, fetch.name, edit)
+                            tests = extent(one.script, _tested_node(statement.test))
+                            yield _Fault("last", statement.test, fetch.name, tests, held[tested])
                             return
                     if loaded and _hands_out(statement):
                         break
@@ -207,8 +222,7 @@ def _last_of_loop(one: Prefetcher) -> Iterator[_Fault]:
             behind = names <= later and not names & earlier
             if names and (behind or _aliases(loop, names, bound)):
                 last = ast.unparse(yielded[0]) if behind else _last_yield(loop, names)
-                edit = (("edit_at", extent(one.script, loop)), ("text", last))
-                yield _Fault("last_loop", yielded[0], "", edit)
+                yield _Fault("last_loop", yielded[0], "", extent(one.script, loop), last)
 
 
 def _aliases(loop: ast.For, names: set[str], bound: list[tuple[str, int]]) -> bool:
@@ -246,12 +260,14 @@ def _first(one: Prefetcher) -> Iterator[_Fault]:
                 continue
             given = last.value.elts if isinstance(last.value, ast.Tuple) else [last.value]
             if all(ast.unparse(item) in names for item in given):
-                edit = (
-                    ("edit_at", extent(one.script, method.body[loads[0]])),
-                    ("return_at", extent(one.script, last.value)),
-                    ("text", ast.unparse(last.value)),
+                yield _Fault(
+                    "first",
+                    last,
+                    fetch.name,
+                    edit_at=extent(one.script, method.body[loads[0]]),
+                    text=ast.unparse(last.value),
+                    return_at=extent(one.script, last.value),
                 )
-                yield _Fault("first", last, fetch.name, edit)
 
 
 def _unwaited(one: Prefetcher) -> list[_Fault]:
@@ -260,17 +276,13 @@ def _unwaited(one: Prefetcher) -> list[_Fault]:
     wait = f"torch.cuda.current_stream().wait_stream({stream})"
     if consumer is not None and stream:
         documented = ast.get_docstring(consumer) is not None and len(consumer.body) > 1
-        edit = (("edit_at", extent(one.script, consumer.body[1 if documented else 0])), ("text", wait))
-        return [_Fault("wait", consumer, "", edit)]
+        first = extent(one.script, consumer.body[1 if documented else 0])
+        return [_Fault("wait", consumer, "", first, wait)]
     whole = one.methods.get("__iter__")
     yielded = _yields(whole.body) if whole is not None else []
     if whole is None or not yielded or not stream:
         return [_Fault("wait", one.node)]
-    edit = (
-        ("edit_at", extent(one.script, _statement_of(one.script, yielded[0]))),
-        ("text", wait),
-    )
-    return [_Fault("wait", whole, "", edit)]
+    return [_Fault("wait", whole, "", extent(one.script, _statement_of(one.script, yielded[0])), wait)]
 
 
 def _statement_of(script: Script, node: ast.AST) -> ast.AST:

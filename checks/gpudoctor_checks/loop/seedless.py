@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.demo_programs import rehearses
@@ -10,7 +11,18 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import extent
 from gpudoctor.analysis.workload import optional
-from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Provenance, Reads, Severity
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Detail,
+    Finding,
+    Measurement,
+    Patient,
+    Provenance,
+    Reads,
+    Severity,
+)
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Loop, Script
 
@@ -20,6 +32,16 @@ _SEEDED_ENGINES = (
     "mmengine.", "mmcv.", "nemo.", "torchtune.", "llamafactory.", "axolotl.",
 )  # fmt: skip
 """Engines that set a seed by themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedlessDetail(Detail):
+    """What the rule reads."""
+
+    edit_at: str
+    """Extent of the last import at the head of the entry script; \"\" where no line can be added."""
+    script: str
+    """Path of the training loop."""
 
 
 class Seedless(Check):
@@ -75,7 +97,7 @@ class Seedless(Check):
             ),
             confidence=Confidence.SUSPECTED,
             subject=program.entry.path,
-            facts=(("edit_at", _place(program.entry)), ("script", script.path)),
+            detail=SeedlessDetail(edit_at=_place(program.entry), script=script.path),
         )
 
 

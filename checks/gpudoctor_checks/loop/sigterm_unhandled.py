@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.source.checkpoints import launched
 from gpudoctor.analysis.source.entry_points import Program
@@ -10,6 +11,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Finding,
     Measurement,
     Patient,
@@ -28,6 +30,16 @@ _HANDLERS = re.compile(
 _OWN = ("lightning.", "composer.", "nemo.")
 """Engines that catch the scheduler's signals."""
 _NAMES = re.compile(r"sigterm|sigusr|preempt|signal_handler|requeue", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigtermUnhandledDetail(Detail):
+    """What the rule reads."""
+
+    slurm: bool
+    srun: bool
+    """The job starts its program with srun."""
+    kubernetes: bool
 
 
 class SigtermUnhandled(Check):
@@ -100,13 +112,10 @@ class SigtermUnhandled(Check):
             ),
             confidence=Confidence.SUSPECTED,
             subject=program.entry.path,
-            facts=(
-                ("slurm", job.profile is Profile.SLURM and "#PBS" not in job.script_text),
-                (
-                    "srun",
-                    any(launch.launcher == "srun" for launch in job.launches) or "srun " in job.script_text,
-                ),
-                ("kubernetes", job.profile is Profile.KUBERNETES),
+            detail=SigtermUnhandledDetail(
+                slurm=job.profile is Profile.SLURM and "#PBS" not in job.script_text,
+                srun=any(launch.launcher == "srun" for launch in job.launches) or "srun " in job.script_text,
+                kubernetes=job.profile is Profile.KUBERNETES,
             ),
         )
 

@@ -1,6 +1,7 @@
 """LOOP012 silent-broadcast."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import at
 from gpudoctor.analysis.run.curves import numerics
@@ -12,6 +13,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     Patient,
     Reads,
@@ -20,6 +22,16 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.signs.recording import Recording
+
+
+@dataclass(frozen=True, slots=True)
+class SilentBroadcastDetail(Detail):
+    """What the rule reads."""
+
+    wide: str
+    """`output` or `target`: the one with a dimension of size 1."""
+    flat: str
+    """The other one."""
 
 
 class SilentBroadcast(Check):
@@ -89,5 +101,7 @@ class SilentBroadcast(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="the model learns the mean of the targets, the same for every sample"),
             subject=f"{spans[0].path}:{spans[0].line}" if spans else "loss",
-            facts=(("column", column),),
+            detail=SilentBroadcastDetail("output", "target")
+            if column
+            else SilentBroadcastDetail("target", "output"),
         )

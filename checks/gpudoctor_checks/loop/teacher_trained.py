@@ -28,6 +28,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Evidence,
     Finding,
     Patient,
@@ -59,6 +60,18 @@ class _Use:
     """The teacher as written at the call."""
     origin: str
     """The teacher's name where it comes from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeacherTrainedDetail(Detail):
+    """What the rule reads."""
+
+    how: str
+    """`graph` or `mode`."""
+    teacher: str
+    """Its name."""
+    call: str
+    """Place of the call that the edit is about."""
 
 
 class TeacherTrained(Check):
@@ -130,7 +143,7 @@ class TeacherTrained(Check):
         where, steps = place_of(last), int(last.get("steps") or 0)
         yield confirmed(
             self,
-            [item for item in suspected if item.fact("how") == "graph"],
+            [item for item in suspected if item.detail_of(TeacherTrainedDetail).how == "graph"],
             f"{last.get('model') or 'A second model'} built a graph in {steps} training steps{_use(last)}: it "
             "keeps activations that are never used.",
             share=None,
@@ -138,9 +151,9 @@ class TeacherTrained(Check):
             severity=self._worth(run),
             run=run,
             numbers=(measured("forward_passes", steps, "{steps}", run.recording),),
-            facts=(("how", "graph"), ("teacher", str(last.get("model") or "")), ("call", "")),
+            detail=TeacherTrainedDetail(how="graph", teacher=str(last.get("model") or ""), call=""),
         )
-        yield from (item for item in suspected if item.fact("how") != "graph")
+        yield from (item for item in suspected if item.detail_of(TeacherTrainedDetail).how != "graph")
 
     def _worth(self, run: Run) -> Severity:
         """A graph for nothing wastes a part of the passes: little where these take little of the time."""
@@ -152,7 +165,7 @@ class TeacherTrained(Check):
         name = ast.unparse(inner.call.node.func)
         return confirmed(
             self,
-            [item for item in suspected if item.fact("how") == "graph"],
+            [item for item in suspected if item.detail_of(TeacherTrainedDetail).how == "graph"],
             f"{name} gets gradients in every step, but no optimizer has its {inner.parameters} parameters "
             f"({percent(inner.share)} of the trainable elements): the backward pass through it is wasted.",
             share=None,
@@ -160,7 +173,7 @@ class TeacherTrained(Check):
             severity=self._worth(run),
             run=run,
             numbers=(measured("unheld_share", inner.share, "1", run.recording),),
-            facts=(("how", "graph"), ("teacher", name), ("call", place(inner.call.span))),
+            detail=TeacherTrainedDetail(how="graph", teacher=name, call=place(inner.call.span)),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -194,7 +207,7 @@ class TeacherTrained(Check):
             confidence=Confidence.SUSPECTED,
             cost=Cost(breaks="the loss moves the targets as well as the model"),
             subject=f"{span.path}:{span.line}",
-            facts=(("how", "graph"), ("teacher", name), ("call", place(span))),
+            detail=TeacherTrainedDetail(how="graph", teacher=name, call=place(span)),
         )
 
     def _graph(self, use: _Use) -> Finding:
@@ -206,7 +219,7 @@ class TeacherTrained(Check):
             evidence=evidence,
             confidence=Confidence.SUSPECTED,
             subject=f"{use.event.span.path}:{use.event.span.line}",
-            facts=(("how", "graph"), ("teacher", use.name), ("call", place(use.event.span))),
+            detail=TeacherTrainedDetail(how="graph", teacher=use.name, call=place(use.event.span)),
         )
 
     def _mode(self, use: _Use, script: Script, call: Call, layers: str) -> Finding:
@@ -217,7 +230,7 @@ class TeacherTrained(Check):
             evidence=(call.span, use.event.span),
             confidence=Confidence.SUSPECTED,
             subject=f"{call.span.path}:{call.span.line}",
-            facts=(("how", "mode"), ("teacher", name), ("call", place(call.span))),
+            detail=TeacherTrainedDetail(how="mode", teacher=name, call=place(call.span)),
         )
 
 

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
@@ -21,6 +22,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Evidence,
     Finding,
     Measurement,
@@ -81,6 +83,14 @@ _GRAPHS = ("torch_geometric.", "dgl.")
 
 _MOVES = frozenset({"to", "cuda", "cpu", "float", "long", "half"})
 """Methods that leave random numbers random."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZeroGradMissingDetail(Detail):
+    """What the rule reads."""
+
+    optimizer: str | None = None
+    """Its name; None where only a run was looked at."""
 
 
 class ZeroGradMissing(Check):
@@ -157,6 +167,7 @@ class ZeroGradMissing(Check):
             run=run,
             numbers=(measured("uncleared_cycles", found, "{steps}", run.recording),),
             breaks="each update uses the sum of all gradients so far",
+            detail=ZeroGradMissingDetail(),
         )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
@@ -208,7 +219,7 @@ class ZeroGradMissing(Check):
             severity=Severity.NOTE if harmless else Severity.ERROR,
             cost=None if harmless else broken,
             subject=f"{step.span.path}:{step.span.line}",
-            facts=(("optimizer", name),),
+            detail=ZeroGradMissingDetail(optimizer=name),
         )
 
 

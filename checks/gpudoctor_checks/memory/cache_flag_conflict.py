@@ -17,6 +17,7 @@ from gpudoctor.model import (
     Reads,
     Setting,
     SourceSpan,
+    TrackRecord,
     Unavailable,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
@@ -51,6 +52,7 @@ class CacheFlagConflict(Check):
 
     code = Code("MEM010")
     name = "cache-flag-conflict"
+    track_record = TrackRecord(right=0, wrong=1)
     reads = frozenset({Reads.SOURCE, Reads.CONFIG})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

@@ -15,8 +15,7 @@ from gpudoctor.analysis.run.memory_growth import (
 )
 from gpudoctor.analysis.run.steady_run import Run, judged, measured, source_of, spot
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
-from gpudoctor.analysis.source.control_flow import bound_to, steady
-from gpudoctor.analysis.source.loop_counters import function_of
+from gpudoctor.analysis.source.control_flow import bound_to, function_of, steady
 from gpudoctor.analysis.source.step_order import Kind, StepOrder
 from gpudoctor.model import (
     Check,

@@ -14,12 +14,13 @@ from gpudoctor.analysis.memory_forecasts import (
 )
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.memory_headroom import (
+    HeadroomDetail,
     cards_in_use,
     fullest,
     grows,
     room,
+    room_detail,
     room_evidence,
-    room_facts,
     used,
 )
 from gpudoctor.analysis.run.steady_run import judged
@@ -87,7 +88,7 @@ class HeadroomUnused(Check):
                 severity=Severity.NOTE,
                 run=run,
                 numbers=room_evidence(found, run),
-                facts=room_facts(found),
+                detail=room_detail(found),
             )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -101,6 +102,7 @@ class HeadroomUnused(Check):
                     evidence=evidence(job, "batch", "seq", "accumulate"),
                     confidence=confidence(job),
                     subject=job.title,
+                    detail=HeadroomDetail(),
                 )
 
     def _unused(self, job: JobMemory) -> bool:

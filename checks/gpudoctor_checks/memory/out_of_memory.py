@@ -1,6 +1,7 @@
 """MEM009 out-of-memory."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.deaths import Death, DeathMessage, death, user_place
 from gpudoctor.analysis.run.line_costs import LinePlace
@@ -13,6 +14,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     LogLine,
     Patient,
@@ -24,6 +26,14 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.text import count, size
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfMemoryDetail(Detail):
+    """What the rule reads."""
+
+    cause: str
+    """`fragments`, `leak`, `evaluation` or `batch`."""
 
 
 class OutOfMemory(Check):
@@ -102,7 +112,7 @@ class OutOfMemory(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="the run died", bytes=int(held["requested"]) if "requested" in held else None),
             scarce=frozenset({Resource.HOST_MEMORY if _on_host(told) else Resource.DEVICE_MEMORY}),
-            facts=(("cause", cause), ("phase", told.phase)),
+            detail=OutOfMemoryDetail(cause),
         )
 
     def _refused(self, patient: Patient, snapshot: MemorySnapshot) -> Iterator[Finding]:
@@ -136,7 +146,7 @@ class OutOfMemory(Check):
                 cost=Cost(breaks="the allocation failed", bytes=last.requested),
                 subject=f"device {memory.device}",
                 scarce=frozenset({Resource.DEVICE_MEMORY}),
-                facts=(("cause", "fragments" if fragments else "batch"), ("phase", "")),
+                detail=OutOfMemoryDetail("fragments" if fragments else "batch"),
             )
 
     def _cause(self, told: DeathMessage, held: dict[str, float]) -> tuple[str, str]:

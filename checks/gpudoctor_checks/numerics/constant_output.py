@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.curves import numerics
@@ -9,9 +10,19 @@ from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
 from gpudoctor.analysis.run.steady_run import Run, measured, recorded, run_of, spot
 from gpudoctor.analysis.source.single_scores import single_scores
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 
 _NO_GRADIENT = "the layers that compute the score get no gradient and never learn"
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantOutputDetail(Detail):
+    """What the rule reads."""
+
+    single: bool
+    """A softmax over one score, not a layer whose units are dead."""
+    since: int = 0
+    """Step from which on the outputs are the same; 1 is from the start."""
 
 
 class ConstantOutput(Check):
@@ -91,7 +102,7 @@ class ConstantOutput(Check):
                 severity=Severity.WARNING,
                 cost=Cost(breaks=_NO_GRADIENT),
                 subject=f"{script.path}:{softmax.span.line}",
-                facts=(("how", "single"),),
+                detail=ConstantOutputDetail(single=True),
             )
 
     def _single(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
@@ -119,7 +130,7 @@ class ConstantOutput(Check):
                 severity=Severity.ERROR if all_of_it else Severity.WARNING,
                 run=run,
                 numbers=(measured("losses_with_one_score", losses, "{steps}", run.recording),),
-                facts=(("how", "single"),),
+                detail=ConstantOutputDetail(single=True),
                 breaks="the loss does not depend on the model" if all_of_it else _NO_GRADIENT,
             )
 
@@ -143,6 +154,6 @@ class ConstantOutput(Check):
                     confidence=Confidence.CONFIRMED,
                     cost=Cost(breaks="the output does not depend on the input"),
                     subject=f"{spans[0].path}:{spans[0].line}" if spans else "output",
-                    facts=(("since", since),),
+                    detail=ConstantOutputDetail(single=False, since=since),
                 )
                 return

@@ -1,11 +1,20 @@
 """NUM011 constant-target."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import measured, spot
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantTargetDetail(Detail):
+    """What the rule reads."""
+
+    ordered: bool
+    """The loader takes the samples in their order."""
 
 
 class ConstantTarget(Check):
@@ -75,6 +84,6 @@ class ConstantTarget(Check):
                     confidence=Confidence.CONFIRMED,
                     cost=Cost(breaks="the model learns one answer for every sample"),
                     subject=f"{spans[0].path}:{spans[0].line}" if spans else "labels",
-                    facts=(("ordered", ordered), ("label", labels[0][0])),
+                    detail=ConstantTargetDetail(ordered),
                 )
                 return

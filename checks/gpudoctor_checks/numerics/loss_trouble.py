@@ -1,14 +1,23 @@
 """NUM007 loss-trouble."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.curves import Curve, diverges, loss_curve, spikes, stalls
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
 from gpudoctor.analysis.run.rollouts import gathers
 from gpudoctor.analysis.run.steady_run import Run, demanded, measured, spot
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class LossTroubleDetail(Detail):
+    """What the rule reads."""
+
+    kind: str
+    """`diverging`, `spiking` or `stalled`."""
 
 
 class LossTrouble(Check):
@@ -142,5 +151,5 @@ class LossTrouble(Check):
             confidence=Confidence.CONFIRMED,
             severity=severity,
             cost=Cost(breaks="the loss does not improve" if severity is not Severity.NOTE else None),
-            facts=(("kind", kind),),
+            detail=LossTroubleDetail(kind),
         )

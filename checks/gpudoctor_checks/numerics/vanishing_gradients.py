@@ -84,7 +84,6 @@ class VanishingGradients(Check):
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="the first layers do not learn"),
-            facts=(("layer", str(last.get("first_name") or "")),),
         )
 
 

@@ -3,19 +3,22 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.instrumentation import share_below
 from gpudoctor.analysis.run.job_facts import main_model, on_gpu
 from gpudoctor.analysis.run.steady_run import Run, judged, measured, ran_on_cpu
 from gpudoctor.analysis.source.control_flow import taken_back
 from gpudoctor.analysis.source.device_tensors import Target
-from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
+from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import network
 from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Finding,
     Patient,
     Reads,
@@ -42,6 +45,20 @@ _CHANGES = frozenset({"abs", "tanh", "complex", "sigmoid", "relu", "exp", "log",
 """Functions of the scores that stand between the product and the softmax only where attention is of another
 kind: of frequencies, with soft caps."""
 _KERNELS = ("enable_flash_sdp", "enable_mem_efficient_sdp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionEagerDetail(Detail):
+    """What the rule reads."""
+
+    kind: str
+    """`keyword`, `kernels`, `code` or `config`."""
+    literal: bool | None = None
+    """The keyword's value is written in the call."""
+    key: str = ""
+    """Of a config."""
+    path: str = ""
+    """Of a config."""
 
 
 class AttentionEager(Check):
@@ -101,7 +118,7 @@ class AttentionEager(Check):
             severity=Severity.WARNING,
             run=run,
             numbers=(measured("eager_attention_looks", seen, "1", run.recording),),
-            facts=(("kind", "keyword"), ("keyword", "attn_implementation"), ("literal", False)),
+            detail=AttentionEagerDetail(kind="keyword", literal=False),
         )
 
     def _read(self, patient: Patient) -> Iterator[Finding]:
@@ -155,11 +172,7 @@ class AttentionEager(Check):
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING if known and not by_default else Severity.NOTE,
                 subject=f"{script.path}:{call.span.line}",
-                facts=(
-                    ("kind", "keyword"),
-                    ("keyword", "attn_implementation"),
-                    ("literal", value.origin == "literal"),
-                ),
+                detail=AttentionEagerDetail(kind="keyword", literal=value.origin == "literal"),
             )
 
     def _kernels_off(self, program: Program) -> Iterator[Finding]:
@@ -181,7 +194,7 @@ class AttentionEager(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE if "deterministic" in places[0][0].text else Severity.WARNING,
             subject=f"{places[0][0].path}:{places[0][1].span.line}",
-            facts=(("kind", "kernels"),),
+            detail=AttentionEagerDetail(kind="kernels"),
         )
 
     def _written_out(self, program: Program) -> Iterator[Finding]:
@@ -204,7 +217,7 @@ class AttentionEager(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE,
             subject=program.entry.path,
-            facts=(("kind", "code"),),
+            detail=AttentionEagerDetail(kind="code"),
         )
 
     def _from_configs(self, configs: Configs, *, certain: bool) -> Iterator[Finding]:
@@ -219,7 +232,7 @@ class AttentionEager(Check):
                     confidence=Confidence.SUSPECTED,
                     severity=Severity.WARNING if certain else Severity.NOTE,
                     subject=f"{file.path}:{entry.line}",
-                    facts=(("kind", "config"), ("key", entry.key), ("path", file.path)),
+                    detail=AttentionEagerDetail(kind="config", key=entry.key, path=file.path),
                 )
 
 
@@ -232,7 +245,7 @@ def _seen_eager(run: Run) -> float:
     return share_below(process, _EAGER)
 
 
-@by_script
+@once
 def _words_said(script: Script) -> frozenset[str]:
     """What a script speaks of: attention scores that are wanted, models trained eagerly, fused kernels."""
     patterns = (("scores", _WANTS_SCORES), ("eager model", _NEEDS_EAGER), ("fused", _FUSED))
@@ -250,10 +263,15 @@ def _eager(file: ConfigFile) -> Iterator[Entry]:
 
 
 def _is_built(program: Program, name: str) -> bool:
-    return name in program.once("short", lambda: {called.rpartition(".")[2] for called in program.called})
+    return name in _last_words(program)
 
 
-@by_script
+@once
+def _last_words(program: Program) -> frozenset[str]:
+    return frozenset(called.rpartition(".")[2] for called in program.called)
+
+
+@once
 def _attentions(script: Script) -> list[tuple[str, SourceSpan]]:
     """Every place of a script's modules that writes attention out, with its class."""
     if "softmax" not in script.text.lower():

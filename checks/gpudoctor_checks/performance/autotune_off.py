@@ -2,16 +2,29 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.cost_attribution import suspicions
 from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.batch_shapes import fixed_shape
 from gpudoctor.analysis.source.device_tensors import Target
-from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
+from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import Network, network
 from gpudoctor.analysis.source.syntax import nodes
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Detail,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    SourceSpan,
+    Threshold,
+)
 from gpudoctor.model.signs.source import Script
 
 _DETERMINISTIC = frozenset(
@@ -22,6 +35,14 @@ _DETERMINISTIC = frozenset(
         "set_deterministic_debug_mode",
     }
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutotuneOffDetail(Detail):
+    """What the rule reads."""
+
+    written: bool
+    """A line switches it off."""
 
 
 class AutotuneOff(Check):
@@ -90,7 +111,7 @@ class AutotuneOff(Check):
                 evidence=(*said[:1], built.span, shape, loop.span),
                 confidence=Confidence.SUSPECTED,
                 subject=program.entry.path,
-                facts=(("written", bool(said)), ("engine", loop.engine or "")),
+                detail=AutotuneOffDetail(written=bool(said)),
             )
 
     def _worth(self, built: Network) -> bool:
@@ -104,7 +125,7 @@ def _settings(program: Program) -> list[tuple[SourceSpan, bool]]:
     return [place for script in program.scripts for place in _places(script)]
 
 
-@by_script
+@once
 def _places(script: Script) -> list[tuple[SourceSpan, bool]]:
     found: list[tuple[SourceSpan, bool]] = []
     for node in nodes(script, ast.Assign):
@@ -124,7 +145,7 @@ def _deterministic(program: Program) -> bool:
     return any(_wants_determinism(script) for script in program.scripts)
 
 
-@by_script
+@once
 def _wants_determinism(script: Script) -> bool:
     if any(call.method in _DETERMINISTIC or "deterministic" in call.keywords for call in script.calls):
         return True

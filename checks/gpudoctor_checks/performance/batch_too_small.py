@@ -13,12 +13,13 @@ from gpudoctor.analysis.memory_forecasts import (
 )
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.memory_headroom import (
+    HeadroomDetail,
     cards_in_use,
     fullest,
     grows,
     room,
+    room_detail,
     room_evidence,
-    room_facts,
 )
 from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
@@ -82,7 +83,7 @@ class BatchTooSmall(Check):
                 severity=Severity.NOTE,
                 run=run,
                 numbers=room_evidence(found, run),
-                facts=room_facts(found),
+                detail=room_detail(found),
             )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -97,4 +98,5 @@ class BatchTooSmall(Check):
                 evidence=evidence(job, "batch", "seq", "accumulate"),
                 confidence=confidence(job),
                 subject=job.title,
+                detail=HeadroomDetail(),
             )

@@ -3,18 +3,20 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.cost_attribution import suspicions
 from gpudoctor.analysis.run.job_facts import compiled, on_gpu
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.batch_shapes import fixed_shape
 from gpudoctor.analysis.source.device_tensors import Target
-from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
+from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import Network, network
 from gpudoctor.analysis.source.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.target_versions import meant_version
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.source import Script
@@ -27,6 +29,18 @@ _OTHERS = frozenset(
     {"deepspeed", "megatron", "colossalai", "torch_xla", "unsloth", "fairscale", "jax", "tensorflow", "apex",
      "horovod", "transformer_engine", "ultralytics", "mmengine", "fastai", "torch_geometric", "dgl"}
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileOffDetail(Detail):
+    """What the rule reads."""
+
+    engine: str
+    """The loop's framework; \"\" for a loop of the script."""
+    line: int
+    """Of the loop."""
+    script: str
+    """Path of the loop."""
 
 
 class CompileOff(Check):
@@ -119,7 +133,7 @@ class CompileOff(Check):
                 evidence=(built.span, loop.span, shape),
                 confidence=Confidence.SUSPECTED,
                 subject=program.entry.path,
-                facts=(("engine", loop.engine or ""), ("line", loop.span.line), ("script", script.path)),
+                detail=CompileOffDetail(engine=loop.engine or "", line=loop.span.line, script=script.path),
             )
 
     def _worth(self, built: Network) -> bool:
@@ -153,7 +167,7 @@ def _compiles(program: Program) -> bool:
     return any(_speaks_of_compiling(script) for script in program.scripts)
 
 
-@by_script
+@once
 def _speaks_of_compiling(script: Script) -> bool:
     for call in script.calls:
         if _WORDS.search(call.method) and not call.name.startswith(("re.", "regex.", "builtins.")):

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import gpus_here, model_place, on_gpu
@@ -15,6 +16,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     Measurement,
     Patient,
@@ -32,6 +34,18 @@ _HELPERS = frozenset(
      "place_model", "to_empty", "data_parallel", "send_to_device", "move_data_to_device",
      "Trainer", "default_device"}
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuUnusedDetail(Detail):
+    """What the rule reads."""
+
+    kind: str | None = None
+    """`cpu`, `chosen` or `half`; None where only a run was seen."""
+    named: bool | None = None
+    """A line names the CPU."""
+    moved: str | None = None
+    """`model` or `batch`: what is moved already."""
 
 
 class GpuUnused(Check):
@@ -95,6 +109,7 @@ class GpuUnused(Check):
             severity=Severity.WARNING,
             run=run,
             numbers=(measured("gpus", gpus_here(run.recording), "{gpus}", run.recording),),
+            detail=GpuUnusedDetail(),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -122,7 +137,7 @@ class GpuUnused(Check):
             evidence=(*((place,) if place else ()), loop.span, _gpus(gpus)),
             confidence=Confidence.SUSPECTED,
             subject=script.path,
-            facts=(("kind", "cpu"), ("named", place is not None)),
+            detail=GpuUnusedDetail(kind="cpu", named=place is not None),
         )
 
     def _never_used(self, source: Source, patient: Patient) -> Iterator[Finding]:
@@ -142,7 +157,7 @@ class GpuUnused(Check):
             evidence=(chosen.span, loop.span, _gpus(gpus)),
             confidence=Confidence.SUSPECTED,
             subject=chosen.span.path,
-            facts=(("kind", "chosen"),),
+            detail=GpuUnusedDetail(kind="chosen"),
         )
 
     def _half_moved(self, source: Source) -> Iterator[Finding]:
@@ -166,7 +181,7 @@ class GpuUnused(Check):
             severity=Severity.ERROR,
             cost=Cost(breaks="the first forward raises RuntimeError (tensors on different devices)"),
             subject=first.call.span.path,
-            facts=(("kind", "half"), ("moved", first.what.value)),
+            detail=GpuUnusedDetail(kind="half", moved=first.what.value),
         )
 
 

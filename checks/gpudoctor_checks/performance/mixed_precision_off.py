@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import (
@@ -30,6 +31,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Evidence,
     Finding,
     Patient,
@@ -64,6 +66,24 @@ _KEEPS_STORED = (5,)
 _TRL_KEYS = ("use_peft", "dataset_name", "packing", "beta", "max_prompt_length", "assistant_only_loss")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixedPrecisionOffDetail(Detail):
+    """What the rule reads."""
+
+    kind: str | None = None
+    """`source` or `config`; None where only a run was seen."""
+    decides: bool | None = None
+    """A line of the script decides on the precision."""
+    keyword: str | None = None
+    """The keyword to set there."""
+    value: str | None = None
+    """Its new value."""
+    line: int | None = None
+    """Of the training loop."""
+    large: bool | None = None
+    """There is much to gain."""
+
+
 class MixedPrecisionOff(Check):
     """The training computes in float32 on a card whose tensor cores are made for 16 bits.
 
@@ -92,7 +112,7 @@ class MixedPrecisionOff(Check):
 
     code = Code("PERF001")
     name = "mixed-precision-off"
-    track_record = TrackRecord(right=25, wrong=7)
+    track_record = TrackRecord(right=27, wrong=7)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING
@@ -160,6 +180,7 @@ class MixedPrecisionOff(Check):
             severity=Severity.WARNING,
             run=run,
             numbers=(measured("compute_share", compute, "1", run.recording),),
+            detail=MixedPrecisionOffDetail(),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -219,13 +240,13 @@ class MixedPrecisionOff(Check):
             confidence=Confidence.SUSPECTED,
             severity=severity,
             subject=program.entry.path,
-            facts=(
-                ("kind", "config" if full and told.call is None else "source"),
-                ("decides", told.call is not None),
-                ("keyword", told.keywords[0][0] if told.keywords else ""),
-                ("value", told.keywords[0][1] if told.keywords else ""),
-                ("line", loops[0][1].span.line),
-                ("large", severity is Severity.WARNING),
+            detail=MixedPrecisionOffDetail(
+                kind="config" if full and told.call is None else "source",
+                decides=told.call is not None,
+                keyword=told.keywords[0][0] if told.keywords else "",
+                value=told.keywords[0][1] if told.keywords else "",
+                line=loops[0][1].span.line,
+                large=severity is Severity.WARNING,
             ),
         )
 
@@ -278,13 +299,7 @@ class MixedPrecisionOff(Check):
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING if large else Severity.NOTE,
                 subject=file.path,
-                facts=(
-                    ("kind", "config"),
-                    ("decides", False),
-                    ("keyword", ""),
-                    ("value", ""),
-                    ("large", large),
-                ),
+                detail=MixedPrecisionOffDetail(kind="config", decides=False, keyword="", value="", large=large),
             )
 
 

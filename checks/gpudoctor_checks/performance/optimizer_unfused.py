@@ -3,18 +3,20 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spot
 from gpudoctor.analysis.source.device_tensors import Target
-from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
+from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import plain
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.analysis.source.target_versions import Meant, a_line_admits, meant_version
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
@@ -32,6 +34,18 @@ _WORDS = {
 _FEW = 4
 """Tensors that are updated in so few launches that fusing them saves nothing."""
 _IN_PLACE = frozenset({"add_", "sub_", "mul_", "copy_", "addcdiv_", "addcmul_", "lerp_"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizerUnfusedDetail(Detail):
+    """What the rule reads."""
+
+    kind: str | None = None
+    """`foreach`, `version`, `old`, `class` or `hand`; None where only a run was seen."""
+    optimizer: str | None = None
+    """Its class."""
+    calls: int | None = None
+    """Calls that make one."""
 
 
 class OptimizerUnfused(Check):
@@ -103,7 +117,9 @@ class OptimizerUnfused(Check):
             return
         if not on_gpu(process):
             # There one by one is the default, and no ailment; but somebody may have asked for it.
-            suspected = [item for item in suspected if here and item.fact("kind") == "foreach"]
+            suspected = [
+                item for item in suspected if here and item.detail_of(OptimizerUnfusedDetail).kind == "foreach"
+            ]
             if not suspected:
                 return
         slow = [
@@ -124,6 +140,7 @@ class OptimizerUnfused(Check):
             severity=Severity.WARNING if share >= self.limit("share_warned") else Severity.NOTE,
             run=run,
             name="optimizer_share",
+            detail=OptimizerUnfusedDetail(),
         )
 
     def _suspected(self, patient: Patient, *, cpu: bool) -> Iterator[Finding]:
@@ -154,7 +171,7 @@ class OptimizerUnfused(Check):
                     evidence=(*(call.span for call in calls), next(program.loops)[1].span),
                     confidence=Confidence.SUSPECTED,
                     subject=f"{script.path}:{min(call.span.line for call in calls)}",
-                    facts=(("kind", kind), ("optimizer", optimizer), ("calls", len(calls))),
+                    detail=OptimizerUnfusedDetail(kind=kind, optimizer=optimizer, calls=len(calls)),
                 )
 
     def _classes(self, program: Program) -> Iterator[Finding]:
@@ -184,7 +201,7 @@ class OptimizerUnfused(Check):
                     evidence=(span, next(program.loops)[1].span),
                     confidence=Confidence.SUSPECTED,
                     subject=f"{script.path}:{span.line}",
-                    facts=(("kind", "class"), ("optimizer", name)),
+                    detail=OptimizerUnfusedDetail(kind="class", optimizer=name),
                 )
 
     def _by_hand(self, program: Program) -> Iterator[Finding]:
@@ -199,7 +216,7 @@ class OptimizerUnfused(Check):
                     evidence=(event.span, loop.span),
                     confidence=Confidence.SUSPECTED,
                     subject=f"{script.path}:{loop.span.line}",
-                    facts=(("kind", "hand"), ("optimizer", "SGD")),
+                    detail=OptimizerUnfusedDetail(kind="hand", optimizer="SGD"),
                 )
                 break
 
@@ -232,7 +249,7 @@ def _old(patient: Patient, path: str, first: float) -> Meant | None:
     return None if meant.asked is not None and a_line_admits(patient, "torch", path, f"{first:g}.0") else meant
 
 
-@by_script
+@once
 def _candidates(script: Script) -> list[Call]:
     """Calls that make an optimizer of a library."""
     return [

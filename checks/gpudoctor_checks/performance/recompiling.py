@@ -86,5 +86,4 @@ class Recompiling(Check):
             run=run,
             name="recompile_share",
             numbers=(measured("recompilations", len(late), "{times}", run.recording),),
-            facts=(("shapes", any("size" in reason or "shape" in reason for reason in reasons)),),
         )

@@ -3,15 +3,28 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.device_tensors import Target
-from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
+from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import Layer, Network, network
 from gpudoctor.analysis.source.precision import Precision, told_precision
 from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.analysis.source.syntax_places import lines_at
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold, Unavailable
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Detail,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    Unavailable,
+)
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigKind, Configs
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script
@@ -37,6 +50,27 @@ _HEADED = re.compile(
 )
 """transformers' classes that predict tokens; an encoder or a classifier only looks the embeddings up."""
 _PRETRAINED = ("transformers_version", "_name_or_path", "model_name_or_path", "base_model", "pretrained")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapesMisalignedDetail(Detail):
+    """What the rule reads."""
+
+    kind: str
+    """`layers`, `vocabulary`, `collator` or `config`."""
+    size: int = 0
+    rounded: int = 0
+    """The size rounded up."""
+    keyword: str = ""
+    """The keyword to set."""
+    value: str = ""
+    """Its value."""
+    from_end: int = 0
+    """A line that counts rows from the end; 0 where none does."""
+    key: str = ""
+    """Of a config."""
+    path: str = ""
+    """Of a config."""
 
 
 class ShapesMisaligned(Check):
@@ -143,7 +177,7 @@ class ShapesMisaligned(Check):
             evidence=tuple(layer.call.span for layer in layers[:6]),
             confidence=Confidence.SUSPECTED,
             subject=program.entry.path,
-            facts=(("kind", "layers"), ("size", sizes[0]), ("rounded", _rounded(sizes[0]))),
+            detail=ShapesMisalignedDetail(kind="layers", size=sizes[0], rounded=_rounded(sizes[0])),
         )
 
     def _misaligned(self, layer: Layer) -> bool:
@@ -175,11 +209,11 @@ class ShapesMisaligned(Check):
                 evidence=(call.span,),
                 confidence=Confidence.SUSPECTED,
                 subject=f"{script.path}:{call.span.line}",
-                facts=(
-                    ("kind", "vocabulary"),
-                    ("keyword", "pad_to_multiple_of"),
-                    ("value", "64"),
-                    ("from_end", _from_end(script, call)),
+                detail=ShapesMisalignedDetail(
+                    kind="vocabulary",
+                    keyword="pad_to_multiple_of",
+                    value="64",
+                    from_end=_from_end(script, call),
                 ),
             )
 
@@ -201,7 +235,7 @@ class ShapesMisaligned(Check):
                 evidence=(call.span,),
                 confidence=Confidence.SUSPECTED,
                 subject=f"{script.path}:{call.span.line}",
-                facts=(("kind", "collator"), ("keyword", "pad_to_multiple_of"), ("value", "8")),
+                detail=ShapesMisalignedDetail(kind="collator", keyword="pad_to_multiple_of", value="8"),
             )
 
     def _from_configs(self, configs: Configs) -> Iterator[Finding]:
@@ -220,12 +254,8 @@ class ShapesMisaligned(Check):
                         evidence=(file.setting(entry),),
                         confidence=Confidence.SUSPECTED,
                         subject=f"{file.path}:{entry.line}",
-                        facts=(
-                            ("kind", "config"),
-                            ("key", entry.key),
-                            ("path", file.path),
-                            ("size", number),
-                            ("rounded", _rounded(number)),
+                        detail=ShapesMisalignedDetail(
+                            kind="config", key=entry.key, path=file.path, size=number, rounded=_rounded(number)
                         ),
                     )
 
@@ -253,7 +283,7 @@ def _only_looked_up(call: Call) -> bool:
     return kind.startswith("transformers.") and _HEADED.search(kind) is None and kind.count(".") == 1
 
 
-@by_script
+@once
 def _candidates(script: Script) -> list[Call]:
     """Calls that resize embeddings or make a collator."""
     return [
@@ -281,7 +311,7 @@ def _fixed_lengths(program: Program) -> bool:
     return any(_cuts(script) for script in program.scripts)
 
 
-@by_script
+@once
 def _cuts(script: Script) -> bool:
     if "group_texts" in script.text:
         return True

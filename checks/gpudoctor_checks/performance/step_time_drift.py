@@ -1,6 +1,7 @@
 """PERF013 step-time-drift."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.live.growth import step_drift
 from gpudoctor.analysis.live.stack_shares import watched
@@ -9,10 +10,20 @@ from gpudoctor.analysis.run.recorded_statements import calling
 from gpudoctor.analysis.run.rollouts import plays
 from gpudoctor.analysis.run.steady_run import demanded, level, measured, spot
 from gpudoctor.analysis.run.step_time_drift import Drift, drift, growing_lines
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.text import duration
 
 _EPISODES = ", which gathers experience: longer episodes are not a fault"
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimeDriftDetail(Detail):
+    """What the rule reads."""
+
+    part: str
+    """The part of the step that grows: `logging`, `other`, ..."""
+    episodes: bool = False
+    """It is the episodes that get longer."""
 
 
 class StepTimeDrift(Check):
@@ -77,7 +88,7 @@ class StepTimeDrift(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from step_drift(self, window)
+            yield from step_drift(self, window, StepTimeDriftDetail)
             return
         run = demanded(patient, self.limit("least_steps"))
         found = drift(run.lead, run.recording)
@@ -105,7 +116,7 @@ class StepTimeDrift(Check):
             run=run,
             name="drift_share",
             numbers=(measured("step_time_rise", rise, "1", run.recording),),
-            facts=(("part", found.part), ("episodes", longer)),
+            detail=StepTimeDriftDetail(found.part, longer),
         )
 
     def _rise(self, found: Drift) -> float:

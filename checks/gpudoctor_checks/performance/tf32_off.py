@@ -1,6 +1,7 @@
 """PERF002 tf32-off."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import (
@@ -21,6 +22,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Evidence,
     Finding,
     Patient,
@@ -32,6 +34,20 @@ from gpudoctor.model import (
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.text import percent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tf32OffDetail(Detail):
+    """What the rule reads."""
+
+    kind: str | None = None
+    """`source`, `environment` or `config`; None where only a run was seen."""
+    target: str | None = None
+    """What is set: a flag of torch, a variable, a key."""
+    line: int | None = None
+    """Of the setting."""
+    path: str | None = None
+    """Of the setting."""
 
 
 class Tf32Off(Check):
@@ -110,6 +126,7 @@ class Tf32Off(Check):
             severity=Severity.WARNING,
             run=run,
             numbers=(measured("compute_share", compute, "1", run.recording),),
+            detail=Tf32OffDetail(),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -161,12 +178,7 @@ class Tf32Off(Check):
                 evidence=(span, next(program.loops)[1].span),
                 confidence=Confidence.SUSPECTED,
                 subject=f"{span.path}:{span.line}",
-                facts=(
-                    ("kind", "source"),
-                    ("target", setting.target),
-                    ("line", span.line),
-                    ("path", span.path),
-                ),
+                detail=Tf32OffDetail(kind="source", target=setting.target, line=span.line, path=span.path),
             )
 
     def _from_environment(self, patient: Patient, program: Program) -> Iterator[Finding]:
@@ -181,7 +193,7 @@ class Tf32Off(Check):
                 evidence=(setting, next(program.loops)[1].span),
                 confidence=Confidence.PROBABLE,
                 subject="NVIDIA_TF32_OVERRIDE",
-                facts=(("kind", "environment"), ("target", "NVIDIA_TF32_OVERRIDE")),
+                detail=Tf32OffDetail(kind="environment", target="NVIDIA_TF32_OVERRIDE"),
             )
 
     def _from_configs(self, configs: Configs, lowered: bool) -> Iterator[Finding]:
@@ -195,7 +207,7 @@ class Tf32Off(Check):
                         confidence=Confidence.SUSPECTED,
                         severity=Severity.NOTE,
                         subject=f"{file.path}:{entry.line}",
-                        facts=(("kind", "config"), ("target", entry.key), ("path", file.path)),
+                        detail=Tf32OffDetail(kind="config", target=entry.key, path=file.path),
                     )
 
 

@@ -1,6 +1,7 @@
 """PERF014 unexplained-time."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.live.overheads import unexplained
@@ -14,8 +15,8 @@ from gpudoctor.analysis.run.recorded_statements import calling, loop_heads
 from gpudoctor.analysis.run.rollouts import experience
 from gpudoctor.analysis.run.steady_run import Run, dear, demanded, level, measured, sites_of, spot
 from gpudoctor.analysis.run.steady_state import OTHER
-from gpudoctor.analysis.run.trainer_engines import engine_facts, started_at
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.analysis.run.trainer_engines import started_at
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.text import duration, joined, percent
 
 _GATHERS, _ONE_RANK, _FED, _FOREIGN = "experience", "one rank", "fed", "foreign"
@@ -26,6 +27,22 @@ _MOST = 0.5
 _PLACES = 3
 _COMMON = 0.5
 """Of the greatest share, what the other ranks must have of it for it to be the job's and not one rank's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnexplainedTimeDetail(Detail):
+    """What the rule reads."""
+
+    nature: str = ""
+    """What the time is; the module names the natures."""
+    engine_loop: str = ""
+    """The framework whose own loop it is."""
+    loop: str = ""
+    """Place of the Python loop."""
+    stepping: float = 0.0
+    """Share of the environment in gathering experience."""
+    package: str = ""
+    """The package that computes without tensors."""
 
 
 class UnexplainedTime(Check):
@@ -101,7 +118,7 @@ class UnexplainedTime(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from unexplained(self, window)
+            yield from unexplained(self, window, UnexplainedTimeDetail())
             return
         run = demanded(patient)
         yield from self._gathering(patient, run)
@@ -141,7 +158,7 @@ class UnexplainedTime(Check):
             self,
             (),
             f"{_time(run, share)}, {into}.",
-            facts=(*engine_facts(run, spans), ("nature", nature), ("loop", loop)),
+            detail=UnexplainedTimeDetail(engine_loop=started_at(run, spans), nature=nature, loop=loop),
             share=share,
             spans=list(dict.fromkeys(spans)),
             severity=severity,
@@ -166,7 +183,7 @@ class UnexplainedTime(Check):
             run=run,
             name="experience_share",
             numbers=(measured("environment_share", found.stepping, "1", run.recording),),
-            facts=(("nature", _GATHERS), ("stepping", found.stepping / found.share)),
+            detail=UnexplainedTimeDetail(nature=_GATHERS, stepping=found.stepping / found.share),
         )
 
     def _foreign(self, patient: Patient, run: Run) -> Iterator[Finding]:
@@ -188,7 +205,7 @@ class UnexplainedTime(Check):
             severity=severity,
             run=run,
             name="foreign_share",
-            facts=(("nature", _FOREIGN), ("package", found.packages[0])),
+            detail=UnexplainedTimeDetail(nature=_FOREIGN, package=found.packages[0]),
         )
 
     def _told_as_straggler(self, run: Run) -> bool:

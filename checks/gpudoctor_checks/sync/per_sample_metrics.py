@@ -68,7 +68,7 @@ class PerSampleMetrics(Check):
 
     code = Code("SYNC004")
     name = "per-sample-metrics"
-    track_record = TrackRecord(right=0, wrong=1)
+    track_record = TrackRecord(right=0, wrong=2)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING

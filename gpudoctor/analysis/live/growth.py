@@ -1,11 +1,12 @@
 """Memory of a watched job that only grows: MEM001, MEM002; step time that drifts: PERF013."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.live.stack_shares import job_gpus
 from gpudoctor.analysis.run.trends import Trend, trend
 from gpudoctor.model.check import Check
+from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Cost, Finding, Resource, Whose
 from gpudoctor.model.severity import Confidence, Severity
@@ -93,7 +94,7 @@ def host_leak(check: Check, window: ProcessWindow) -> Iterator[Finding]:
     yield _finding(check, worst, words, total, "the machine runs out of memory", Resource.HOST_MEMORY)
 
 
-def step_drift(check: Check, window: ProcessWindow) -> Iterator[Finding]:
+def step_drift(check: Check, window: ProcessWindow, detail: Callable[[str], Detail]) -> Iterator[Finding]:
     """PERF013: step times that rise, of ranks that `gpudoctor run` records."""
     timed = [rank for rank in window.ranks if rank.step_seconds.values]
     if not timed:
@@ -117,7 +118,7 @@ def step_drift(check: Check, window: ProcessWindow) -> Iterator[Finding]:
         severity=Severity.WARNING if last / first - 1 >= check.limit("share_warned") else Severity.NOTE,
         cost=Cost(step_share=1 - first / last, whose=Whose.STEPS),
         subject=worst.rank.title,
-        facts=(("part", max(phases, key=lambda name: phases[name], default="other")),),
+        detail=detail(max(phases, key=lambda name: phases[name], default="other")),
     )
 
 

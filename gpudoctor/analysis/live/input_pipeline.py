@@ -1,6 +1,6 @@
 """The input pipeline of a watched job: DATA001, DATA002, DATA009, DATA010."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gpudoctor.analysis.live.rank_positions import standing_for
 from gpudoctor.analysis.live.stack_shares import (
@@ -17,6 +17,7 @@ from gpudoctor.analysis.live.stack_shares import (
     where,
 )
 from gpudoctor.model.check import Check
+from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Cost, Finding
 from gpudoctor.model.severity import Confidence, Severity
@@ -29,8 +30,13 @@ _HANDED = "loader-receive"
 _STARTED = "loader-start"
 
 
-def loader_bound(check: Check, window: ProcessWindow, suspect: Suspect) -> Iterator[Finding]:
-    """DATA001: waiting for the next batch; starting workers anew is another ailment."""
+def loader_bound(
+    check: Check, window: ProcessWindow, suspect: Suspect, detail: Callable[[bool, int], Detail]
+) -> Iterator[Finding]:
+    """DATA001: waiting for the next batch; starting workers anew is another ailment.
+
+    `detail` takes whether it trains on a GPU, and the number of workers.
+    """
     found = waiting(window)
     severity = level(found, check.limit("share_noted"), check.limit("share_warned"))
     if severity is None:
@@ -46,13 +52,7 @@ def loader_bound(check: Check, window: ProcessWindow, suspect: Suspect) -> Itera
         name="data_wait_share",
         suspect=suspect,
         numbers=_device(window),
-        facts=(
-            ("engine", False),
-            ("settable", False),
-            ("pinned", True),
-            ("cuda", bool(job_gpus(window))),
-            ("workers", max((len(rank.workers) for rank in window.ranks), default=0)),
-        ),
+        detail=detail(bool(job_gpus(window)), max((len(rank.workers) for rank in window.ranks), default=0)),
     )
 
 
@@ -75,7 +75,9 @@ def _cause(window: ProcessWindow, found: StackShare) -> str:
     return f"{len(workers)} workers make the items{load}{where(window.worker_places)}"
 
 
-def slow_preprocessing(check: Check, window: ProcessWindow, suspect: Suspect) -> Iterator[Finding]:
+def slow_preprocessing(
+    check: Check, window: ProcessWindow, suspect: Suspect, detail: Detail
+) -> Iterator[Finding]:
     """DATA002: the making of items is most of the wait; the function and the line."""
     found = waiting(window)
     if level(found, check.limit("wait_share"), check.limit("share_warned")) is None or hidden(window):
@@ -101,6 +103,7 @@ def slow_preprocessing(check: Check, window: ProcessWindow, suspect: Suspect) ->
         severity=Severity.WARNING if found.share >= check.limit("share_warned") else Severity.NOTE,
         name="preprocessing_share",
         suspect=suspect,
+        detail=detail,
     )
 
 
@@ -153,7 +156,7 @@ def _asleep(ranks: tuple[Rank, ...], workers: list[Worker]) -> str:
     return f", in {channels[0]}" if channels else ""
 
 
-def loader_dead(check: Check, window: ProcessWindow) -> Iterator[Finding]:
+def loader_dead(check: Check, window: ProcessWindow, detail: Callable[[bool], Detail]) -> Iterator[Finding]:
     """DATA010: a worker that went away, or a wait for one batch that does not end."""
     for rank in window.ranks:
         if not rank.alive:
@@ -170,7 +173,7 @@ def loader_dead(check: Check, window: ProcessWindow) -> Iterator[Finding]:
                 confidence=Confidence.CONFIRMED,
                 cost=Cost(breaks="the training fails or waits for ever"),
                 subject=rank.title,
-                facts=(("memory", False), ("hangs", False)),
+                detail=detail(False),
             )
         elif (
             rank.trail
@@ -190,7 +193,7 @@ def loader_dead(check: Check, window: ProcessWindow) -> Iterator[Finding]:
                 confidence=Confidence.CONFIRMED,
                 cost=Cost(breaks="the training makes no progress"),
                 subject=rank.title,
-                facts=(("memory", False), ("hangs", True)),
+                detail=detail(True),
             )
 
 

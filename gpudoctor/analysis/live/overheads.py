@@ -14,6 +14,7 @@ from gpudoctor.analysis.live.stack_shares import (
     where,
 )
 from gpudoctor.model.check import Check
+from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Finding, Whose
 from gpudoctor.model.signs.process import Place, ProcessWindow
@@ -72,7 +73,7 @@ def evaluation(check: Check, window: ProcessWindow, suspect: Suspect) -> Iterato
     yield from _recurring(check, window, "evaluation", "evaluates", "evaluation_share", suspect, Whose.DEVICE)
 
 
-def unexplained(check: Check, window: ProcessWindow) -> Iterator[Finding]:
+def unexplained(check: Check, window: ProcessWindow, detail: Detail) -> Iterator[Finding]:
     """PERF014: the user's lines that are no known phase and no known ailment."""
     found = taken(window, lambda place: place.phase == "other" and place.kind not in _EXPLAINED)
     severity = level(found, check.limit("share_noted"), check.limit("share_warned"))
@@ -86,6 +87,7 @@ def unexplained(check: Check, window: ProcessWindow) -> Iterator[Finding]:
         found=found,
         severity=severity,
         name="unexplained_share",
+        detail=detail,
     )
 
 

@@ -17,6 +17,7 @@ from gpudoctor.analysis.live.stack_shares import (
     where,
 )
 from gpudoctor.model.check import Check
+from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Cost, Finding, Whose
 from gpudoctor.model.severity import Confidence
@@ -35,7 +36,7 @@ _BUSY = frozenset({"checkpoint", "compile", "start"})
 """What may stand for long with idle CPUs and devices: disks, compilers of their own, a rendezvous."""
 
 
-def late_rank(check: Check, window: ProcessWindow) -> Iterator[Finding]:
+def late_rank(check: Check, window: ProcessWindow, detail: Callable[[int, str], Detail]) -> Iterator[Finding]:
     """DIST001: the rank that waits least for the others, and what it does instead."""
     ranks = [rank for rank in window.ranks if rank.alive]
     if len(ranks) < 2:
@@ -65,7 +66,7 @@ def late_rank(check: Check, window: ProcessWindow) -> Iterator[Finding]:
         severity=severity,
         name="straggler_share",
         whose=Whose.DEVICE,
-        facts=(("rank", late.rank or 0), ("node", ""), ("part", part if named else "")),
+        detail=detail(late.rank or 0, part if named else ""),
     )
 
 
@@ -82,11 +83,11 @@ def _excess(late: Rank, others: list[Rank]) -> tuple[str, float]:
 
 
 def collectives(
-    check: Check, window: ProcessWindow, suspect: Suspect, kinds: Callable[[Iterable[str]], str]
+    check: Check, window: ProcessWindow, suspect: Suspect, detail: Callable[[Iterable[str]], Detail]
 ) -> Iterator[Finding]:
     """DIST004: collectives that the script calls itself; those of DDP and FSDP are no Python frames of it.
 
-    `kinds` names what was called, for the rule.
+    `detail` takes the names of what was called.
     """
     if len(window.ranks) < 2:
         return
@@ -106,12 +107,12 @@ def collectives(
         severity=severity,
         name="collective_share",
         whose=Whose.DEVICE,
-        facts=(("kinds", kinds(place.via for place in found.places)),),
+        detail=detail(place.via for place in found.places),
         suspect=suspect,
     )
 
 
-def hang(check: Check, window: ProcessWindow) -> Iterator[Finding]:
+def hang(check: Check, window: ProcessWindow, detail: Callable[[int], Detail]) -> Iterator[Finding]:
     """DIST008: nothing moves on any rank; who stands where, merged, and the one that stands elsewhere."""
     ranks = [rank for rank in window.ranks if rank.alive]
     if not ranks or any(not rank.samples for rank in ranks):
@@ -141,7 +142,7 @@ def hang(check: Check, window: ProcessWindow) -> Iterator[Finding]:
         confidence=Confidence.CONFIRMED,
         cost=Cost(breaks="the training makes no progress"),
         subject=odd[0].title if len(odd) == 1 else "",
-        facts=(("rank", odd[0].rank if odd and odd[0].rank is not None else -1),),
+        detail=detail(odd[0].rank if odd and odd[0].rank is not None else -1),
     )
 
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.run.steady_run import grown
 from gpudoctor.model.check import Check
+from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Evidence, Measurement, SourceSpan
 from gpudoctor.model.finding import Cost, Finding, Whose
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.signs.process import GpuWindow, Place, ProcessWindow
-from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
+from gpudoctor.model.unavailable import ReaderCrashed, Unavailable, optional
 from gpudoctor.text import percent
 
 ENOUGH = 30
@@ -28,10 +29,7 @@ Suspect = Callable[[], Iterable[Finding]]
 
 def watched(patient: Patient) -> ProcessWindow | None:
     """The window; None where no process is watched."""
-    try:
-        return patient.process
-    except Unavailable:
-        return None
+    return optional(lambda: patient.process)
 
 
 def enough(window: ProcessWindow, least: int = ENOUGH) -> int:
@@ -177,6 +175,7 @@ def confirmed(
     suspect: Suspect | None = None,
     numbers: Sequence[Evidence] = (),
     facts: tuple[tuple[str, float | int | str | bool], ...] = (),
+    detail: Detail | None = None,
     breaks: str | None = None,
     whose: Whose = Whose.HOST,
 ) -> Finding:
@@ -186,7 +185,7 @@ def confirmed(
     cost = Cost(step_share=worth(window, found.share, whose), whose=whose, breaks=breaks)
     base = _match(_suspicions(suspect), lines) if suspect else None
     if base is not None:
-        return grown(base, message, evidence=evidence, severity=severity, cost=cost, facts=facts)
+        return grown(base, message, evidence=evidence, severity=severity, cost=cost, facts=facts, detail=detail)
     return check.finding(
         message,
         evidence=tuple(evidence),
@@ -195,6 +194,7 @@ def confirmed(
         cost=cost,
         subject=f"{lines[0].path.rpartition('/')[2]}:{lines[0].line}" if lines else "",
         facts=facts,
+        detail=detail,
     )
 
 

@@ -8,6 +8,7 @@ from gpudoctor.analysis.run.line_ownership import LineOwner, lines_of, share_of
 from gpudoctor.analysis.run.steady_run import Run, best_match, dear, grown, measured, site_spans, sites_of, spot
 from gpudoctor.analysis.run.steady_state import PARTS
 from gpudoctor.model.check import Check
+from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Evidence, SourceSpan
 from gpudoctor.model.finding import Cost, Finding, Whose
 from gpudoctor.model.patient import Patient
@@ -107,6 +108,7 @@ def confirmed(
     numbers: Iterable[Evidence] = (),
     name: str = "step_share",
     facts: tuple[tuple[str, float | int | str | bool], ...] = (),
+    detail: Detail | None = None,
     breaks: str | None = None,
     whose: Whose = Whose.HOST,
     worth: float | None = None,
@@ -124,7 +126,7 @@ def confirmed(
     cost = Cost(step_share=worth, whose=whose, breaks=breaks)
     base = best_match(suspected, spans)
     if base is not None:
-        return grown(base, message, evidence=evidence, severity=severity, cost=cost, facts=facts)
+        return grown(base, message, evidence=evidence, severity=severity, cost=cost, facts=facts, detail=detail)
     subject = f"{spans[0].path}:{spans[0].line}" if spans else ""
     return check.finding(
         message,
@@ -134,6 +136,7 @@ def confirmed(
         cost=cost,
         subject=subject,
         facts=facts,
+        detail=detail,
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from gpudoctor.analysis.run.recorded_statements import calls_on, statement_at
 from gpudoctor.analysis.run.steady_run import script_at, source_of
+from gpudoctor.analysis.source.syntax import last_name
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.source import Script, Source
@@ -63,7 +64,7 @@ def _queued(source: Source) -> bool:
 
 
 def _functions(source: Source, target: ast.expr) -> Iterable[SourceSpan]:
-    name = _last(target)
+    name = last_name(target)
     for script in source.scripts:
         for node in ast.walk(script.tree):
             if isinstance(node, ast.FunctionDef) and node.name == name:
@@ -73,11 +74,7 @@ def _functions(source: Source, target: ast.expr) -> Iterable[SourceSpan]:
 def _runs(script: Script) -> Iterable[SourceSpan]:
     """`run` of classes that are processes or threads themselves."""
     for node in ast.walk(script.tree):
-        if isinstance(node, ast.ClassDef) and any(_last(base) in _STARTS for base in node.bases):
+        if isinstance(node, ast.ClassDef) and any(last_name(base) in _STARTS for base in node.bases):
             for item in node.body:
                 if isinstance(item, ast.FunctionDef) and item.name == "run":
                     yield script.span(item)
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

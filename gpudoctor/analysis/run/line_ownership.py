@@ -26,6 +26,7 @@ from gpudoctor.analysis.run.steady_run import Run, script_at, source_of
 from gpudoctor.analysis.run.steady_state import OTHER, Steady
 from gpudoctor.analysis.run.trainer_engines import engine_of
 from gpudoctor.analysis.source.metrics import is_metric
+from gpudoctor.model.memo import remembered
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.source import Call, Script
 
@@ -120,10 +121,8 @@ def owned(patient: Patient, run: Run) -> tuple[OwnedLine, ...]:
     else answers for are told here.
     """
     key = ("owned lines", source_of(patient) is not None)
-    if key not in run.recording.memory:
-        run.recording.memory[key] = _owned(patient, max(run.states, key=lambda state: state.share(OTHER)))
-    found: tuple[OwnedLine, ...] = run.recording.memory[key]
-    return found
+    dearest = max(run.states, key=lambda state: state.share(OTHER))
+    return remembered(run.recording, key, lambda: _owned(patient, dearest))
 
 
 def share_of(patient: Patient, run: Run, *owners: LineOwner) -> float:

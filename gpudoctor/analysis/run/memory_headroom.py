@@ -6,6 +6,7 @@ from statistics import mean
 
 from gpudoctor.analysis.run.run_numbers import GpuUse, RankMemory, rank_memory, run_numbers
 from gpudoctor.analysis.run.steady_run import Run, measured
+from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Measurement
 
 CAUSES = {
@@ -116,6 +117,16 @@ def room_evidence(found: MemoryHeadroom, run: Run) -> tuple[Measurement, ...]:
     )
 
 
-def room_facts(found: MemoryHeadroom) -> tuple[tuple[str, float], ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadroomDetail(Detail):
     """What rules read of it."""
-    return (("factor", float(found.factor)), ("samples", float(found.samples or 0.0)))
+
+    factor: float = 0.0
+    """How many times as large a batch may be; 0 where no run was seen."""
+    samples: float = 0.0
+    """In a batch; 0 where not known."""
+
+
+def room_detail(found: MemoryHeadroom) -> HeadroomDetail:
+    """What rules read of it."""
+    return HeadroomDetail(factor=float(found.factor), samples=float(found.samples or 0.0))

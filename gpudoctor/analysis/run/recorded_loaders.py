@@ -1,6 +1,6 @@
 """What a recording has seen, where the source says it: the call that made a loader."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.run.line_costs import LinePlace, place_of
 from gpudoctor.analysis.run.steady_run import processes, script_at, source_of, spot
@@ -78,17 +78,29 @@ def loader_spans(patient: Patient, place: LinePlace | None) -> list[SourceSpan]:
     return [spot(patient, place)] if place is not None else []
 
 
-def loader_facts(
-    patient: Patient, place: LinePlace | None, *keywords: str
-) -> tuple[tuple[str, float | int | str | bool], ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoaderCall:
+    """The call that makes a recorded loader; without a call that the source shows, nothing may be set."""
+
+    engine: bool = False
+    """A trainer makes the loader, from arguments of its own."""
+    settable: bool = False
+    """An edit may set the keywords."""
+    option: str | None = None
+    """The option that the number of workers comes from; None where no call was seen."""
+    chosen: str | None = None
+    """What the program calls the number of workers."""
+
+
+def loader_call(patient: Patient, place: LinePlace | None, *keywords: str) -> LoaderCall:
     """For a rule: whether an edit may set the keywords there, and the option that the workers come from."""
     made = written_loader(patient, place)
     if made is None:
-        return (("engine", False), ("settable", False))
+        return LoaderCall()
     option = made.workers.origin if isinstance(made.workers, Known) else ""
-    return (
-        ("engine", made.engine),
-        ("settable", made.settable(*keywords)),
-        ("option", option),
-        ("chosen", made.chosen("num_workers")),
+    return LoaderCall(
+        engine=made.engine,
+        settable=made.settable(*keywords),
+        option=option,
+        chosen=made.chosen("num_workers"),
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.steady_run import source_of
 from gpudoctor.analysis.source.control_flow import steady
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import names_in, nodes
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.source import Script
 
@@ -88,7 +88,7 @@ def cutting_lines(patient: Patient, parameters: Sequence[str]) -> list[LinePlace
         for statement in _statements(script):
             attributes = {node.attr for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
             if attributes & wanted.keys():
-                words = attributes | {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+                words = attributes | names_in(statement)
                 used.append((bool(words & _CUTS), LinePlace(path=script.path, line=statement.lineno)))
     cut = [place for cuts, place in used if cuts]
     return (cut or [place for _, place in used])[:_MOST]

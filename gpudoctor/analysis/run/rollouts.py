@@ -17,6 +17,7 @@ from gpudoctor.analysis.run.steady_run import Run, script_at, source_of, spot
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing, statement
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.memo import remembered
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, ClassInfo, Script, Source
@@ -100,10 +101,7 @@ def playing_part(patient: Patient, process: Process, item: LineCost) -> float:
 def experience(patient: Patient, run: Run) -> Experience | None:
     """What it takes, on the first rank; None where no line of the source gathers any."""
     key = ("experience", source_of(patient) is not None)
-    if key not in run.recording.memory:
-        run.recording.memory[key] = _experience(patient, run)
-    found: Experience | None = run.recording.memory[key]
-    return found
+    return remembered(run.recording, key, lambda: _experience(patient, run))
 
 
 def _experience(patient: Patient, run: Run) -> Experience | None:

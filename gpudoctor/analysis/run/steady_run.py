@@ -18,6 +18,7 @@ from gpudoctor.analysis.run.line_costs import (
 )
 from gpudoctor.analysis.run.run_numbers import gpu_use
 from gpudoctor.analysis.run.steady_state import Steady, steady
+from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Evidence, Measurement, SourceSpan
 from gpudoctor.model.finding import Cost, Finding
 from gpudoctor.model.patient import Patient
@@ -25,7 +26,7 @@ from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.model.signs.source import Script, Source
-from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.model.unavailable import Unavailable, optional
 
 LEAST_STEPS = 30
 """Steady steps before a share of time is judged (with fewer, one slow step would decide)."""
@@ -129,10 +130,7 @@ def unused(recording: Recording) -> float | None:
 
 def recorded(patient: Patient) -> Recording | None:
     """The recording; None where nothing was run."""
-    try:
-        return patient.recording
-    except Unavailable:
-        return None
+    return optional(lambda: patient.recording)
 
 
 def judged(patient: Patient, least: float = LEAST_STEPS) -> Run | None:
@@ -255,10 +253,7 @@ def script_at(patient: Patient, *paths: str) -> Script | None:
 
 def source_of(patient: Patient) -> Source | None:
     """The source; None where none was given."""
-    try:
-        return patient.source
-    except Unavailable:
-        return None
+    return optional(lambda: patient.source)
 
 
 def sites_of(run: Run, *phases: str) -> list[Site]:
@@ -311,8 +306,9 @@ def grown(
     severity: Severity,
     cost: Cost,
     facts: Sequence[tuple[str, float | int | str | bool]] = (),
+    detail: Detail | None = None,
 ) -> Finding:
-    """What the source suspected, now measured: its places stay, and its facts where the recording has none."""
+    """What the source suspected, now measured: its places stay, and its facts where the run has none."""
     known = {(item.path, item.line) for item in finding.evidence if isinstance(item, SourceSpan)}
     new = [item for item in evidence if not (isinstance(item, SourceSpan) and (item.path, item.line) in known)]
     return replace(
@@ -323,6 +319,7 @@ def grown(
         severity=severity,
         cost=cost,
         facts=(*facts, *(item for item in finding.facts if item[0] not in dict(facts))),
+        detail=finding.detail if detail is None else detail.over(finding.detail),
     )
 
 

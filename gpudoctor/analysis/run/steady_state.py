@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.model.signs.recording import PHASES, Process
+from gpudoctor.model.memo import remembered
+from gpudoctor.model.signs.recording import DEVICE, PHASES, Process
 
 OTHER = "other"
 """What is left of a step when all phases are taken away."""
 PARTS = (*PHASES, OTHER)
-_ON_DEVICE = frozenset(
-    f"device_{name}" for name in ("transfer", "forward", "backward", "optimizer", "collective", "busy", "idle")
-)
-"""Columns of the device's clock, which times some of the steps only."""
 _PROBE = "probe"
 """Our own readings: no time of the program's."""
 _SLOW = 1.5
@@ -58,11 +55,7 @@ class Steady:
 
     def total(self, column: str) -> float:
         """Sum of the known values; `other` is what no phase holds, and no reading of ours."""
-        key = ("steady total", column)
-        if key not in self.process.memory:
-            self.process.memory[key] = self._total(column)
-        total: float = self.process.memory[key]
-        return total
+        return remembered(self.process, ("steady total", column), lambda: self._total(column))
 
     def _total(self, column: str) -> float:
         if column == OTHER:
@@ -74,14 +67,14 @@ class Steady:
 
         A phase on the device: share of the device's time in the steps that were timed there, which are not all.
         """
-        own = (self._timed_on_device() if phase in _ON_DEVICE else 0.0) or self._own_seconds
+        own = (self._timed_on_device() if phase in DEVICE else 0.0) or self._own_seconds
         return min(1.0, self.total(phase) / own) if own > 0 else 0.0
 
     def per_step(self, column: str) -> float:
         """Mean of a column a step: seconds of a phase, number of calls."""
         if not self.steps:
             return 0.0
-        if column in _ON_DEVICE:
+        if column in DEVICE:
             return self.share(column) * self.step_seconds  # our readings wait for the device, too
         return self.total(column) / self.steps
 
@@ -103,11 +96,7 @@ class Steady:
 
         An upper bound: while the host launches onto an empty stream, the gaps between kernels are not seen.
         """
-        key = ("steady idle",)
-        if key not in self.process.memory:
-            self.process.memory[key] = self._idle()
-        share: float | None = self.process.memory[key]
-        return share
+        return remembered(self.process, "steady idle", self._idle)
 
     def _idle(self) -> float | None:
         busy, idle = self.values("device_busy"), self.values("device_idle")

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.control_flow import enclosing, scope_of
+from gpudoctor.analysis.source.syntax import nodes, root_name
 from gpudoctor.analysis.source.train_eval_mode import without_gradient
 from gpudoctor.model.signs.source import Call, Script, Source
 
@@ -60,11 +60,7 @@ def meetings(source: Source) -> Iterator[Meeting]:
             for call in script.calls:
                 if _last(ast.unparse(call.node.func)) != average.name or not call.node.args:
                     continue
-                function = next(
-                    (one for one in enclosing(script, call.node) if isinstance(one, FUNCTIONS)), None
-                )
-                body = function if function is not None else script.tree
-                if _meet(body, call.node, average) and not without_gradient(
+                if _meet(scope_of(script, call.node), call.node, average) and not without_gradient(
                     source, script, call.node, call.function
                 ):
                     yield Meeting(average=average, script=script, call=call)
@@ -113,7 +109,7 @@ def _writes(statement: ast.stmt, name: str) -> bool:
             targets = [one for one in assigned if isinstance(one, ast.Attribute) and one.attr == "data"]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _WRITES:
             targets = [node.func.value]
-        if any(_root(one) == name for one in targets):
+        if any(root_name(one) == name for one in targets):
             return True
     return False
 
@@ -190,13 +186,6 @@ def _derived(body: ast.AST, begins: Callable[[ast.AST], bool]) -> set[str]:
 
 def _mentions(node: ast.AST, names: set[str]) -> bool:
     return any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(node))
-
-
-def _root(node: ast.expr) -> str:
-    """`a` of `a.data.mul_(0.9)`."""
-    while isinstance(node, ast.Attribute | ast.Call):
-        node = node.value if isinstance(node, ast.Attribute) else node.func
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _last(text: str) -> str:

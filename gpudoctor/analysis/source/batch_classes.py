@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.analysis.source.device_transfers import Transfer
 from gpudoctor.analysis.source.loaders import Loader
-from gpudoctor.analysis.source.syntax import nodes, parents
+from gpudoctor.analysis.source.syntax import last_name, nodes, parents
 from gpudoctor.model.signs.source import ClassInfo, Source
 
 _GRAPH_PACKAGES = ("torch_geometric.",)
@@ -34,7 +34,7 @@ def joins_unread(source: Source, loader: Loader) -> bool:
     if collate is None or isinstance(collate, ast.Constant):
         return False
     own = any(
-        isinstance(node, ast.FunctionDef) and node.name == _last(collate)
+        isinstance(node, ast.FunctionDef) and node.name == last_name(collate)
         for script in source.scripts
         for node in nodes(script, ast.FunctionDef)
     )
@@ -53,11 +53,11 @@ def _classes_made(source: Source, value: ast.expr, depth: int = _DEPTH) -> Itera
     if isinstance(value, ast.Lambda):
         yield from _class_of(source, value.body, None, depth)
         return
-    name = _last(value)
+    name = last_name(value)
     if isinstance(value, ast.Name | ast.Attribute) and name in _classes(source):
         yield _classes(source)[name]  # `collate_fn=Batch`
         return
-    owner = _classes(source).get(_last(value.value)) if isinstance(value, ast.Attribute) else None
+    owner = _classes(source).get(last_name(value.value)) if isinstance(value, ast.Attribute) else None
     if owner is not None and name in owner.methods:
         yield from _given(source, owner.methods[name], owner, depth)
     elif isinstance(value, ast.Name):
@@ -135,9 +135,3 @@ def _is_mapping(move: Transfer) -> bool:
         isinstance(node, ast.keyword) and node.arg is None and ast.unparse(node.value) == name
         for node in nodes(move.script, ast.keyword)
     )
-
-
-def _last(node: ast.expr) -> str:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""

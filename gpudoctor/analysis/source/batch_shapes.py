@@ -3,7 +3,8 @@
 import ast
 import re
 
-from gpudoctor.analysis.source.entry_points import Program, by_script
+from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Known, Script
 
@@ -31,7 +32,7 @@ def fixed_shape(program: Program) -> SourceSpan | None:
     return found
 
 
-@by_script
+@once
 def _shape(script: Script) -> tuple[bool, SourceSpan | None]:
     """Whether shapes vary in a script, and the first place that fixes one."""
     found: SourceSpan | None = None

@@ -2,8 +2,8 @@
 
 import ast
 import re
-from weakref import WeakKeyDictionary
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import bound, enclosing, statement
 from gpudoctor.analysis.source.syntax_edits import delete_statement
 from gpudoctor.model.evidence import SourceSpan
@@ -26,15 +26,10 @@ _MEASURES = re.compile(
 )
 
 
-_CODE: "WeakKeyDictionary[ast.Module, str]" = WeakKeyDictionary()
-
-
+@once
 def without_comments(script: Script) -> str:
-    """The script's code as Python writes it: a word in a comment is no evidence. Made once a script."""
-    found = _CODE.get(script.tree)
-    if found is None:
-        found = _CODE[script.tree] = ast.unparse(script.tree)
-    return found
+    """The script's code as Python writes it: a word in a comment is no evidence."""
+    return ast.unparse(script.tree)
 
 
 def step_period(event: Event) -> float | None:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.declared_settings import Setup
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, option_words, training_arguments
-from gpudoctor.analysis.workload import optional
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
 from gpudoctor.model.signs.job import Launch
+from gpudoctor.model.unavailable import optional
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -2,11 +2,13 @@
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.syntax import nodes, parents
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
 
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -18,6 +20,16 @@ def enclosing(script: Script, node: ast.AST) -> Iterator[ast.AST]:
         yield node
 
 
+def function_of(script: Script, node: ast.AST) -> Function | None:
+    """The function whose body a node stands in; None at module level."""
+    return next((item for item in enclosing(script, node) if isinstance(item, FUNCTIONS)), None)
+
+
+def scope_of(script: Script, node: ast.AST) -> Function | ast.Module:
+    """The function that holds a node, or the module."""
+    return function_of(script, node) or script.tree
+
+
 def statement(script: Script, node: ast.AST) -> ast.stmt | None:
     """The statement that a node is or is part of."""
     if isinstance(node, ast.stmt):
@@ -27,7 +39,7 @@ def statement(script: Script, node: ast.AST) -> ast.stmt | None:
 
 def taken_back(script: Script, call: Call) -> bool:
     """Whether a function that sets a switch sets it again in a `finally`: it holds for what runs meanwhile."""
-    function = next((item for item in enclosing(script, call.node) if isinstance(item, FUNCTIONS)), None)
+    function = function_of(script, call.node)
     if function is None:
         return False
     ends = [part for node in ast.walk(function) if isinstance(node, ast.Try) for part in node.finalbody]

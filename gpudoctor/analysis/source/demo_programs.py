@@ -4,8 +4,9 @@ import os
 import re
 import sys
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.checkpoints import saves_of
-from gpudoctor.analysis.source.entry_points import Program, by_script, training_programs
+from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 
 _LIBRARIES = frozenset(
@@ -23,22 +24,13 @@ _DRAWS = re.compile(
 )
 
 
+@once
 def rehearses(program: Program) -> bool:
     """Whether a program makes all of its data itself, at random, and keeps no weights.
 
     Nobody waits for what it trains: an example of ten lines, a benchmark of a layer. An import of anything but
     a well-known library or a module of the program may bring data.
     """
-    return program.once("rehearses", lambda: _rehearses(program))
-
-
-def only_rehearsed(source: Source, script: Script) -> bool:
-    """Whether a script belongs to such programs alone."""
-    own = [one for one in training_programs(source) if any(item.path == script.path for item in one.scripts)]
-    return bool(own) and all(rehearses(one) for one in own)
-
-
-def _rehearses(program: Program) -> bool:
     own = frozenset(
         part
         for script in program.scripts
@@ -52,12 +44,18 @@ def _rehearses(program: Program) -> bool:
     )
 
 
-@by_script
+def only_rehearsed(source: Source, script: Script) -> bool:
+    """Whether a script belongs to such programs alone."""
+    own = [one for one in training_programs(source) if any(item.path == script.path for item in one.scripts)]
+    return bool(own) and all(rehearses(one) for one in own)
+
+
+@once
 def _draws(script: Script) -> bool:
     return any(_DRAWS.match(call.name) for call in script.calls)
 
 
-@by_script
+@once
 def _reads(script: Script) -> bool:
     return any(_READS.search(call.name) and not _writes(call) for call in script.calls)
 

@@ -8,7 +8,7 @@ from enum import Enum
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.device_tensors import device_of
 from gpudoctor.analysis.source.scopes import Key, Scope, Scopes
-from gpudoctor.analysis.source.syntax import children
+from gpudoctor.analysis.source.syntax import children, root_name
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, LoopRole, Script, Source
 
 _WRAPS = frozenset({"Variable", "tuple", "list", "dict", "enumerate", "zip"})
@@ -48,7 +48,7 @@ def batch_names(loop: Loop) -> frozenset[str]:
     for _ in range(2):
         for event in loop.events:
             node = event.node
-            if isinstance(node, ast.Assign) and not event.via and _root(node.value) in names:
+            if isinstance(node, ast.Assign) and not event.via and root_name(node.value) in names:
                 for target in node.targets:
                     names |= _stored_names(target)
     return frozenset(names)
@@ -100,7 +100,7 @@ class _Batches:
 
     def hold(self, value: ast.expr, event: Event) -> bool:
         """Whether an expression in an event is a batch, or a part of one."""
-        return _root(value) == "next" or self._root_held(value, event.via)
+        return root_name(value) == "next" or self._root_held(value, event.via)
 
     def _root_held(self, value: ast.expr, via: Scope) -> bool:
         if isinstance(value, ast.Tuple | ast.List):
@@ -111,7 +111,7 @@ class _Batches:
                 return self._root_held(value.args[0], via)
             if isinstance(value.func, ast.Name):
                 return False  # what a function makes of a batch is another tensor
-        root = _root(value)
+        root = root_name(value)
         return bool(root) and self._scopes.key(root, via) in self._keys
 
 
@@ -140,7 +140,7 @@ def _moves(source: Source) -> Iterator[Transfer]:
             what = Transferred.MODEL if _is_model(source, script, call) else Transferred.OTHER
             if what is Transferred.OTHER:
                 batches = _all_batches(script) if batches is None else batches
-                what = Transferred.BATCH if _root(call.node.func) in batches else Transferred.OTHER
+                what = Transferred.BATCH if root_name(call.node.func) in batches else Transferred.OTHER
             yield Transfer(script=script, call=call, what=what, device=device)
 
 
@@ -195,7 +195,7 @@ def _comprehended(loop: Loop, names: frozenset[str]) -> frozenset[str]:
     """Targets of comprehensions over the batch: `v` in `{k: v.to(d) for k, v in batch.items()}`."""
     found: set[str] = set()
     for part, _ in _comprehensions(loop):
-        if _root(part.iter) in names:
+        if root_name(part.iter) in names:
             found |= _stored_names(part.target)
     return frozenset(found)
 
@@ -232,9 +232,3 @@ def _stored(loop: Loop, call: ast.Call) -> set[str]:
                 if isinstance(item, ast.Name)
             }
     return set()
-
-
-def _root(value: ast.expr) -> str:
-    while isinstance(value, ast.Attribute | ast.Subscript | ast.Call):
-        value = value.func if isinstance(value, ast.Call) else value.value
-    return value.id if isinstance(value, ast.Name) else ""

@@ -2,19 +2,15 @@
 
 import ast
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar, cast
-from weakref import WeakKeyDictionary
+from typing import Any
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import calls_function
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
-
-T = TypeVar("T")
-
-_FOUND: "WeakKeyDictionary[ast.Module, tuple[tuple[str, ...], tuple[Program, ...]]]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -26,15 +22,13 @@ class Program:
     """The entry first."""
     source: Source
     """The same scripts as a source of their own, for helpers that take one."""
-    _kept: dict[object, object] = field(default_factory=dict, repr=False)
+    memory: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    """Answers about it that were worked out before: `gpudoctor.analysis.memo`."""
 
     @property
     def loops(self) -> Iterator[tuple[Script, Loop]]:
         """Its training loops."""
-        for script in self.scripts:
-            for loop in script.loops:
-                if loop.role is LoopRole.TRAINING:
-                    yield script, loop
+        return self.source.training_loops
 
     @property
     def calls(self) -> Iterator[tuple[Script, Call]]:
@@ -44,14 +38,16 @@ class Program:
                 yield script, call
 
     @property
+    @once
     def roots(self) -> frozenset[str]:
         """Top-level names of everything it imports: `torch`, `transformers`."""
-        return self.once("roots", lambda: frozenset().union(*(_roots(script) for script in self.scripts)))
+        return frozenset[str]().union(*(_roots(script) for script in self.scripts))
 
     @property
+    @once
     def called(self) -> frozenset[str]:
         """Resolved names of everything it calls."""
-        return self.once("called", lambda: frozenset().union(*(_called(script) for script in self.scripts)))
+        return frozenset[str]().union(*(_called(script) for script in self.scripts))
 
     @property
     def target(self) -> Target:
@@ -61,45 +57,25 @@ class Program:
         return next((target for target in order if target in seen), Target.NONE)
 
     @property
+    @once
     def starts(self) -> bool:
         """Whether something in it starts a training loop. A module that only defines `train(model, loader)`
         for others to call does not, nor does one that only defines a class with a method that trains: what it
         lacks (a seed, a precision, compiling) its caller may have."""
-        return self.once("starts", self._starts)
-
-    def _starts(self) -> bool:
         return any(_started(self, script, loop) for script, loop in self.loops)
 
-    def once(self, key: object, make: Callable[[], T]) -> T:
-        """A value that is made on the first call and kept."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        return cast(T, self._kept[key])
 
-
-def by_script(read: Callable[[Script], T]) -> Callable[[Script], T]:
-    """Keep what a function reads of a script: many programs share one module."""
-    kept: WeakKeyDictionary[ast.Module, T] = WeakKeyDictionary()
-
-    def remember(script: Script) -> T:
-        if script.tree not in kept:
-            kept[script.tree] = read(script)
-        return kept[script.tree]
-
-    return remember
-
-
-@by_script
+@once
 def _target(script: Script) -> Target:
     return training_target(Source(scripts=(script,)))
 
 
-@by_script
+@once
 def _roots(script: Script) -> frozenset[str]:
     return frozenset(name.split(".")[0] for name in script.imports.values())
 
 
-@by_script
+@once
 def _called(script: Script) -> frozenset[str]:
     return frozenset(call.name for call in script.calls)
 
@@ -139,12 +115,12 @@ def instantiated(program: Program, name: str, depth: int = 4) -> bool:
     return False
 
 
-@by_script
+@once
 def _defined(script: Script) -> dict[str, ast.ClassDef]:
     return {node.name: node for node in nodes(script, ast.ClassDef)}
 
 
-@by_script
+@once
 def _named(script: Script) -> frozenset[str]:
     """Names that code, or a string, mentions: those of classes outside of the class and of lists of bases."""
     found: set[str] = set()
@@ -180,7 +156,7 @@ def _used(program: Program, home: Script, function: str) -> bool:
     return last in _decorated(home)
 
 
-@by_script
+@once
 def _by_method(script: Script) -> dict[str, list[Call]]:
     found: dict[str, list[Call]] = {}
     for call in script.calls:
@@ -188,45 +164,19 @@ def _by_method(script: Script) -> dict[str, list[Call]]:
     return found
 
 
-@by_script
+@once
 def _loaded(script: Script) -> frozenset[str]:
     return frozenset(node.id for node in nodes(script, ast.Name) if isinstance(node.ctx, ast.Load))
 
 
-@by_script
+@once
 def _decorated(script: Script) -> frozenset[str]:
     return frozenset(node.name for node in nodes(script, ast.FunctionDef) if node.decorator_list)
 
 
+@once
 def training_programs(source: Source) -> tuple[Program, ...]:
     """The programs that train, in order of their entries; a module that two of them import is in both."""
-    if not source.scripts:
-        return ()
-    first, names = source.scripts[0].tree, tuple(script.path for script in source.scripts)
-    kept = _FOUND.get(first)
-    if kept is None or kept[0] != names:
-        kept = (names, _programs(source))
-        _FOUND[first] = kept
-    return kept[1]
-
-
-def in_a_training(source: Source, script: Script) -> bool:
-    """Whether a script belongs to a program that trains.
-
-    What an evaluation lacks, a converter or a module that nothing in sight trains with, is not an ailment of a
-    training.
-    """
-    return any(script.path == item.path for program in training_programs(source) for item in program.scripts)
-
-
-def only_evaluates(source: Source) -> bool:
-    """Whether what was read runs a model over data and trains none: its set-up is not a training's."""
-    return not source.trains and any(
-        loop.role is LoopRole.EVALUATION for script in source.scripts for loop in script.loops
-    )
-
-
-def _programs(source: Source) -> tuple[Program, ...]:
     paths = {os.path.normpath(script.path): script for script in source.scripts}
     stems = {_stem(path) for path in paths}
     direct = {script.path: tuple(_imported(script, paths, stems)) for script in source.scripts}
@@ -243,6 +193,22 @@ def _programs(source: Source) -> tuple[Program, ...]:
         if any(True for _ in program.loops):
             found.append(program)
     return tuple(found)
+
+
+def in_a_training(source: Source, script: Script) -> bool:
+    """Whether a script belongs to a program that trains.
+
+    What an evaluation lacks, a converter or a module that nothing in sight trains with, is not an ailment of a
+    training.
+    """
+    return any(script.path == item.path for program in training_programs(source) for item in program.scripts)
+
+
+def only_evaluates(source: Source) -> bool:
+    """Whether what was read runs a model over data and trains none: its set-up is not a training's."""
+    return not source.trains and any(
+        loop.role is LoopRole.EVALUATION for script in source.scripts for loop in script.loops
+    )
 
 
 def _closure(entry: Script, direct: dict[str, tuple[Script, ...]]) -> tuple[Script, ...]:

@@ -7,6 +7,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.source.syntax import is_main_guard
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Script, Source
 
@@ -59,7 +60,7 @@ class _Reader:
             if isinstance(statement, ast.If | ast.While):
                 if self._tests_absence(statement.test):
                     as_default = True
-                elif not _is_main(statement.test):
+                elif not is_main_guard(statement.test):
                     inside = True
             for field in ("body", "orelse", "finalbody"):
                 block = getattr(statement, field, [])
@@ -138,12 +139,3 @@ def _text(value: ast.expr) -> str | None:
     if isinstance(value, ast.Constant) and isinstance(value.value, str | int | float):
         return str(value.value)
     return None
-
-
-def _is_main(test: ast.expr) -> bool:
-    return (
-        isinstance(test, ast.Compare)
-        and isinstance(test.left, ast.Name)
-        and test.left.id == "__name__"
-        and isinstance(test.ops[0], ast.Eq)
-    )

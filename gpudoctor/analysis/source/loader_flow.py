@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.assignment_order import may_hold_at
 from gpudoctor.analysis.source.control_flow import loop_node
-from gpudoctor.analysis.source.syntax import nodes, parents
+from gpudoctor.analysis.source.syntax import last_name, nodes, parents, statements_by_scope
 from gpudoctor.analysis.source.untaken_branches import may_reach
 from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
 
@@ -77,7 +77,7 @@ class Flow:
             return
         for script in source.scripts:
             own_parts = _own(script)
-            for scope, statement in _statements(script.tree.body, ""):
+            for scope, statement in statements_by_scope(script.tree.body):
                 for name in _assigned(statement):
                     self._stores.setdefault((script.path, scope, name), []).append(statement)
                 words, calls = own_parts.get(statement, _NOTHING)
@@ -94,7 +94,7 @@ class Flow:
         """Follow every loader; a program that hands a loader through more than six hands is left there."""
         if not self.built:
             return
-        built = {_last(call.node.func) for _, call in self.built}  # as imported: `DataLoader as Feed`
+        built = {last_name(call.node.func) for _, call in self.built}  # as imported: `DataLoader as Feed`
         for _ in range(rounds):
             before = self._size()
             active = (
@@ -190,7 +190,7 @@ class Flow:
             known = position < len(value.elts)
             return self._carried(script, scope, value.elts[position], at) if known else set()
         if isinstance(value, ast.Call):
-            name = _last(value.func)
+            name = last_name(value.func)
             if name == "prepare" and position < len(value.args):  # accelerate gives back what it was given
                 return self._carried(script, scope, value.args[position], at)
             return self._made(name, position, value) | self._made(name, None, value)
@@ -212,7 +212,7 @@ class Flow:
         self._fresh.append(key)
 
     def _call(self, script: Script, scope: str, node: ast.Call) -> None:
-        name = _last(node.func)
+        name = last_name(node.func)
         arguments: list[tuple[int | str | None, ast.expr]] = list(enumerate(node.args))
         arguments += [(keyword.arg, keyword.value) for keyword in node.keywords]
         for place, value in arguments:
@@ -234,7 +234,7 @@ class Flow:
         if isinstance(value, ast.Call):
             if id(value) in self._by_node:
                 return {self._by_node[id(value)]}
-            name = _last(value.func)
+            name = last_name(value.func)
             wraps = name in _WRAPPERS or any(part in name.lower() for part in _WRAPPER_PARTS)
             parts = list(value.args) if wraps else []
             held = self._made(name, None, value)
@@ -328,12 +328,6 @@ def _key(script: Script, scope: str, target: ast.expr) -> _Key | None:
     return None
 
 
-def _last(function: ast.expr) -> str:
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
-
-
 def _parameter(
     function: ast.FunctionDef | ast.AsyncFunctionDef, place: int | str | None, *, method: bool
 ) -> str | None:
@@ -343,18 +337,6 @@ def _parameter(
     if isinstance(place, int):
         return names[place] if place < len(names) else None
     return place if place in names or place in {item.arg for item in function.args.kwonlyargs} else None
-
-
-def _statements(body: list[ast.stmt], scope: str) -> Iterator[tuple[str, ast.stmt]]:
-    for statement in body:
-        yield scope, statement
-        inside = scope
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            inside = f"{scope}.{statement.name}" if scope else statement.name
-        for field in ("body", "orelse", "finalbody"):
-            yield from _statements(getattr(statement, field, []), inside)
-        for handler in getattr(statement, "handlers", []) + getattr(statement, "cases", []):
-            yield from _statements(handler.body, scope)
 
 
 _STATEMENTS = (ast.stmt, ast.ExceptHandler)

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
+from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing, function_of
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.model.remedy import Edit
@@ -34,11 +34,6 @@ def counter_at(script: Script, loop: Loop, head: Head, place: ast.stmt) -> LoopC
         return None
     found = _target(head) or _added_up(script, loop, head, place)
     return found or (counted(script, head) if isinstance(head, ast.For) else None)
-
-
-def function_of(script: Script, node: ast.AST) -> ast.AST | None:
-    """The function whose body a node stands in; None at module level."""
-    return next((item for item in enclosing(script, node) if isinstance(item, FUNCTIONS)), None)
 
 
 def _inside(script: Script, place: ast.stmt, head: Head) -> bool:

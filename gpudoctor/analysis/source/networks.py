@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import callers, enclosing
-from gpudoctor.analysis.source.entry_points import Program, by_script
+from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.source.layer_calls import (
     ATTENTION,
     STACKS,
@@ -105,13 +106,10 @@ class Network:
         return f"{self.name} (at least {self.parameters / 1e6:.3g} M weights)"
 
 
+@once
 def network(program: Program) -> Network | None:
     """The largest network that a program's optimizers get or its steps call; where that cannot be told, the
     largest that it builds; None when it builds none that is known."""
-    return program.once("network", lambda: _network(program))
-
-
-def _network(program: Program) -> Network | None:
     counted = _Counter(program)
     used = in_training(program)
     library = [
@@ -165,7 +163,7 @@ def _library_calls(program: Program) -> Iterator[tuple[Script, Call]]:
             yield script, call
 
 
-@by_script
+@once
 def _of_libraries(script: Script) -> list[Call]:
     return list(_built_by_libraries(script))
 
@@ -190,9 +188,10 @@ def _after_training(program: Program, script: Script, call: Call) -> bool:
     """Whether the script's own lines make a network when all training is over: a notebook's last cells."""
     if call.function or script is not program.entry:
         return False
-    return call.span.line > program.once("last line of training", lambda: _trains_until(program))
+    return call.span.line > _trains_until(program)
 
 
+@once
 def _trains_until(program: Program) -> float:
     """The last line of the entry's own text that trains; infinite where none of it is seen to."""
     entry, functions = program.entry, {loop.function for _, loop in program.loops}
@@ -259,7 +258,7 @@ def _returns(function: ast.FunctionDef | None, name: str) -> bool:
     return any(isinstance(part, ast.Name) and part.id == name for value in given for part in ast.walk(value))
 
 
-@by_script
+@once
 def _taken_out(script: Script) -> frozenset[str]:
     """Attributes that are deleted or replaced from outside: `del model.classifier`, `net.fc = Identity()`."""
     targets = [target for node in nodes(script, ast.Delete, ast.Assign) for target in node.targets]

@@ -5,13 +5,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.source.control_flow import enclosing
+from gpudoctor.analysis.source.control_flow import enclosing, scope_of
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.source.optimizers import (
     BoundOptimizer,
     assignments_to,
     follows,
-    function_of,
     optimizers,
 )
 from gpudoctor.analysis.source.scopes import Scopes
@@ -104,7 +103,7 @@ def _copy(program: Program, one: BoundOptimizer) -> OptimizerMismatch | None:
 
 def _replaced(program: Program, one: BoundOptimizer, bounds: list[BoundOptimizer]) -> OptimizerMismatch | None:
     """A model, or a layer of it, that is replaced after the optimizer was built over it."""
-    scope = function_of(one.script, one.call.node)
+    scope = scope_of(one.script, one.call.node)
     for root in one.roots:
         for node in ast.walk(scope):
             for statement, target, value in _changes(node):
@@ -203,7 +202,7 @@ def _rebuilt(one: BoundOptimizer, root: str, statement: ast.stmt, bounds: list[B
 
 def _used(one: BoundOptimizer, statement: ast.stmt) -> bool:
     """Whether the optimizer has been at work before a statement, or is not used after it at all."""
-    scope = function_of(one.script, one.call.node)
+    scope = scope_of(one.script, one.call.node)
     word = re.compile(rf"(?<![\w.]){re.escape(one.name)}\b")
     schedulers = {
         call.node for call in one.script.calls if "lr_scheduler" in call.name or "sched" in call.method
@@ -224,7 +223,7 @@ def _all_frozen(program: Program, one: BoundOptimizer) -> OptimizerMismatch | No
     if not one.whole or len(one.roots) != 1:
         return None
     root = one.roots[0]
-    scope = function_of(one.script, one.call.node)
+    scope = scope_of(one.script, one.call.node)
     freezes = [node for node in ast.walk(scope) if _freezes(node, root)]
     if not freezes or not follows(one.script, one.call.node, freezes[0]):
         return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.control_flow import bound_to, enclosing, statement
+from gpudoctor.analysis.source.control_flow import bound_to, enclosing, scope_of, statement
 from gpudoctor.analysis.source.step_order import arms
 from gpudoctor.model.signs.source import Call, Script, Source
 
@@ -74,7 +74,7 @@ def _followed(script: Script, call: Call, given: ast.expr) -> ast.expr:
     """The value of a name that is assigned once in the function, else the expression itself."""
     if not isinstance(given, ast.Name):
         return given
-    scope = function_of(script, call.node)
+    scope = scope_of(script, call.node)
     values = [
         node.value
         for node in ast.walk(scope)
@@ -94,15 +94,9 @@ def _owners(expression: ast.expr) -> Iterator[ast.expr]:
             yield owner
 
 
-def function_of(script: Script, node: ast.AST) -> ast.AST:
-    """The function that holds a node, or the module."""
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-    return next((item for item in enclosing(script, node) if isinstance(item, kinds)), script.tree)
-
-
 def follows(script: Script, later: ast.AST, earlier: ast.AST) -> bool:
     """Whether one statement always runs after another one of the same function has run."""
-    if function_of(script, later) is not function_of(script, earlier):
+    if scope_of(script, later) is not scope_of(script, earlier):
         return False
     if getattr(later, "lineno", 0) <= (getattr(earlier, "end_lineno", 0) or 0):
         return False

@@ -2,8 +2,8 @@
 
 import ast
 
-from gpudoctor.analysis.source.control_flow import enclosing, loop_node, statement
-from gpudoctor.analysis.source.loop_counters import counter_at, function_of
+from gpudoctor.analysis.source.control_flow import enclosing, function_of, loop_node, statement
+from gpudoctor.analysis.source.loop_counters import counter_at
 from gpudoctor.analysis.source.periodic_edits import events_at, own_lines
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_edits import put_under, replace_node
@@ -50,10 +50,6 @@ def _reads_after(script: Script, place: ast.With, item: ast.withitem) -> list[as
     inside = {id(node) for part in wanted for node in ast.walk(part)}
     simple = all(isinstance(part, ast.Expr | ast.Assign) and own_lines(script, part) for part in wanted)
     return wanted if near == wanted and simple and all(id(node) in inside for node in readers) else None
-
-
-def _names(part: ast.stmt) -> set[str]:
-    return {node.id for node in ast.walk(part) if isinstance(node, ast.Name)}
 
 
 def _behind(script: Script, place: ast.stmt) -> list[ast.stmt]:

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
-from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing, loop_node, statement
-from gpudoctor.analysis.source.loop_counters import LOOPS, Head, LoopCounter, counter_at, function_of
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing, function_of, loop_node, statement
+from gpudoctor.analysis.source.loop_counters import LOOPS, Head, LoopCounter, counter_at
+from gpudoctor.analysis.source.syntax import names_in, nodes
 from gpudoctor.analysis.source.syntax_edits import insert_after, put_under, replace_node
 from gpudoctor.model.remedy import Edit, KeywordEdit
 from gpudoctor.model.signs.source import Event, Guard, GuardKind, Loop, Script, Source
@@ -222,30 +222,26 @@ def _steers(script: Script, place: ast.Assign) -> bool:
         if isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute)
     )
     entered = (item.context_expr for node in nodes(script, ast.With, ast.AsyncWith) for item in node.items)
-    return any(_named(part) & bound for part in (*trains, *works, *entered))
+    return any(names_in(part) & bound for part in (*trains, *works, *entered))
 
 
 def _made_from(script: Script, place: ast.Assign) -> set[str]:
     """The names that a statement of the function binds, and those that later ones make of them."""
     function, grown = function_of(script, place), True
-    bound = {name for target in place.targets for name in _named(target)}
+    bound = {name for target in place.targets for name in names_in(target)}
     makers = [node for node in nodes(script, ast.Assign) if function_of(script, node) is function]
     while grown:
         new = {
             name
             for node in makers
-            if _named(node.value) & bound
+            if names_in(node.value) & bound
             for target in node.targets
             if isinstance(target, ast.Name | ast.Tuple | ast.List)
-            for name in _named(target)
+            for name in names_in(target)
         }
         grown = not new <= bound
         bound |= new
     return bound
-
-
-def _named(node: ast.AST) -> set[str]:
-    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def indentation(script: Script, place: ast.stmt) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from gpudoctor.analysis.source.entry_points import Program, by_script
+from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
@@ -95,12 +96,9 @@ _UNKNOWN = DeclaredPrecision(precision=Precision.UNKNOWN)
 _LOWERED = DeclaredPrecision(precision=Precision.LOWERED)
 
 
+@once
 def told_precision(program: Program) -> DeclaredPrecision:
     """The precision that the program's source tells."""
-    return program.once("precision", lambda: _told(program))
-
-
-def _told(program: Program) -> DeclaredPrecision:
     if program.roots & _OWN_WAYS:
         return _UNKNOWN
     tellings = [told for script in program.scripts for told in _tellings(script)]
@@ -117,7 +115,7 @@ def _told(program: Program) -> DeclaredPrecision:
     return DeclaredPrecision(precision=Precision.FULL)
 
 
-@by_script
+@once
 def _tellings(script: Script) -> list[DeclaredPrecision]:
     """What the calls of one script say."""
     return list(_each_telling(script))
@@ -284,7 +282,7 @@ def keeps_stored_dtype(script: Script, place: SourceSpan) -> bool:
     return any(call.span == place and _dtype_of_checkpoint(call) == "stored" for call in script.calls)
 
 
-@by_script
+@once
 def _hints(script: Script) -> bool:
     """Whether a script speaks of lower precision anywhere: names, keywords, words that are values."""
     for node in nodes(script):

@@ -30,12 +30,12 @@ from gpudoctor.analysis.source.sample_syntax import (
     head,
     heavy,
     is_self,
-    last,
     optional,
     targets,
     text,
     works,
 )
+from gpudoctor.analysis.source.syntax import last_name
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, ClassInfo, Guard, GuardKind, Known, Script, Source
 
@@ -262,7 +262,7 @@ class _Reader:
                 for work in self._call_work(script, node, None)
             ]
         if isinstance(value, ast.Call):
-            name = last(value.func)
+            name = last_name(value.func)
             if name == "partial" and value.args:
                 return self.function(script, scope, value.args[0], collate=collate)
             owner = self._class(name)
@@ -271,7 +271,7 @@ class _Reader:
                                   None, loops=not collate)  # fmt: skip
             return []
         found: list[ItemWork] = []
-        for other, qualified, function in self._functions(last(value)):
+        for other, qualified, function in self._functions(last_name(value)):
             found += self._body(other, qualified, function, None, None, loops=not collate)
         if not found and isinstance(value, ast.Name):
             for other, inside, assigned in self._assignments(script, scope, value):
@@ -303,12 +303,12 @@ class _Reader:
         owners = {id(node.value) for node in ast.walk(value) if isinstance(node, ast.Attribute)}
         for node in ast.walk(value):
             if isinstance(node, ast.Call):
-                steps.add(last(node.func))
-                for _, _, function in self._functions(last(node.func)):
+                steps.add(last_name(node.func))
+                for _, _, function in self._functions(last_name(node.func)):
                     if depth:
                         for inner in ast.walk(function):
                             if isinstance(inner, ast.Call) and "transforms" in self._name(inner):
-                                steps.add(last(inner.func))
+                                steps.add(last_name(inner.func))
             elif isinstance(node, ast.Name) and depth and id(node) not in owners:  # not `opt` of `opt.size`
                 name = f"{script.path}:{scope}:{node.id}"
                 followed = () if name in seen else self._assignments(script, scope, node)
@@ -368,7 +368,7 @@ class _Reader:
             if isinstance(node.func, ast.Attribute) and node.func.attr in unused:
                 continue
             found += self._call_work(script, node, owner)
-            name = last(node.func)
+            name = last_name(node.func)
             if isinstance(node.func, ast.Attribute) and owner is not None and is_self(node.func.value):
                 if name in owner.methods:
                     inside = f"{owner.name}.{name}"
@@ -392,7 +392,7 @@ class _Reader:
 
     def _call_work(self, script: Script, node: ast.Call, owner: ClassInfo | None) -> Iterator[ItemWork]:
         name = self._name(node)
-        method = last(node.func)
+        method = last_name(node.func)
         span = script.span(node)
         if method == "apply_chat_template" and any(
             keyword.arg == "tokenize" and text(keyword.value) == "False" for keyword in node.keywords

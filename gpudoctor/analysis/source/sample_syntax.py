@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.sample_cost_tables import EXACT, HEAVY, MIN_PASSES
+from gpudoctor.analysis.source.syntax import last_name, statements_by_scope
 from gpudoctor.model.signs.source import Call, ClassInfo, Script
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -57,7 +58,7 @@ def works(loop: ast.For | ast.While) -> bool:
     if isinstance(loop, ast.While):
         return True
     iterable = loop.iter
-    if not (isinstance(iterable, ast.Call) and last(iterable.func) == "range"):
+    if not (isinstance(iterable, ast.Call) and last_name(iterable.func) == "range"):
         return False
     values = [item.value for item in iterable.args if isinstance(item, ast.Constant)]
     limits = [value for value in values if isinstance(value, int)]
@@ -95,16 +96,9 @@ def defined(script: Script, body: list[ast.stmt], scope: str) -> Iterator[tuple[
 
 def assigned(body: list[ast.stmt], scope: str) -> Iterator[tuple[str, ast.Assign | ast.AnnAssign]]:
     """Assignments with the qualified name of the function that holds them."""
-    for statement in body:
+    for inside, statement in statements_by_scope(body, scope):
         if isinstance(statement, ast.Assign | ast.AnnAssign):
-            yield scope, statement
-        inside = scope
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            inside = f"{scope}.{statement.name}" if scope else statement.name
-        for field in ("body", "orelse", "finalbody"):
-            yield from assigned(getattr(statement, field, []), inside)
-        for handler in getattr(statement, "handlers", []):
-            yield from assigned(handler.body, scope)
+            yield inside, statement
 
 
 def targets(statement: ast.Assign | ast.AnnAssign) -> set[str]:
@@ -125,13 +119,6 @@ def head(loop: ast.For | ast.While) -> str:
 def is_self(value: ast.expr) -> bool:
     """Whether an expression is the object itself."""
     return isinstance(value, ast.Name) and value.id in {"self", "cls"}
-
-
-def last(function: ast.expr) -> str:
-    """The last part of a called name."""
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
 
 
 def text(node: ast.AST) -> str:

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.syntax import names_in
 from gpudoctor.model.signs.source import ClassInfo, Script
 
 _SIZES = ("size", "numel")
@@ -49,11 +50,11 @@ def _measured(function: ast.AST) -> ast.AST | None:
             if (
                 isinstance(part, ast.Subscript)
                 and _is_data(part.value)
-                and ast.unparse(part.slice) in _targets(loop)
+                and ast.unparse(part.slice) in names_in(loop.target)
             ):
                 return node
         over = loop.iter
-        named = ast.unparse(measured).partition("[")[0] in _targets(loop)
+        named = ast.unparse(measured).partition("[")[0] in names_in(loop.target)
         if named and _is_data(over) and isinstance(measured, ast.Subscript | ast.Name):
             return node
     return None
@@ -68,10 +69,6 @@ def _loop_around(function: ast.AST, node: ast.AST) -> ast.For | ast.comprehensio
         if any(item is node for item in ast.walk(part)):
             return part.generators[0]
     return None
-
-
-def _targets(loop: ast.For | ast.comprehension) -> set[str]:
-    return {item.id for item in ast.walk(loop.target) if isinstance(item, ast.Name)}
 
 
 def _is_data(node: ast.expr) -> bool:

@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TypeAlias
 
-from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
+from gpudoctor.analysis.source.control_flow import Function, function_of
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Event, Loop, Source
 
 Scope: TypeAlias = tuple[SourceSpan, ...]
 Key: TypeAlias = tuple[Scope, str]
-Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 CALLED = "__call__"
@@ -42,7 +41,7 @@ class Scopes:
         script = self._scripts.get(event.span.path)
         if script is None:
             return None
-        return next((node for node in enclosing(script, event.node) if isinstance(node, FUNCTIONS)), None)
+        return function_of(script, event.node)
 
     def _site(self, via: Scope) -> Call | None:
         """The call that leads into a scope; of several that start at one place, the one of that name."""

@@ -4,9 +4,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.control_flow import enclosing, statement
-from gpudoctor.analysis.source.loop_counters import function_of
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.control_flow import enclosing, function_of, statement
+from gpudoctor.analysis.source.syntax import names_in, nodes
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Script, Source
 
@@ -48,17 +47,19 @@ def _decides(script: Script, node: ast.AST) -> bool:
     whole = statement(script, node)
     if not isinstance(whole, ast.Assign):
         return False
-    bound = {part.id for target in whole.targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+    bound = {name for target in whole.targets for name in names_in(target)}
     function = function_of(script, whole)
     tests: Iterator[ast.If | ast.While] = (
         test for test in nodes(script, ast.If, ast.While) if function_of(script, test) is function
     )
     around = set(enclosing(script, whole))
     return any(
-        (test.lineno > whole.lineno or test in around) and bound & _names(test.test) and _decides(script, test)
+        (test.lineno > whole.lineno or test in around)
+        and bound & names_in(test.test)
+        and _decides(script, test)
         for test in tests
     ) or any(
-        part.lineno > whole.lineno and bound & _names(part.slice) and function_of(script, part) is function
+        part.lineno > whole.lineno and bound & names_in(part.slice) and function_of(script, part) is function
         for part in nodes(script, ast.Subscript)
     )
 
@@ -71,7 +72,3 @@ def _only_watches(part: ast.stmt) -> bool:
     if not isinstance(call, ast.Call):
         return isinstance(part, ast.Expr)
     return _WATCHES.fullmatch(ast.unparse(call.func).rpartition(".")[2]) is not None
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}

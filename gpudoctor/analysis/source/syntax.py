@@ -1,7 +1,7 @@
 """The nodes of a script's tree by kind, found in one walk for all who ask."""
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar, overload
 
 from gpudoctor.analysis.memo import once
@@ -77,6 +77,53 @@ def by_kind(found: Iterable[ast.AST]) -> dict[type[ast.AST], list[ast.AST]]:
         else:
             kinds[kind] = [node]
     return kinds
+
+
+def root_name(node: ast.AST) -> str:
+    """The name that an expression begins with: `a` of `a.data[0].mul_(0.9)`; "" where it begins with none."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def last_name(node: ast.AST | None) -> str:
+    """`item` of `loss.item`, `loss` of `loss`; "" of any other expression."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def called_name(node: ast.AST) -> str:
+    """`step` of `self.optimizer.step`, of a call the last name of what it calls; "" of any other expression."""
+    while isinstance(node, ast.Call):
+        node = node.func
+    return last_name(node)
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """Every plain name in an expression or a statement."""
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+
+def is_main_guard(test: ast.expr) -> bool:
+    """`__name__ == "__main__"`."""
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.left, ast.Name)
+        and test.left.id == "__name__"
+        and isinstance(test.ops[0], ast.Eq)
+    )
+
+
+def statements_by_scope(body: list[ast.stmt], scope: str = "") -> Iterator[tuple[str, ast.stmt]]:
+    """Every statement, with the qualified name of the function or class that holds it, in the text's order."""
+    for statement in body:
+        yield scope, statement
+        inside = scope
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            inside = f"{scope}.{statement.name}" if scope else statement.name
+        for field in ("body", "orelse", "finalbody"):
+            yield from statements_by_scope(getattr(statement, field, []), inside)
+        for handler in getattr(statement, "handlers", []) + getattr(statement, "cases", []):
+            yield from statements_by_scope(handler.body, scope)
 
 
 @once

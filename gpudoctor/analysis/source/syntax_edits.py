@@ -6,6 +6,7 @@ a node comes through here.
 
 import ast
 
+from gpudoctor.analysis.source.syntax import last_name
 from gpudoctor.model.remedy import TextEdit
 from gpudoctor.model.signs.source import Script
 
@@ -133,7 +134,7 @@ def _may_go(statement: ast.stmt) -> bool:
     """Whether it is a bare call of the kinds that edits take out."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     name = call.func if isinstance(call, ast.Call) else None
-    last = name.attr if isinstance(name, ast.Attribute) else name.id if isinstance(name, ast.Name) else ""
+    last = last_name(name)
     return last in _TAKEN_OUT
 
 

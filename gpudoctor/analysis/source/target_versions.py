@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.source.removed_imports import Outgrown, outgrown
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.project import Asked
-from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
+from gpudoctor.model.unavailable import ReaderCrashed, Unavailable, optional
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,27 +66,20 @@ def told_version(patient: Patient, name: str, path: str) -> Meant | None:
     have = installed_version(patient, name)
     if have is None or has_run(patient) or any(item.wanted for item in _asked(patient, name, path)):
         return None
-    try:
-        told = patient.project_versions.told(path, name)
-    except Unavailable:
-        told = ()
+    told = optional(lambda: patient.project_versions.told(path, name)) or ()
     named = next((item for item in told if not item.admits(have)), None)
     if named is not None:
         return Meant(version=named.newest, asked=named)
-    try:
-        found = outgrown(patient.source, name, path)
-    except Unavailable:
-        return None
+    found = optional(lambda: outgrown(patient.source, name, path))
     return Meant(version=found.last, outgrown=found) if found is not None else None
 
 
 def a_line_admits(patient: Patient, name: str, path: str, version: str) -> bool:
     """Whether any line of the project that bounds a package, a README's too, admits a release."""
-    try:
-        told = patient.project_versions.told(path, name)
-    except Unavailable:
-        return False
-    return any(item.wanted and item.admits(version) for item in (*_asked(patient, name, path), *told))
+    told = optional(lambda: patient.project_versions.told(path, name))
+    return told is not None and any(
+        item.wanted and item.admits(version) for item in (*_asked(patient, name, path), *told)
+    )
 
 
 def older_admitted(patient: Patient, name: str, path: str, version: str) -> Asked | None:
@@ -101,33 +94,21 @@ def older_admitted(patient: Patient, name: str, path: str, version: str) -> Aske
 
 def installed_version(patient: Patient, name: str) -> str | None:
     """The installed version of a package; None when it is not installed or no environment was examined."""
-    if name == "torch":
-        try:
-            return patient.torch.version
-        except Unavailable:
-            pass  # a build that cannot be read may still have metadata
-    try:
-        return patient.packages.version(name)
-    except Unavailable:
-        return None
+    built = optional(lambda: patient.torch.version) if name == "torch" else None
+    # A build that cannot be read may still have metadata.
+    return built if built is not None else optional(lambda: patient.packages.version(name))
 
 
 def argument_fields(patient: Patient, path: str, package: str) -> Mapping[str, frozenset[str]]:
     """The fields of a package's argument classes; empty where another version than the installed one counts."""
-    try:
-        found = patient.argument_fields
-    except Unavailable:
-        return {}
-    if meant_version(patient, package, path).asked is not None:
+    found = optional(lambda: patient.argument_fields)
+    if found is None or meant_version(patient, package, path).asked is not None:
         return {}
     return found.fields
 
 
 def _asked(patient: Patient, name: str, path: str) -> tuple[Asked, ...]:
-    try:
-        return patient.project_versions.of(path, name)
-    except Unavailable:
-        return ()
+    return optional(lambda: patient.project_versions.of(path, name)) or ()
 
 
 def has_run(patient: Patient) -> bool:

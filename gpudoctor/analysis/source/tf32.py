@@ -4,7 +4,8 @@ import ast
 from dataclasses import dataclass
 from enum import Enum
 
-from gpudoctor.analysis.source.entry_points import Program, by_script
+from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.source.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.model.signs.source import Known, Script, Unknown
@@ -50,7 +51,7 @@ def tf32_settings(program: Program) -> list[Tf32Setting]:
     return [setting for script in program.scripts for setting in _settings(script)]
 
 
-@by_script
+@once
 def _settings(script: Script) -> list[Tf32Setting]:
     found: list[Tf32Setting] = []
     for node in nodes(script, ast.Assign):

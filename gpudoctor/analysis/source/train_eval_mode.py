@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.control_flow import callers, enclosing
-from gpudoctor.analysis.source.optimizers import assignments_to, function_of, optimizers
+from gpudoctor.analysis.source.control_flow import callers, enclosing, scope_of
+from gpudoctor.analysis.source.optimizers import assignments_to, optimizers
 from gpudoctor.analysis.source.scopes import Key, Scope, Scopes
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Script, Source
@@ -148,7 +148,7 @@ def _loaded(script: Script, calls: Mapping[ast.Call, Call], value: ast.expr, dep
     if depth == 0:
         return False
     if isinstance(value, ast.Name):
-        scope = function_of(script, value)
+        scope = scope_of(script, value)
         # what a wrapper makes of a name has that name inside of it: the first value is the one to tell
         given = [
             item

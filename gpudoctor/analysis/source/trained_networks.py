@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.source.optimizers import optimizers
@@ -52,12 +53,9 @@ def holder(script: Script, node: ast.AST, text: str) -> Holder:
     return script.path, text
 
 
+@once
 def in_training(program: Program) -> InTraining:
     """The networks of a program that its optimizers get, or that its training steps call with gradients."""
-    return program.once("in training", lambda: _in_training(program))
-
-
-def _in_training(program: Program) -> InTraining:
     classes: set[str] = set()
     holders: set[Holder] = set()
     told = True

@@ -7,14 +7,13 @@ half of a run whose length is written down.
 import math
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.steady_run import judged
+from gpudoctor.analysis.run.steady_run import judged, source_of
 from gpudoctor.analysis.source.call_frequency import settable
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.model.finding import Finding
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.remedy import Edit, KeywordEdit
 from gpudoctor.model.signs.source import Call, Known, Script, Source
-from gpudoctor.model.unavailable import Unavailable
 
 HF_CONFIGS = frozenset({
     "TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "DPOConfig", "KTOConfig", "ORPOConfig",
@@ -88,12 +87,9 @@ def _watching(patient: Patient) -> float:
 
 def arguments_call(patient: Patient) -> tuple[Source, Script, Call] | None:
     """The one call that makes the TrainingArguments of a program; None where there are several, or none."""
-    try:
-        source = patient.source
-    except Unavailable:
-        return None
-    found = list(_calls(source))
-    return (source, *found[0]) if len(found) == 1 else None
+    source = source_of(patient)
+    found = list(_calls(source)) if source is not None else []
+    return (source, *found[0]) if source is not None and len(found) == 1 else None
 
 
 def _calls(source: Source) -> Iterator[tuple[Script, Call]]:

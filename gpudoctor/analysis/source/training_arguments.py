@@ -4,8 +4,8 @@ import ast
 import posixpath
 import re
 from collections.abc import Iterator
-from weakref import WeakKeyDictionary
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.built_classes import built, imports_any
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import (
@@ -17,12 +17,12 @@ from gpudoctor.analysis.source.declared_settings import (
     from_keyword,
 )
 from gpudoctor.analysis.source.syntax import nodes
-from gpudoctor.analysis.workload import optional
 from gpudoctor.model.evidence import Setting
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.job import Launch
 from gpudoctor.model.signs.source import Call, Known, Script, Source
+from gpudoctor.model.unavailable import optional
 
 TRAINING_ARGUMENTS = frozenset({"TrainingArguments", "Seq2SeqTrainingArguments"})
 """The classes of transformers whose defaults are the documented ones."""
@@ -62,18 +62,9 @@ _STRONG = frozenset(
 _ENGINES = (".fp16.enabled", ".bf16.enabled", ".zero_optimization.stage", ".train_micro_batch_size_per_gpu")
 
 
-_ARGUMENTS: "WeakKeyDictionary[Patient, list[Setup]]" = WeakKeyDictionary()
-_ENGINE_CONFIGS: "WeakKeyDictionary[Patient, list[Setup]]" = WeakKeyDictionary()
-
-
+@once
 def training_arguments(patient: Patient) -> list[Setup]:
-    """Every set of training arguments: files, sections of files, calls in source, launch lines. Read once."""
-    if patient not in _ARGUMENTS:
-        _ARGUMENTS[patient] = _training_arguments(patient)
-    return _ARGUMENTS[patient]
-
-
-def _training_arguments(patient: Patient) -> list[Setup]:
+    """Every set of training arguments: files, sections of files, calls in source, launch lines."""
     found: list[Setup] = []
     configs = optional(lambda: patient.configs)
     source = optional(lambda: patient.source)
@@ -261,14 +252,9 @@ def _typed(text: str) -> int | float | str | bool:
     return text
 
 
+@once
 def deepspeed_configs(patient: Patient) -> list[Setup]:
-    """Every DeepSpeed config: files, sections of somebody's own config, dicts in source. Read once."""
-    if patient not in _ENGINE_CONFIGS:
-        _ENGINE_CONFIGS[patient] = _deepspeed_configs(patient)
-    return _ENGINE_CONFIGS[patient]
-
-
-def _deepspeed_configs(patient: Patient) -> list[Setup]:
+    """Every DeepSpeed config: files, sections of somebody's own config, dicts in source."""
     found: list[Setup] = []
     configs = optional(lambda: patient.configs)
     for file in configs.files if configs is not None else ():

@@ -6,8 +6,8 @@ And `if split == "val"` where every call gives another word.
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.control_flow import FUNCTIONS, callers, enclosing
-from gpudoctor.analysis.source.optimizers import assignments_to, function_of
+from gpudoctor.analysis.source.control_flow import FUNCTIONS, callers, enclosing, scope_of
+from gpudoctor.analysis.source.optimizers import assignments_to
 from gpudoctor.analysis.source.scopes import defaults, handed
 from gpudoctor.model.signs.source import Call, Script, Source
 
@@ -165,7 +165,7 @@ def _value_is_none(source: Source, script: Script, site: Call, value: ast.expr, 
         return value.value is None
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
         return False if value.func.id[:1].isupper() else None
-    scope = function_of(script, site.node)
+    scope = scope_of(script, site.node)
     if not isinstance(value, ast.Name) or depth == 0:
         return None
     if _read_from(scope, value):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.built_classes import built
-from gpudoctor.analysis.source.control_flow import enclosing
+from gpudoctor.analysis.source.control_flow import Function, enclosing
 from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.analysis.source.origins import construction
 from gpudoctor.analysis.source.syntax import nodes
@@ -35,7 +35,6 @@ _TORCH_DRAWS = frozenset(
 )
 _KEEPS = frozenset({"int", "abs", "builtins.int", "builtins.abs"})
 _DEPTH = 4
-_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +54,7 @@ class _Started:
     """A function that a worker runs, and the parameters that are alike in all of them."""
 
     script: Script
-    function: _Function
+    function: Function
     fixed: frozenset[str]
 
 
@@ -145,14 +144,14 @@ def _functions(source: Source) -> dict[str, list[tuple[Script, ast.FunctionDef, 
     return found
 
 
-def _with_worker(script: Script, function: _Function, fixed: frozenset[str], bound: int) -> _Started:
+def _with_worker(script: Script, function: Function, fixed: frozenset[str], bound: int) -> _Started:
     """A function that a worker calls with its number: all other parameters are alike in all workers."""
     names = _parameters(function)
     free = [name for place, name in enumerate(names) if place >= bound and name not in fixed]
     return _Started(script, function, frozenset(names) - frozenset(free[:1]))
 
 
-def _parameters(function: _Function) -> list[str]:
+def _parameters(function: Function) -> list[str]:
     """Parameters by position, then by name; those that take any number of values are left out."""
     return [item.arg for item in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
 
@@ -219,7 +218,7 @@ def _same(started: _Started, seed: ast.expr) -> bool:
     return _plain(function, seed, own, written, _DEPTH)
 
 
-def _plain(function: _Function, seed: ast.expr, own: set[str], written: set[str], depth: int) -> bool:
+def _plain(function: Function, seed: ast.expr, own: set[str], written: set[str], depth: int) -> bool:
     if isinstance(seed, ast.Constant) and seed.value is None:
         return False
     for node in ast.walk(seed):

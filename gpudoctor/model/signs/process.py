@@ -7,8 +7,9 @@ be seen is absent (None, NaN, an empty tuple) and `gaps` says why and what would
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
+from gpudoctor.model.memo import remembered
 from gpudoctor.model.signs.recording import PHASES
 
 LIVE_PHASES = (*PHASES, "compile", "start", "other")
@@ -326,9 +327,9 @@ class ProcessWindow:
     @property
     def places(self) -> tuple[Place, ...]:
         """Places of all ranks, equal ones added up, most first."""
-        if "places" not in self.memory:
-            self.memory["places"] = merge_places(place for rank in self.ranks for place in rank.places)
-        return cast("tuple[Place, ...]", self.memory["places"])
+        return remembered(
+            self, "places", lambda: merge_places(place for rank in self.ranks for place in rank.places)
+        )
 
     @property
     def worker_places(self) -> tuple[Place, ...]:

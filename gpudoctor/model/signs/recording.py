@@ -12,12 +12,8 @@ from typing import Any
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
-
-PHASES = (
-    "data_wait", "transfer", "forward", "backward", "optimizer", "sync", "logging", "checkpoint", "evaluation",
-    "profiler", "collective",
-)  # fmt: skip
-"""Phases of the main thread, exclusive; the rest of a step is `other`."""
+from gpudoctor.probe.wire.steps import DEVICE as DEVICE
+from gpudoctor.probe.wire.steps import PHASES as PHASES
 
 _BY_TYPE = "records by type"
 

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.memo import remembered
 
 Literal: TypeAlias = "int | float | str | bool | None | tuple[Literal, ...]"
 
@@ -313,21 +314,19 @@ class Script:
     @property
     def _calls_by_name(self) -> Mapping[str, list[tuple[int, Call]]]:
         """Calls with their place among all, by resolved name and by `.method`."""
-        found: dict[str, list[tuple[int, Call]]] | None = self.memory.get("calls by name")
-        if found is None:
-            found = self.memory["calls by name"] = {}
-            for place, call in enumerate(self.calls):
-                for key in {call.name, "." + call.method}:
-                    found.setdefault(key, []).append((place, call))
+        return remembered(self, "calls by name", self._sort_calls)
+
+    def _sort_calls(self) -> Mapping[str, list[tuple[int, Call]]]:
+        found: dict[str, list[tuple[int, Call]]] = {}
+        for place, call in enumerate(self.calls):
+            for key in {call.name, "." + call.method}:
+                found.setdefault(key, []).append((place, call))
         return found
 
     @property
     def text_lines(self) -> Sequence[str]:
         """The text line by line (`\\n` alone ends one, as for Python's line numbers), without line ends."""
-        found: list[str] | None = self.memory.get("text lines")
-        if found is None:
-            found = self.memory["text lines"] = self.text.split("\n")
-        return found
+        return remembered(self, "text lines", lambda: self.text.split("\n"))
 
     def span(self, node: ast.AST) -> SourceSpan:
         """The place of a node in this script."""

@@ -12,7 +12,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from ..masking import mask_cut
+from ..wire.masking import mask_cut
 
 if TYPE_CHECKING:
     from ..probe import Probe

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..masking import mask_cut
 from ..overrides.patching import wrap
+from ..wire.masking import mask_cut
 from .origins import Origin
 from .pytree import bad_count, badness, named_tensors
 from .stack import here

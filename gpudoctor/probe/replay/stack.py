@@ -10,8 +10,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..call_sites import PROBE
-from ..masking import mask_cut
 from ..models import class_name, unwrapped
+from ..wire.masking import mask_cut
 
 if TYPE_CHECKING:
     from ..probe import Probe

@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, DATA_WAIT, OPTIMIZER
-from ..masking import mask_cut
+from ..wire.masking import mask_cut
 from .op_domains import Edge, base_name, derivative, node_operation, operation_name
 from .origins import Labels, Origin
 from .pytree import bad_count, badness, key_of, numbers_in, tensors_in

@@ -4,14 +4,13 @@ import html
 from collections.abc import Iterator
 
 from gpudoctor.model.run import RunSummary, Series
+from gpudoctor.model.signs.recording import PHASES
 from gpudoctor.report.html.charts import DrawnSeries, band_chart, line_chart
 from gpudoctor.report.run_words import phase_rows, rate_text
 from gpudoctor.text import duration, number, percent, size
 
-PHASES = (
-    "forward", "backward", "optimizer", "data_wait", "transfer", "sync", "logging", "checkpoint", "evaluation",
-    "profiler", "collective", "other",
-)  # fmt: skip
+_COMPUTES = ("forward", "backward", "optimizer")
+BANDS = (*_COMPUTES, *(name for name in PHASES if name not in _COMPUTES), "other")
 """Order of the bands from below, and of their colours: what computes first, what waits above it."""
 _LEAST = 0.01
 """A phase with a smaller share on average has no band; it counts as `other`."""
@@ -47,7 +46,7 @@ def run_part(run: RunSummary) -> Iterator[str]:
 def _phase_table(run: RunSummary) -> str:
     rows = []
     for name, share, each in phase_rows(run):
-        colour = f"c{PHASES.index(name.replace(' ', '_'))}" if name.replace(" ", "_") in PHASES else "c11"
+        colour = f"c{BANDS.index(name.replace(' ', '_'))}" if name.replace(" ", "_") in BANDS else "c11"
         width = max(0.2, min(100.0, share * 100))
         rows.append(
             f'<tr><td>{html.escape(name)}</td><td class="track"><div class="bar {colour}" '
@@ -100,7 +99,7 @@ def _charts(run: RunSummary) -> Iterator[str]:
 
 def _bands(by_name: dict[str, Series], run: RunSummary) -> list[DrawnSeries]:
     """Phases that are worth a band, in a fixed order; the others go to `other`."""
-    found = {name: by_name[f"phase.{name}"] for name in PHASES if f"phase.{name}" in by_name}
+    found = {name: by_name[f"phase.{name}"] for name in BANDS if f"phase.{name}" in by_name}
     small = [name for name in found if run.phases.get(name, 0.0) < _LEAST and name != "other"]
     bands = []
     for name, series in found.items():
@@ -112,7 +111,7 @@ def _bands(by_name: dict[str, Series], run: RunSummary) -> list[DrawnSeries]:
                 name=series.name, unit="1", t=series.t,
                 values=tuple(sum(values) for values in zip(*parts, strict=True)),
             )  # fmt: skip
-        bands.append(DrawnSeries(label=name.replace("_", " "), series=series, style=f"c{PHASES.index(name)}"))
+        bands.append(DrawnSeries(label=name.replace("_", " "), series=series, style=f"c{BANDS.index(name)}"))
     return bands
 
 

@@ -8,7 +8,7 @@ cgroup-v1/memory.rst, scheduler/sched-bwc.rst.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.vitals.host.mounts import Mount
+from gpudoctor.vitals.host.mounts import Mount, read_mounts
 from gpudoctor.vitals.host.proc_tree import Tree, number, table
 
 _NO_LIMIT = 1 << 60
@@ -122,6 +122,12 @@ class ControlGroup:
             if mount.kind == "cgroup2":
                 return Groups(version=2, folders=_folders(mount, paths.get("", "/")))
         return None
+
+
+def control_group(pid: int | None = None) -> ControlGroup:
+    """The control group of a process of this machine, of the own one unless told."""
+    tree = Tree(process=str(pid) if pid else "self")
+    return read_group(tree, read_mounts(tree))
 
 
 def read_group(tree: Tree, mounts: tuple[Mount, ...]) -> ControlGroup:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.source.config_links import launched_accelerate, links
 from gpudoctor.analysis.source.training_arguments import training_arguments
-from gpudoctor.analysis.workload import optional
 from gpudoctor.errors import UsageError
 from gpudoctor.model import Patient
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
+from gpudoctor.model.unavailable import optional
 from gpudoctor.vitals.memory.declared_job import DeclaredJob
 from gpudoctor.vitals.memory.from_arguments import SPEAKS, read_arguments
 from gpudoctor.vitals.memory.from_config import read_config

@@ -3,7 +3,7 @@
 import re
 
 from gpudoctor.analysis.run.steady_run import ran_on_cpu
-from gpudoctor.analysis.workload import optional, runs_here
+from gpudoctor.analysis.workload import runs_here
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate import Device, ModelShape, lookup
 from gpudoctor.estimate import device as find_device
@@ -11,6 +11,7 @@ from gpudoctor.estimate.find import find_cached, find_path, is_path
 from gpudoctor.model import Absent, Patient, Unavailable
 from gpudoctor.model.budget import ranks_here
 from gpudoctor.model.signs.memory import JobMemory, MemoryForecast
+from gpudoctor.model.unavailable import optional
 from gpudoctor.vitals.memory.forecast import TargetGpu, forecast
 from gpudoctor.vitals.memory.jobs import ToldJob, jobs_of
 

@@ -7,7 +7,9 @@ hung or crashed. Standard library and pynvml only.
 
 import json
 import os
+import select
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +41,18 @@ def record_writer() -> Emit:
         pipe.flush()
 
     return emit
+
+
+def repeat(interval: float, turn: Callable[[int], None]) -> None:
+    """Call `turn` with 0, 1, 2... every so many seconds until standard input ends: the parent is gone."""
+    number = 0
+    while True:
+        began = time.monotonic()
+        turn(number)
+        number += 1
+        ready, _, _ = select.select([0], [], [], max(0.05, interval - (time.monotonic() - began)))
+        if ready and not os.read(0, 64):
+            return
 
 
 def binding(emit: Emit) -> Any:

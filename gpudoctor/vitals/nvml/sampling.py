@@ -4,10 +4,7 @@ Started as a file with `python -I -S` like `child`; a driver that hangs then han
 It ends when its standard input does, and so never outlives the recorder. Standard library and pynvml only.
 """
 
-import os
-import select
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +29,7 @@ _STATES = {
 def main(visible: str, order: str, interval: float, search_path: list[str]) -> int:
     """Write a record `gpus` with names and limits, then one `sample` a turn, until standard input ends."""
     sys.path[:0] = search_path
-    from gpudoctor.vitals.nvml.child import binding, record_writer
+    from gpudoctor.vitals.nvml.child import binding, record_writer, repeat
 
     emit = record_writer()
     pynvml = binding(emit)
@@ -47,13 +44,10 @@ def main(visible: str, order: str, interval: float, search_path: list[str]) -> i
     meters = [GpuSampler(pynvml, gpu) for _, gpu in gpus]
     facts = [{**meter.facts(), "index": index} for meter, (index, _) in zip(meters, gpus, strict=True)]
     emit("gpus", gpus=facts)
-    turn = 0
-    while True:
-        began = time.monotonic()
-        emit("sample", gpus=[meter.sample(turn) | meter.health() for meter in meters])
-        turn += 1
-        if _parent_gone(max(0.05, interval - (time.monotonic() - began))):
-            return 0
+    repeat(
+        interval, lambda turn: emit("sample", gpus=[meter.sample(turn) | meter.health() for meter in meters])
+    )
+    return 0
 
 
 class GpuSampler:
@@ -214,12 +208,6 @@ def _visible(nvml: Any, value: str | None, order: str) -> list[tuple[int, Any]]:
     if seen.mig:
         return [(seen.indices[0], slices[seen.mig])]
     return [(index, handles[index]) for index in seen.indices if index in handles]
-
-
-def _parent_gone(seconds: float) -> bool:
-    """Whether standard input ended while we waited."""
-    ready, _, _ = select.select([0], [], [], seconds)
-    return bool(ready) and not os.read(0, 64)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,7 @@ Started as a file with `python -I -S` like `child`: a driver that hangs then han
 else. It ends when its standard input does, and so never outlives the watch. Standard library and pynvml only.
 """
 
-import os
-import select
 import sys
-import time
 from collections.abc import Callable
 from threading import Lock, Thread
 from typing import Any
@@ -23,7 +20,7 @@ Emit = Callable[..., None]
 def main(interval: float, slow_every: int, search_path: list[str]) -> int:
     """Write `failed`, or `driver`, `survey` (now and every `slow_every` samples), `sample`, `event` records."""
     sys.path[:0] = search_path
-    from gpudoctor.vitals.nvml.child import binding, record_writer
+    from gpudoctor.vitals.nvml.child import binding, record_writer, repeat
 
     emit = _locked(record_writer())
     pynvml = binding(emit)
@@ -40,17 +37,15 @@ def main(interval: float, slow_every: int, search_path: list[str]) -> int:
         emit("failed", state="FAILED", error=str(error))
         return 0
     Thread(target=_listen, args=(pynvml, gpus, emit), name="events", daemon=True).start()
-    turn = 0
-    while True:
-        began = time.monotonic()
+
+    def look(turn: int) -> None:
         if turn % slow_every == 0:
             for gpu in gpus:
                 gpu.survey(emit)
         emit("sample", gpus=[gpu.sample(turn) for gpu in gpus])
-        turn += 1
-        ready, _, _ = select.select([0], [], [], max(0.05, interval - (time.monotonic() - began)))
-        if ready and not os.read(0, 64):  # the parent is gone
-            return 0
+
+    repeat(interval, look)
+    return 0
 
 
 def _locked(emit: Emit) -> Emit:

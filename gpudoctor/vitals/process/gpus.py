@@ -8,7 +8,7 @@ from typing import Any
 
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
 from gpudoctor.model.signs.process import DeviceEvent, Gap, GpuUser, GpuWindow
-from gpudoctor.model.unavailable import Absent, Reading
+from gpudoctor.model.unavailable import Absent, Reading, known
 from gpudoctor.text import duration
 from gpudoctor.vitals.nvml import bus, decode, watching
 from gpudoctor.vitals.nvml.bus import Roots
@@ -63,9 +63,9 @@ class _Card:
         return GpuWindow(
             index=self.index,
             name=static.name if static else "GPU",
-            memory_total=_known(static.memory_total) if static else None,
-            power_limit=_known(static.power_limit) if static else None,
-            clock_max=_known(static.clock_sm_max) if static else None,
+            memory_total=known(static.memory_total) if static else None,
+            power_limit=known(static.power_limit) if static else None,
+            clock_max=known(static.clock_sm_max) if static else None,
             reasons={bit: count / len(self.reasons) for bit, count in counts.items()},
             users=tuple(_user(process, ours, roots) for process in self.processes),
             lost=self.lost,
@@ -227,7 +227,3 @@ def _mark(gpu: Gpu, ours: frozenset[int]) -> Gpu:
     return replace(
         gpu, processes=tuple(replace(process, ours=process.pid in ours) for process in gpu.processes)
     )
-
-
-def _known(value: Any) -> Any:
-    return None if isinstance(value, Absent) else value

@@ -23,6 +23,8 @@ class ProcessUsage:
 
     pid: int
     ppid: int
+    group: int
+    """Its process group; 0 where the system has none."""
     name: str
     """The kernel's name of the process, at most 15 characters; what `prctl(PR_SET_NAME)` set."""
     state: str
@@ -49,6 +51,7 @@ def usage(pid: int) -> ProcessUsage | None:
     return ProcessUsage(
         pid,
         int(fields[1]),
+        int(fields[2]),
         data[data.find(b"(") + 1 : end].decode(errors="replace"),
         fields[0].decode("ascii", "replace"),
         (int(fields[11]) + int(fields[12])) / _TICK,
@@ -68,7 +71,8 @@ def _usage_elsewhere(pid: int) -> ProcessUsage | None:
         with process.oneshot():
             times = process.cpu_times()
             return ProcessUsage(
-                pid, process.ppid(), process.name()[:15], letters.get(process.status(), "S"),
+                pid, process.ppid(), os.getpgid(pid) if hasattr(os, "getpgid") else 0,
+                process.name()[:15], letters.get(process.status(), "S"),
                 times.user + times.system, process.memory_info().rss, process.num_threads(),
                 int(process.create_time() * _TICK),
             )  # fmt: skip
@@ -80,10 +84,14 @@ def started(item: ProcessUsage) -> float:
     """Epoch seconds at which it started."""
     if not LINUX:
         return item.ticks / _TICK
-    for line in _read("/proc/stat").splitlines():
-        if line.startswith(b"btime "):
-            return int(line.split()[1]) + item.ticks / _TICK
-    return 0.0
+    boot = boot_time()
+    return boot + item.ticks / _TICK if boot is not None else 0.0
+
+
+def boot_time() -> float | None:
+    """Epoch seconds of this boot; None where the kernel does not say."""
+    found = re.search(rb"^btime (\d+)", _read("/proc/stat"), re.MULTILINE)
+    return float(found[1]) if found else None
 
 
 def command(pid: int) -> tuple[str, ...]:
@@ -168,6 +176,12 @@ def main_thread(pid: int) -> ThreadWork | None:
     return ThreadWork(int(fields[0]) / 1e9, sum(map(int, moved)))
 
 
+def takes(pid: int, number: int) -> bool:
+    """Whether a process does something on a signal: it has a handler, or the signal ends it."""
+    found = re.search(rb"^SigIgn:\s*([0-9a-fA-F]+)", _read(f"/proc/{pid}/status"), re.MULTILINE)
+    return found is None or not int(found[1], 16) >> (number - 1) & 1
+
+
 def open_files(pid: int) -> int | None:
     """How many file descriptors it holds."""
     try:
@@ -209,6 +223,11 @@ def tree(root: int, known: dict[int, int] | None = None) -> list[int]:
     return _descend(root, lambda pid: sorted(children.get(pid, ())))
 
 
+def whole_tree(root: int) -> list[int]:
+    """Like `tree`, by a walk over the whole machine: it misses no process while others come and go."""
+    return tree(root, parents())
+
+
 def _fast_tree(root: int) -> list[int] | None:
     """By /proc/PID/task/TID/children, where the kernel has it: no walk over the whole machine."""
     if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
@@ -227,13 +246,13 @@ def _fast_tree(root: int) -> list[int] | None:
 
 
 def _descend(root: int, children: Callable[[int], Iterable[int]]) -> list[int]:
-    found, queue = [], [root]
-    while queue:
-        pid = queue.pop(0)
-        if pid not in found:
-            found.append(pid)
-            queue += children(pid)
-    return found
+    found = {root: None}
+    queue = [root]
+    for pid in queue:  # it grows while it is walked
+        new = [child for child in children(pid) if child not in found]
+        found |= dict.fromkeys(new)
+        queue += new
+    return queue
 
 
 def _ask(pid: int, method: str) -> Any:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from gpudoctor.model.redaction import mask_arguments
 from gpudoctor.model.signs.process import NAN, LostWorker, Rank, Worker
+from gpudoctor.vitals.host.meter import SHORTEST
 from gpudoctor.vitals.process import procfs
-from gpudoctor.vitals.process.host import SHORTEST
 from gpudoctor.vitals.process.live_files import live_steps, recording_folder
 from gpudoctor.vitals.process.process_tree import Member, variables, workers_of
 from gpudoctor.vitals.process.procfs import ProcessUsage

@@ -10,7 +10,7 @@ from gpudoctor.vitals.process import procfs
 from gpudoctor.vitals.process.attach import Attachment, attach
 from gpudoctor.vitals.process.dump import find_pyspy
 from gpudoctor.vitals.process.gpus import GpuFeed
-from gpudoctor.vitals.process.host import HostMeter
+from gpudoctor.vitals.process.host import HostHistory
 from gpudoctor.vitals.process.permission import blind_gap
 from gpudoctor.vitals.process.process_tree import ranks_under
 from gpudoctor.vitals.process.ranks import WatchedRank
@@ -40,7 +40,7 @@ class Watcher:
         self._ranks = [WatchedRank(member, length) for member in attached.ranks]
         self._sampler = StackSampler(self._pyspy, self.clock)
         self._sampler.start([rank.target for rank in self._ranks])
-        self._host: HostMeter | None = None
+        self._host: HostHistory | None = None
         self._host_error = ""
         self._revived_at = 0.0
         self._ended = ""
@@ -104,7 +104,7 @@ class Watcher:
     def _look_at_host(self, t: float) -> HostWindow:
         try:
             if self._host is None:
-                self._host = HostMeter(self._ranks[0].member.pid)
+                self._host = HostHistory(self._ranks[0].member.pid)
             return self._host.tick(t)
         except Exception as error:  # noqa: BLE001  # a collector that fails costs its panel and nothing else
             self._host_error = f"{type(error).__name__}: {error}"

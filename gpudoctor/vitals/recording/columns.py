@@ -1,17 +1,13 @@
 """Blocks of columns joined into one table."""
 
-import sys
 from array import array
 from dataclasses import dataclass, field
 
 from gpudoctor.model.external_files import load_json
 from gpudoctor.model.read_limits import COLUMNS, RECORD
 from gpudoctor.model.signs.recording import Table
+from gpudoctor.probe.wire.frames import unpacked
 from gpudoctor.vitals.recording.fields import text, whole
-
-_WIDTHS = {"I": 4, "Q": 8, "f": 4, "d": 8, "H": 2, "B": 1}
-_NATIVE = {code: next(c for c in (code, "L") if array(c).itemsize == width) for code, width in _WIDTHS.items()}
-"""The array type of the same width on this machine (`I` is 4 bytes wherever CPython runs today)."""
 
 
 class BadBlock(Exception):
@@ -58,27 +54,17 @@ class Columns:
 
 def read_block(payload: memoryview) -> tuple[str, int, dict[str, "array[float] | array[int]"]]:
     """Name, number of rows and columns of one block. Raises `BadBlock`."""
-    raw = bytes(payload)
-    head, separator, _ = raw.partition(b"\n")
+    head, separator, _ = bytes(payload).partition(b"\n")
     try:
         if len(head) > RECORD.most:
             raise ValueError
         header = load_json(head)
         name, rows, described = text(header["table"]), whole(header["n"]), list(header["columns"])
-        widths = [(text(column), text(code), _WIDTHS[code]) for column, code in described]
+        codes = {text(column): text(code) for column, code in described}
+        # of two columns of one name nobody knows which is meant
+        if not 0 < len(described) == len(codes) <= COLUMNS.most:
+            raise ValueError
+        values = unpacked(list(codes.values()), rows, payload[len(head) + len(separator) :])
     except (ValueError, KeyError, TypeError) as error:
         raise BadBlock from error
-    position = len(head) + len(separator)
-    if not widths or position + rows * sum(width for _, _, width in widths) != len(raw):
-        raise BadBlock
-    if not len({column for column, _, _ in widths}) == len(widths) <= COLUMNS.most:
-        raise BadBlock  # of two columns of one name nobody knows which is meant
-    block: dict[str, array[float] | array[int]] = {}
-    for column, code, width in widths:
-        values: array[float] = array(_NATIVE[code])
-        values.frombytes(raw[position : position + rows * width])
-        if sys.byteorder == "big":
-            values.byteswap()
-        block[column] = values
-        position += rows * width
-    return name, rows, block
+    return name, rows, dict(zip(codes, values, strict=True))

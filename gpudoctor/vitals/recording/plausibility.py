@@ -12,13 +12,12 @@ from itertools import compress, islice
 from operator import le, lt
 
 from gpudoctor.model.signs.recording import Table
+from gpudoctor.probe.wire.steps import NUMBERS
 
 _LITTLE = sys.byteorder == "little"
 _MOST = float(1 << 63)
 _CLEAR = {"f": bytes(range(0x5F)), "d": bytes(range(0x43))}
 """Highest bytes of numbers that are at least zero and less than 2^63: sign and most of the exponent."""
-_READ = frozenset({"loss", "grad_norm", "scale", "lr"})
-"""What was read of tensors: infinity and every sign may be the truth."""
 _SIGNED = ("_margin", "_temperature")
 """Ends of columns that go below zero."""
 _STEPS, _MACHINE = "steps", "machine"
@@ -56,7 +55,7 @@ def _amounts(
 ) -> "array[float] | array[int]":
     """The column with every number that cannot be true put to NaN."""
     code = values.typecode
-    if key in _READ or code not in _CLEAR:
+    if key in NUMBERS or code not in _CLEAR:
         return values
     width = values.itemsize
     top = values.tobytes()[width - 1 :: width] if _LITTLE else values.tobytes()[::width]

@@ -7,9 +7,9 @@ from typing import Any
 from gpudoctor.model.external_files import load_json
 from gpudoctor.model.read_limits import FRAMES, RECORD, RECORD_BYTES, RECORDS
 from gpudoctor.model.signs.recording import Process, Record, Table
+from gpudoctor.probe.wire.frames import COLUMNS, JSON, ForeignFile, Frames
 from gpudoctor.vitals.recording.columns import BadBlock, Columns, read_block
 from gpudoctor.vitals.recording.fields import judged, moment, text
-from gpudoctor.vitals.recording.frames import COLUMNS, JSON, ForeignFile, Frames
 from gpudoctor.vitals.recording.plausibility import sound
 
 

@@ -3,7 +3,7 @@
 import ast
 from typing import TYPE_CHECKING
 
-from gpudoctor.vitals.source import conditions
+from gpudoctor.analysis.source.syntax import called_name
 from gpudoctor.vitals.source.scope import ScopeState
 from gpudoctor.vitals.source.symbols import ClassSymbol
 from gpudoctor.vitals.source.values import NOTHING, NUMBER, TENSOR, TEXT, AbstractValue, tensor
@@ -25,7 +25,7 @@ def read_annotation(program: "Program", frame: ScopeState, node: ast.expr, depth
         left = read_annotation(program, frame, node.left, depth + 1)
         return left if left is not NOTHING else read_annotation(program, frame, node.right, depth + 1)
     if isinstance(node, ast.Subscript):
-        outer = conditions.last_name(node.value)
+        outer = called_name(node.value)
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if outer in ("Optional", "Union", "Annotated", "Final", "ClassVar"):
             return next(
@@ -39,7 +39,7 @@ def read_annotation(program: "Program", frame: ScopeState, node: ast.expr, depth
         return read_annotation(program, frame, node.value, depth + 1)
     if not isinstance(node, ast.Name | ast.Attribute):
         return NOTHING
-    return _instance(program.peek(frame, node), conditions.last_name(node))
+    return _instance(program.peek(frame, node), called_name(node))
 
 
 def _instance(thing: AbstractValue, name: str) -> AbstractValue:

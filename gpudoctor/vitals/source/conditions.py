@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from gpudoctor.analysis.source.syntax import called_name
 from gpudoctor.model.signs.source import GuardKind, Known, Unknown
 from gpudoctor.vitals.source.joins import join
 from gpudoctor.vitals.source.library import FAILED, RANK_ZERO
@@ -125,7 +126,7 @@ def meaning(node: ast.expr, thing: AbstractValue, text: str) -> Meanings:
     """What an evaluated expression means as a condition."""
     if thing.test is not None:
         return thing.test
-    name = last_name(node).lower()
+    name = called_name(node).lower()
     if thing.type == "rank" or _MAIN_NAME.search(name):
         return (RANK_ZERO,)
     if _FAILURE_WORDS.search(name):
@@ -143,15 +144,6 @@ def meaning(node: ast.expr, thing: AbstractValue, text: str) -> Meanings:
     if _is_counter(node):
         return (Condition(kind=GuardKind.ONCE, negated=True, subject=subject(node)),)
     return (Condition(kind=GuardKind.OTHER),)
-
-
-def last_name(node: ast.AST) -> str:
-    """The last part of a name, attribute or call."""
-    if isinstance(node, ast.Call):
-        node = node.func
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def subject(node: ast.AST) -> frozenset[str]:
@@ -192,14 +184,14 @@ def periodic(node: ast.BinOp, thing: AbstractValue, text: str) -> Meanings:
 
 
 def _is_rank(node: ast.AST) -> bool:
-    name = last_name(node).lower()
+    name = called_name(node).lower()
     return bool(_RANK_NAME.fullmatch(name)) or name in ("get_rank", "get_local_rank", "get_global_rank")
 
 
 def _is_counter(node: ast.AST) -> bool:
     while isinstance(node, ast.BinOp):
         node = node.left
-    return isinstance(node, ast.Name | ast.Attribute) and bool(_COUNTER.fullmatch(last_name(node)))
+    return isinstance(node, ast.Name | ast.Attribute) and bool(_COUNTER.fullmatch(called_name(node)))
 
 
 def compared(node: ast.Compare, left: AbstractValue, right: AbstractValue, text: str) -> Meanings | None:
@@ -237,7 +229,7 @@ def _equal(
         if isinstance(other, ast.Constant) and isinstance(other.value, str):
             return None
         return periodic(node, left, text)
-    if left.type == "rank" or _is_rank(node) or _MAIN_NAME.search(last_name(node).lower()):
+    if left.type == "rank" or _is_rank(node) or _MAIN_NAME.search(called_name(node).lower()):
         return (RANK_ZERO,) if right.value is not None else None
     if _of_device(left) and isinstance(right.value, str) and not left.known:
         gpu = Known(value=right.value.startswith("cuda"), origin="with a GPU", text=text)
@@ -261,7 +253,7 @@ def _follows(node: ast.expr, thing: AbstractValue) -> bool:
             part for part in ast.walk(node) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.FloorDiv)
         ]
         return any(_is_counter(part.left) for part in larger)
-    return bool(_BEFORE.match(last_name(node).lower()))
+    return bool(_BEFORE.match(called_name(node).lower()))
 
 
 def _of_device(thing: AbstractValue) -> bool:

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Sequence
 
-from gpudoctor.analysis.source.syntax import walk
+from gpudoctor.analysis.source.syntax import called_name, walk
 from gpudoctor.vitals.source.symbols import Module
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -25,7 +25,9 @@ ANY = "*"
 
 def methods_above(node: ast.AST) -> set[str]:
     """Methods that code calls through `super()`."""
-    calls = {id(part) for part in walk(node) if isinstance(part, ast.Call) and last_word(part.func) == "super"}
+    calls = {
+        id(part) for part in walk(node) if isinstance(part, ast.Call) and called_name(part.func) == "super"
+    }
     named = [part for part in walk(node) if isinstance(part, ast.Attribute) and id(part.value) in calls]
     plain = all(not part.args for part in walk(node) if isinstance(part, ast.Call) and id(part) in calls)
     return {part.attr for part in named} | ({ANY} if len(named) < len(calls) or not plain else set())
@@ -76,7 +78,9 @@ class Bases:
     def above(self, owner: ast.ClassDef) -> list[ast.ClassDef]:
         """The program's own classes that a class extends; of several of one name, all."""
         if id(owner) not in self._above:
-            bases = [last_word(base.value if isinstance(base, ast.Subscript) else base) for base in owner.bases]
+            bases = [
+                called_name(base.value if isinstance(base, ast.Subscript) else base) for base in owner.bases
+            ]
             names = dict.fromkeys(name for base in bases for name in (base, *self._aliases.get(base, ())))
             self._above[id(owner)] = [
                 item for name in names for _, item in self._classes.get(name, ()) if item is not owner
@@ -150,10 +154,3 @@ class Inheritance:
             # A method behind a condition of the class may not be there: only its own statements override.
             self._methods[id(owner)] = {item.name for item in owner.body if isinstance(item, FUNCTIONS)}
         return self._methods[id(owner)]
-
-
-def last_word(node: ast.expr) -> str:
-    """`step` of `self.optimizer.step`, of a call the name of what it calls; "" of anything else."""
-    while isinstance(node, ast.Call):
-        node = node.func
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -3,6 +3,7 @@
 import ast
 from typing import TYPE_CHECKING
 
+from gpudoctor.analysis.source.syntax import last_name
 from gpudoctor.vitals.source import library, tensor_values
 from gpudoctor.vitals.source.joins import join
 from gpudoctor.vitals.source.qualified_names import kind_of
@@ -79,7 +80,7 @@ def _named_devices(node: ast.Call, args: list[AbstractValue]) -> list[AbstractVa
     named = list(args)
     for index, (arg, thing) in enumerate(zip(node.args, args, strict=False)):
         if tensor_values.device_of(thing) is None and thing.type in (None, "rank", "number"):
-            name = arg.attr if isinstance(arg, ast.Attribute) else arg.id if isinstance(arg, ast.Name) else ""
+            name = last_name(arg)
             device = tensor_values.device_name(name)
             if device is not None:
                 named[index] = thing.replace(device=device, value=MISSING)

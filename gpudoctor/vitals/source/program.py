@@ -19,16 +19,6 @@ _CALL_DEPTH = 40
 _TORCH = ("torch", "lightning", "pytorch_lightning", "accelerate", "transformers", "deepspeed", "monai", "timm")
 
 
-def is_main_guard(test: ast.expr) -> bool:
-    """`__name__ == "__main__"`."""
-    return (
-        isinstance(test, ast.Compare)
-        and isinstance(test.left, ast.Name)
-        and test.left.id == "__name__"
-        and isinstance(test.ops[0], ast.Eq)
-    )
-
-
 class Program:
     """Every module read, and the interpretation of their code."""
 

@@ -9,9 +9,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gpudoctor.analysis.source.syntax import walk
-from gpudoctor.vitals.source.inheritance import FUNCTIONS, Bases, Inheritance, last_word, methods_above
-from gpudoctor.vitals.source.program import is_main_guard
+from gpudoctor.analysis.source.syntax import called_name, is_main_guard, root_name, walk
+from gpudoctor.vitals.source.inheritance import FUNCTIONS, Bases, Inheritance, methods_above
 from gpudoctor.vitals.source.symbols import Module
 
 _DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
@@ -322,7 +321,7 @@ def _take_apart(module: Module, bases: Bases) -> _Code:
         if alias.asname:
             code.aliases[alias.asname] = alias.name.rpartition(".")[2]
     code.dynamic = any(_looks_up(module, call) for call in module.of(ast.Call)) or any(
-        node.attr == "modules" and _root(node) == "sys" for node in module.of(ast.Attribute)
+        node.attr == "modules" and root_name(node) == "sys" for node in module.of(ast.Attribute)
     )
     code.asks = any(_looks_into(module, call) for call in module.of(ast.Call))
     code.hands = _hands_modules(module)
@@ -374,7 +373,7 @@ def _unit(
 ) -> None:
     unit = _Unit(node=node, body=body, owner=owner, full=_of_module(code.module, node.name))
     unit.always = unit.registered = any(
-        last_word(item) not in _PLAIN_DECORATORS for item in node.decorator_list
+        called_name(item) not in _PLAIN_DECORATORS for item in node.decorator_list
     )
     code.units.append(unit)
     if isinstance(node, ast.ClassDef):
@@ -403,7 +402,7 @@ def _modules(module: Module) -> frozenset[str]:
 
 def _looks_around(node: ast.Call) -> bool:
     """Whether a call may find a function of its own module by a name that only a run can tell."""
-    last = last_word(node.func)
+    last = called_name(node.func)
     if last == "vars" and node.args:
         return False  # the fields of an object; a module's are seen by `_looks_up`
     return last in _NAMESPACES or (_evaluates(node) and len(node.args) == 1)
@@ -416,7 +415,7 @@ def _evaluates(node: ast.Call) -> bool:
 
 def _looks_up(module: Module, node: ast.Call) -> bool:
     """Whether a call may find a function of the program by a name that only a run can tell."""
-    last = last_word(node.func)
+    last = called_name(node.func)
     if last in _DYNAMIC:
         return True
     if _evaluates(node):
@@ -430,13 +429,13 @@ def _looks_into(module: Module, node: ast.Call) -> bool:
     """`getattr(thing, name)` of an object that may be any of the program's."""
     if not _gets(node) or isinstance(node.func, ast.Call) or _looks_up_own(node):
         return False
-    origin = module.imports.get(_root(node.args[0]))
+    origin = module.imports.get(root_name(node.args[0]))
     return origin is None or any(origin.startswith(link.name + ".") for link in module.links)
 
 
 def _gets(node: ast.Call) -> bool:
     """Whether a call is `getattr` with a name that only a run can tell."""
-    if last_word(node.func) != "getattr" or len(node.args) < 2:
+    if called_name(node.func) != "getattr" or len(node.args) < 2:
         return False
     return not isinstance(node.args[1], ast.Constant)
 
@@ -457,7 +456,7 @@ def _hands_modules(module: Module) -> bool:
 
 def _of_program(module: Module, node: ast.expr) -> bool:
     """Whether an expression begins with an imported module of the program."""
-    origin = module.imports.get(_root(node), "")
+    origin = module.imports.get(root_name(node), "")
     return bool(origin) and any(
         link.name == origin or link.name.startswith(origin + ".") for link in module.links
     )
@@ -540,12 +539,6 @@ def _library_root(node: ast.Attribute) -> str:
     return inner.id if isinstance(inner, ast.Name) else ""
 
 
-def _root(node: ast.AST) -> str:
-    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
 # branches
 
 
@@ -595,7 +588,7 @@ def _after_the_end(module: Module, block: list[ast.stmt]) -> None:
 def _constants(module: Module) -> dict[str, object]:
     """Names that the module binds once, at its top level, to a constant, and that nothing else can bind."""
     found: dict[str, object] = {}
-    if any(last_word(call.func) in {"globals", "exec", "locals", "vars"} for call in module.of(ast.Call)):
+    if any(called_name(call.func) in {"globals", "exec", "locals", "vars"} for call in module.of(ast.Call)):
         return found
     bound: dict[str, int] = {}
     for name in module.of(ast.Name):

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gpudoctor.analysis.source.syntax import is_main_guard, names_in
 from gpudoctor.model.signs.source import GuardKind, Known, Unknown
 from gpudoctor.vitals.source import class_model, conditions, imports
 from gpudoctor.vitals.source.expressions import evaluate
 from gpudoctor.vitals.source.library import FAILED
-from gpudoctor.vitals.source.program import Program, is_main_guard
+from gpudoctor.vitals.source.program import Program
 from gpudoctor.vitals.source.scope import ScopeState, stores
 from gpudoctor.vitals.source.symbols import MANUAL, Function, LoopRecord, Mark
 from gpudoctor.vitals.source.targets import assign, delete
@@ -225,7 +226,7 @@ def _for(program: Program, frame: ScopeState, node: ast.For | ast.AsyncFor) -> b
             if isinstance(end, Known) and type(end.value) is int and type(start) is int:
                 end = replace(end, value=end.value - start)
             record.count = end
-    record.targets = tuple(sorted(_names(node.target)))
+    record.targets = tuple(sorted(names_in(node.target)))
     frame.start_branch()
     assign(program, frame, node.target, element(source))
     execute(program, frame, node.body)
@@ -275,10 +276,6 @@ def _close_loop(frame: ScopeState, record: LoopRecord, bound: dict[str, Abstract
     del frame.marks[record.base :]
     record.end = len(frame.record.items)
     frame.merge([bound, {}])
-
-
-def _names(target: ast.AST) -> set[str]:
-    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
 
 
 def _with(program: Program, frame: ScopeState, node: ast.With | ast.AsyncWith) -> bool:

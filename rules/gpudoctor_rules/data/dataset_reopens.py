@@ -9,6 +9,7 @@ from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
 from gpudoctor.model.signs.source import Call, Script
+from gpudoctor_checks.data.dataset_reopens import DatasetReopensDetail
 
 _WHOLE = ("numpy.load", "pandas.", "torch.load", "joblib.load", "safetensors.", "scipy.io.", "pyarrow.")
 """Loads whose result can be kept as it is."""
@@ -20,7 +21,7 @@ class DatasetReopensRule(Rule):
     answers = Code("DATA011")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        kind = finding.fact("kind")
+        kind = finding.detail_of(DatasetReopensDetail).kind
         script = next(
             (
                 item
@@ -38,7 +39,8 @@ class DatasetReopensRule(Rule):
 
 
 def _opened(finding: Finding, script: Script | None, patient: Patient) -> Iterator[Remedy]:
-    call, path = str(finding.fact("call")), str(finding.fact("path"))
+    detail = finding.detail_of(DatasetReopensDetail)
+    call, path = detail.call, detail.path
     found = _call(finding, script) if script is not None else None
     maps = found is not None and settable(
         scripts_given(patient), found.span, "mmap_mode", method="load", free=1
@@ -77,13 +79,13 @@ def _opened(finding: Finding, script: Script | None, patient: Patient) -> Iterat
 
 
 def _call(finding: Finding, script: Script) -> Call | None:
-    name = finding.fact("call")
+    name = finding.detail_of(DatasetReopensDetail).call
     return next((item for item in script.calls if item.span == finding.span and item.name == name), None)
 
 
 def _kept(finding: Finding, script: Script, call: Call) -> tuple[Edit, ...]:
     """The load moved to the end of the constructor, its place taken by the attribute."""
-    info = script.classes.get(str(finding.fact("owner")))
+    info = script.classes.get(finding.detail_of(DatasetReopensDetail).owner)
     init = info.methods.get("__init__") if info is not None else None
     text = segment(script, call.node)
     if info is None or init is None or not text or "\n" in text or not call.name.startswith(_WHOLE):
@@ -116,7 +118,7 @@ def _lengths() -> Remedy:
 
 
 def _lost(finding: Finding, script: Script) -> Remedy:
-    batch = str(finding.fact("batch"))
+    batch = finding.detail_of(DatasetReopensDetail).batch
     line = finding.span.line if finding.span is not None else 0
     loop = next(
         (node for node in ast.walk(script.tree) if isinstance(node, ast.For) and node.lineno == line), None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.call_frequency import settable
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.model import Applicability, Code, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
+from gpudoctor_checks.data.eval_loader_misuse import EvalLoaderMisuseDetail
 
 _TOTAL = "Divide by len(loader.dataset): len(loader) times the batch size counts a last batch that is not full."
 
@@ -16,10 +17,15 @@ class EvalLoaderMisuseRule(Rule):
     answers = Code("DATA007")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        settings = tuple((name, "False") for name in ("shuffle", "drop_last") if finding.fact(name))
+        detail = finding.detail_of(EvalLoaderMisuseDetail)
+        settings = tuple(
+            (name, "False")
+            for name, wrong in (("shuffle", detail.shuffle), ("drop_last", detail.drop_last))
+            if wrong
+        )
         span = finding.span
         if settings and span is not None:
-            whole = bool(finding.fact("drop_last")) and _counts_whole_batches(patient)
+            whole = detail.drop_last and _counts_whole_batches(patient)
             fits = not whole and settable(patient.source, span, *(name for name, _ in settings), free=2)
             edit = KeywordEdit(path=span.path, line=span.line, column=span.column, set=settings)
             title = ", ".join(f"{name}={value}" for name, value in settings)
@@ -32,7 +38,7 @@ class EvalLoaderMisuseRule(Rule):
                 effort=Effort.ONE_LINE,
                 edits=(edit,) if fits else (),
             )
-        if finding.fact("sampler"):
+        if detail.sampler:
             yield Remedy(
                 id="DATA007-gather",
                 title="gather the predictions and cut them to the length of the set",

@@ -18,6 +18,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.budget import cpus_per_rank, ranks_here
+from gpudoctor_checks.data.loader_bound import LoaderBoundDetail
 
 _MOST = 16
 """The optimisation summary's cap: beyond it workers contend for memory bandwidth and start slowly."""
@@ -31,15 +32,16 @@ class LoaderBoundRule(Rule):
     answers = Code("DATA001")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        handed = str(finding.fact("handed") or "")
+        handed = finding.detail_of(LoaderBoundDetail).handed or ""
         yield from _HANDED.get(handed, self._more)(finding, patient)
 
     def _more(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         """Workers, or less work for them."""
+        detail = finding.detail_of(LoaderBoundDetail)
         workers, why = workers_for(patient)
-        if finding.fact("workers") == 0 and finding.cost.share is not None:
+        if detail.workers == 0 and finding.cost.share is not None:
             workers, why = _as_measured(patient, finding.cost.share, workers, why)
-        if workers > int(finding.fact("workers") or 0):
+        if workers > (detail.workers or 0):
             yield self._workers(finding, workers, why, _gain(finding, patient, workers))
         yield Remedy(
             id="DATA001-precompute",
@@ -56,28 +58,27 @@ class LoaderBoundRule(Rule):
 
     def _workers(self, finding: Finding, workers: int, why: str, gain: Effect | None) -> Remedy:
         """More of them than there are."""
-        prefix = "dataloader_" if finding.fact("engine") else ""
+        detail = finding.detail_of(LoaderBoundDetail)
+        prefix = "dataloader_" if detail.engine else ""
         settings = [(f"{prefix}num_workers", str(workers)), (f"{prefix}persistent_workers", "True")]
-        if finding.fact("cuda") and not finding.fact("pinned") and not prefix:
+        if detail.cuda and not detail.pinned and not prefix:
             settings.append(("pin_memory", "True"))
         title = ", ".join(f"{name}={value}" for name, value in settings)
-        option = str(finding.fact("option") or "")
+        option = detail.option or ""
         span = finding.span
         edits: tuple[KeywordEdit, ...] = ()
-        if span is not None and finding.fact("settable"):
+        if span is not None and detail.settable:
             edits = (KeywordEdit(path=span.path, line=span.line, column=span.column, set=tuple(settings)),)
         steps = [f"Pass {title} ({why})."]
         if option.startswith("default of --"):
             flag = option.removeprefix("default of ")
             steps = [f"Launch with {flag} {workers} ({why}), and pass persistent_workers=True to the loader."]
             edits = ()
-        elif finding.fact("chosen"):
+        elif detail.chosen:
             rest = ", ".join(f"{name}={value}" for name, value in settings[1:])
-            steps = [
-                f"Set {finding.fact('chosen')}, which the loader gets, to {workers} ({why}), and pass {rest}."
-            ]
+            steps = [f"Set {detail.chosen}, which the loader gets, to {workers} ({why}), and pass {rest}."]
         steps.append('Guard the script\'s entry with `if __name__ == "__main__":` where workers are spawned.')
-        iterable = bool(finding.fact("iterable"))
+        iterable = bool(detail.iterable)
         if iterable:
             steps.append(
                 "Split the stream with torch.utils.data.get_worker_info(): each worker runs __iter__ in full."
@@ -117,14 +118,15 @@ def _whole_batches(finding: Finding, patient: Patient) -> Iterator[Remedy]:  # n
 
 def _no_workers(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Batches that are cheaper to make than to hand over."""
-    each = float(finding.fact("batch_seconds") or 0.0)
+    detail = finding.detail_of(LoaderBoundDetail)
+    each = detail.batch_seconds or 0.0
     span = finding.span
     edits: tuple[KeywordEdit, ...] = ()
-    if span is not None and finding.fact("settable") and not finding.fact("engine"):
+    if span is not None and detail.settable and not detail.engine:
         needless = ("persistent_workers", "prefetch_factor", "multiprocessing_context")
         zero = (("num_workers", "0"),)
         edits = (KeywordEdit(path=span.path, line=span.line, column=span.column, set=zero, remove=needless),)
-    name = "dataloader_num_workers" if finding.fact("engine") else "num_workers"
+    name = "dataloader_num_workers" if detail.engine else "num_workers"
     yield Remedy(
         id="DATA001-none",
         title=f"{name}=0",
@@ -196,7 +198,7 @@ def _own(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 def _fed(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Batches that processes of the program's own put into a queue, too slowly."""
     workers, why = workers_for(patient)
-    where = str(finding.fact("feeder"))
+    where = str(finding.detail_of(LoaderBoundDetail).feeder)
     yield Remedy(
         id="DATA001-feeder",
         title="Do less work for each batch in the processes that fill the queue",
@@ -239,12 +241,13 @@ def _gain(finding: Finding, patient: Patient, workers: int) -> Effect | None:
     With a share S of the time for items, n workers leave max(1 - S, S/n) of a step; without a GPU the training
     needs the CPUs too, and P of them leave no less than 1/P. None where nothing was measured.
     """
+    detail = finding.detail_of(LoaderBoundDetail)
     share = finding.cost.step_share
-    if share is None or not 0 < share < 1 or finding.fact("workers") != 0:
+    if share is None or not 0 < share < 1 or detail.workers != 0:
         return None
     left = max(1 - share, share / max(1, workers))
     try:
-        left = max(left, 0.0 if finding.fact("cuda") else 1 / max(1.0, cpus_per_rank(patient)[0]))
+        left = max(left, 0.0 if detail.cuda else 1 / max(1.0, cpus_per_rank(patient)[0]))
     except Unavailable:
         return None
     most = round(max(1.0, 1 / left), 3)

@@ -6,6 +6,7 @@ from gpudoctor.analysis.source.call_frequency import settable
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
 from gpudoctor.model.signs.source import Known, Source
+from gpudoctor_checks.data.padding_waste import PaddingWasteDetail
 
 _TRAINER = "transformers.Trainer"
 
@@ -45,8 +46,9 @@ class PaddingWasteRule(Rule):
 
 def _edits(finding: Finding, source: Source) -> tuple[Edit, ...]:
     """`padding=True` where whole batches meet; no padding where a Trainer's own collator pads later."""
-    span, how = finding.span, finding.fact("how")
-    if span is None or not finding.fact("single") or finding.fact("old"):
+    detail = finding.detail_of(PaddingWasteDetail)
+    span, how = finding.span, detail.how
+    if span is None or not detail.single or detail.old:
         return ()
     if how in {"collator", "collate"}:
         new = "True"

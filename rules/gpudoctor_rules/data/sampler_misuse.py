@@ -18,6 +18,7 @@ from gpudoctor.model import (
     Rule,
 )
 from gpudoctor.model.signs.source import Script
+from gpudoctor_checks.data.sampler_misuse import SamplerMisuseDetail
 
 _REFERENCES = ("https://pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler",)
 
@@ -28,7 +29,7 @@ class SamplerMisuseRule(Rule):
     answers = Code("DATA008")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        kind = finding.fact("kind")
+        kind = finding.detail_of(SamplerMisuseDetail).kind
         if kind == "twice":
             yield _one(finding, patient)
         elif kind == "unsplit":
@@ -55,7 +56,8 @@ def _one(finding: Finding, patient: Patient) -> Remedy:
 
 def _split(finding: Finding, patient: Patient) -> Remedy:
     """The sampler built in the call; a set that is an expression of its own must get a name first."""
-    span, dataset = finding.span, str(finding.fact("dataset"))
+    detail = finding.detail_of(SamplerMisuseDetail)
+    span, dataset = finding.span, detail.dataset
     edits: tuple[Edit, ...] = ()
     told = _told(finding, patient, "")
     fits = span is not None and settable(patient.source, span, "sampler", "shuffle", free=2)
@@ -63,7 +65,7 @@ def _split(finding: Finding, patient: Patient) -> Remedy:
         span is not None
         and fits
         and dataset.replace(".", "_").isidentifier()
-        and (told or not finding.fact("loop_line"))
+        and (told or not detail.loop_line)
     ):
         sampler = f"torch.utils.data.distributed.DistributedSampler({dataset})"
         edits = (
@@ -93,7 +95,8 @@ def _split(finding: Finding, patient: Patient) -> Remedy:
 
 
 def _epoch(finding: Finding, patient: Patient) -> Remedy:
-    name, epoch = str(finding.fact("sampler") or "sampler"), str(finding.fact("epoch") or "")
+    detail = finding.detail_of(SamplerMisuseDetail)
+    name, epoch = detail.sampler or "sampler", detail.epoch
     edits = _told(finding, patient, name)
     return Remedy(
         id="DATA008-epoch",
@@ -108,12 +111,13 @@ def _epoch(finding: Finding, patient: Patient) -> Remedy:
 
 def _told(finding: Finding, patient: Patient, sampler: str) -> tuple[Edit, ...]:
     """`set_epoch` as the first line of the loop over epochs; nothing where its names are not in sight."""
-    path, line, epoch = finding.fact("loop_path"), finding.fact("loop_line"), str(finding.fact("epoch") or "")
+    detail = finding.detail_of(SamplerMisuseDetail)
+    path, line, epoch = detail.loop_path, detail.loop_line, detail.epoch
     script = next((item for item in patient.source.scripts if item.path == path), None)
     head = _head(script, line) if script is not None and isinstance(line, int) else None
     if script is None or head is None or not epoch:
         return ()
-    target = _visible(script, head, sampler, str(finding.fact("loader") or ""), finding)
+    target = _visible(script, head, sampler, detail.loader, finding)
     return (insert_before(script, head.body[0], f"{target}.set_epoch({epoch})"),) if target else ()
 
 

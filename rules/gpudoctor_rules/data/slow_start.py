@@ -21,6 +21,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.budget import cpus_per_rank, ranks_here
 from gpudoctor.model.signs.configs import ConfigFile
+from gpudoctor_checks.data.slow_start import SlowStartDetail
 
 _MOST = 16
 """Processes that LLaMA-Factory's own examples use; beyond, disks are the limit."""
@@ -34,18 +35,19 @@ class SlowStartRule(Rule):
     answers = Code("DATA012")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        if finding.fact("how") == "recording":
+        detail = finding.detail_of(SlowStartDetail)
+        if detail.how == "recording":
             yield _store()
             return
         processes, why = processes_for(patient)
-        edits = _in_config(finding, patient, processes) if finding.fact("how") == "config" else _in_source(
+        edits = _in_config(finding, patient, processes) if detail.how == "config" else _in_source(
             finding, patient, processes
         )  # fmt: skip
-        key = "preprocessing_num_workers" if finding.fact("how") == "config" else "num_proc"
-        if finding.fact("kind") == "workers" and processes == 1:
+        key = "preprocessing_num_workers" if detail.how == "config" else "num_proc"
+        if detail.kind == "workers" and processes == 1:
             yield _store()  # one process more would change nothing
             return
-        if finding.fact("kind") == "workers":
+        if detail.kind == "workers":
             yield Remedy(
                 id="DATA012-processes",
                 title=f"{key}={processes}",
@@ -100,14 +102,15 @@ def processes_for(patient: Patient) -> tuple[int, str]:
 
 
 def _in_source(finding: Finding, patient: Patient, processes: int) -> tuple[Edit, ...]:
+    detail = finding.detail_of(SlowStartDetail)
     span = finding.span
     script = next((item for item in scripts_given(patient).scripts if span and item.path == span.path), None)
     if span is None or script is None:
         return ()
-    if finding.fact("kind") == "off":
+    if detail.kind == "off":
         edit = without(script, span)
         return (edit,) if edit is not None else ()
-    if finding.fact("kind") == "cache":
+    if detail.kind == "cache":
         if not settable(scripts_given(patient), span, method="map", remove=("load_from_cache_file",)):
             return ()
         return (
@@ -133,13 +136,14 @@ def _in_source(finding: Finding, patient: Patient, processes: int) -> tuple[Edit
 
 
 def _in_config(finding: Finding, patient: Patient, processes: int) -> tuple[Edit, ...]:
+    detail = finding.detail_of(SlowStartDetail)
     setting = next((item for item in finding.evidence if isinstance(item, Setting)), None)
     file = next((item for item in patient.configs.files if setting and item.path == setting.path), None)
     if setting is None or file is None or file.format != "yaml":
         return ()
     entry = file.entries[setting.key]
-    if finding.fact("kind") == "cache" or entry.last == "preprocessing_num_workers":
-        edit = file.edit(entry, "false" if finding.fact("kind") == "cache" else str(processes))
+    if detail.kind == "cache" or entry.last == "preprocessing_num_workers":
+        edit = file.edit(entry, "false" if detail.kind == "cache" else str(processes))
         return (edit,) if edit is not None else ()
     return _line_after(file, setting.key, processes)
 

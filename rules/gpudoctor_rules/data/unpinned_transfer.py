@@ -15,6 +15,7 @@ from gpudoctor.model import (
     Rule,
     SourceSpan,
 )
+from gpudoctor_checks.data.unpinned_transfer import UnpinnedTransferDetail
 
 
 class UnpinnedTransferRule(Rule):
@@ -23,7 +24,8 @@ class UnpinnedTransferRule(Rule):
     answers = Code("DATA004")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        kind = finding.fact("kind")
+        detail = finding.detail_of(UnpinnedTransferDetail)
+        kind = detail.kind
         spans = [item for item in finding.evidence if isinstance(item, SourceSpan) and item.end_line]
         edits: list[KeywordEdit] = []
         if kind != "blocking" and spans:
@@ -37,7 +39,7 @@ class UnpinnedTransferRule(Rule):
             for edit in edits
             for name, _ in edit.set
         ]
-        if finding.fact("workers") == 0 and kind != "blocking":
+        if detail.workers == 0 and kind != "blocking":
             steps.append(
                 "Give the loader workers too: without them the training process itself does the pinning."
             )
@@ -49,7 +51,7 @@ class UnpinnedTransferRule(Rule):
             effort=Effort.ONE_LINE if len(edits) == 1 else Effort.SMALL_EDIT,
             sets=tuple((f"DataLoader.{name}", "True") for name in names if name == "pin_memory"),
             uses=frozenset({Resource.HOST_MEMORY}) if kind != "blocking" else frozenset(),
-            edits=tuple(edits) if kind == "blocking" or finding.fact("settable") else (),
+            edits=tuple(edits) if kind == "blocking" or detail.settable else (),
             override=(("DataLoader.pin_memory", "True"),) if kind != "blocking" else (),
             references=("https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html",),
         )

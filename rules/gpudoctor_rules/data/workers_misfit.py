@@ -16,6 +16,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.budget import cpus_per_rank
+from gpudoctor_checks.data.workers_misfit import WorkersMisfitDetail
 
 _MOST = 16
 """The optimisation summary's cap on workers of one loader."""
@@ -27,7 +28,7 @@ class WorkersMisfitRule(Rule):
     answers = Code("DATA003")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        kind = finding.fact("kind")
+        kind = finding.detail_of(WorkersMisfitDetail).kind
         if kind == "many":
             yield self._fewer(finding, patient)
         elif kind == "without":
@@ -46,7 +47,7 @@ class WorkersMisfitRule(Rule):
         cpus, origin = cpus_per_rank(patient)
         workers = max(1, min(_MOST, int(cpus) - 1))
         keyword = _keyword(finding, "num_workers")
-        option = str(finding.fact("origin") or "")
+        option = finding.detail_of(WorkersMisfitDetail).origin or ""
         flag = option.removeprefix("default of ") if option.startswith("default of --") else ""
         step = f"Launch with {flag} {workers}" if flag else setting(finding, keyword, workers)
         passed = bool(flag) or option in ("command line", RUN)
@@ -75,10 +76,11 @@ class WorkersMisfitRule(Rule):
         )
 
     def _drop(self, finding: Finding) -> Remedy:
-        keyword = _keyword(finding, str(finding.fact("keyword")))
+        detail = finding.detail_of(WorkersMisfitDetail)
+        keyword = _keyword(finding, str(detail.keyword))
         span = finding.span
         edits: tuple[KeywordEdit, ...] = ()
-        if span is not None and finding.fact("droppable"):
+        if span is not None and detail.droppable:
             edits = (KeywordEdit(path=span.path, line=span.line, column=span.column, remove=(keyword,)),)
         return Remedy(
             id="DATA003-drop",
@@ -90,6 +92,7 @@ class WorkersMisfitRule(Rule):
         )
 
     def _workers(self, finding: Finding, patient: Patient) -> Remedy:
+        detail = finding.detail_of(WorkersMisfitDetail)
         try:
             cpus, origin = cpus_per_rank(patient)
         except Unavailable as error:
@@ -99,7 +102,7 @@ class WorkersMisfitRule(Rule):
         return Remedy(
             id="DATA003-workers",
             title=f"{keyword}={workers}",
-            steps=(f"{setting(finding, keyword, workers)} ({origin}) and keep {finding.fact('keyword')}.",),
+            steps=(f"{setting(finding, keyword, workers)} ({origin}) and keep {detail.keyword}.",),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
             sets=(("DataLoader.num_workers", str(workers)),),
@@ -148,16 +151,16 @@ class WorkersMisfitRule(Rule):
 
 def setting(finding: Finding, keyword: str, value: int) -> str:
     """Where to set a loader's number of workers: in the call, or where the program chooses it."""
-    chosen = str(finding.fact("chosen") or "")
+    chosen = finding.detail_of(WorkersMisfitDetail).chosen or ""
     return f"Set {chosen}, which the loader gets, to {value}" if chosen else f"Pass {keyword}={value}"
 
 
 def _keyword(finding: Finding, name: str) -> str:
-    return f"dataloader_{name}" if finding.fact("engine") else name
+    return f"dataloader_{name}" if finding.detail_of(WorkersMisfitDetail).engine else name
 
 
 def _edits(finding: Finding, settings: tuple[tuple[str, str], ...]) -> tuple[KeywordEdit, ...]:
     span = finding.span
-    if span is None or not finding.fact("settable"):
+    if span is None or not finding.detail_of(WorkersMisfitDetail).settable:
         return ()
     return (KeywordEdit(path=span.path, line=span.line, column=span.column, set=settings),)

@@ -17,6 +17,7 @@ from gpudoctor.model import (
     Rule,
     Unavailable,
 )
+from gpudoctor_checks.distributed.backend_slow import BackendSlowDetail
 
 
 class BackendSlowRule(Rule):
@@ -25,9 +26,10 @@ class BackendSlowRule(Rule):
     answers = Code("DIST006")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        keyword, span = str(finding.fact("keyword")), finding.span
+        detail = finding.detail_of(BackendSlowDetail)
+        keyword, span = str(detail.keyword), finding.span
         line = span.line if span is not None else 0
-        edits = tuple(_edits(finding, patient)) if finding.fact("literal") else ()
+        edits = tuple(_edits(finding, patient)) if detail.literal else ()
         steps = [f'Line {line}: {keyword}="nccl"' if edits else f"Launch with the backend nccl (line {line})."]
         steps.append("Each rank takes its own GPU first: torch.cuda.set_device(local_rank).")
         yield Remedy(
@@ -44,11 +46,12 @@ class BackendSlowRule(Rule):
 
 
 def _edits(finding: Finding, patient: Patient) -> Iterator[Edit]:
+    detail = finding.detail_of(BackendSlowDetail)
     span = finding.span
     if span is None:
         return
-    if not finding.fact("positional"):
-        keyword = str(finding.fact("keyword"))
+    if not detail.positional:
+        keyword = str(detail.keyword)
         yield KeywordEdit(path=span.path, line=span.line, column=span.column, set=((keyword, '"nccl"'),))
         return
     try:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effect, EffectOrigin, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.distributed.dataparallel import DataparallelDetail
 
 
 class DataparallelRule(Rule):
@@ -11,7 +12,8 @@ class DataparallelRule(Rule):
     answers = Code("DIST005")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
-        gpus = int(finding.fact("gpus") or 0)
+        detail = finding.detail_of(DataparallelDetail)
+        gpus = detail.gpus or 0
         count = str(gpus) if gpus > 1 else "gpu"
         yield Remedy(
             id="DIST005-ddp",
@@ -21,7 +23,7 @@ class DataparallelRule(Rule):
                 "torch.cuda.set_device(rank)",
                 "model = torch.nn.parallel.DistributedDataParallel(model.to(rank), device_ids=[rank])",
                 "DataLoader(..., sampler=DistributedSampler(dataset)), with the batch size of one GPU",
-                f"torchrun --standalone --nproc_per_node={count} {finding.fact('script')}",
+                f"torchrun --standalone --nproc_per_node={count} {detail.script}",
             ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.REWRITE,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
+from gpudoctor_checks.distributed.find_unused import FindUnusedDetail
 
 
 class FindUnusedRule(Rule):
@@ -18,7 +19,7 @@ class FindUnusedRule(Rule):
                     path=span.path, line=span.line, column=span.column, remove=("find_unused_parameters",)
                 ),
             )
-            if span is not None and finding.fact("keyword")
+            if span is not None and finding.detail_of(FindUnusedDetail).keyword
             else ()
         )
         yield Remedy(

@@ -17,6 +17,7 @@ from gpudoctor.model import (
     Rule,
     SourceSpan,
 )
+from gpudoctor_checks.distributed.no_sync_missing import NoSyncMissingDetail
 from gpudoctor_rules.distributed.micro_batches import held
 
 
@@ -26,15 +27,16 @@ class NoSyncMissingRule(Rule):
     answers = Code("DIST003")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        number = int(finding.fact("micro_batches") or 0)
-        text = str(finding.fact("text") or "") or str(number or "N")
+        detail = finding.detail_of(NoSyncMissingDetail)
+        number = detail.micro_batches or 0
+        text = detail.text or str(number or "N")
         yield Remedy(
             id="DIST003-no-sync",
             title="no_sync() on all but the last micro-batch",
             steps=(
                 f"last = (i + 1) % {text} == 0",
                 "with contextlib.nullcontext() if last else model.no_sync():",
-                f"    the forward and the backward of line {finding.fact('line')} (the forward must be inside)",
+                f"    the forward and the backward of line {detail.line} (the forward must be inside)",
             ),
             applicability=Applicability.UNSAFE,  # sums in another order
             effort=Effort.SMALL_EDIT,

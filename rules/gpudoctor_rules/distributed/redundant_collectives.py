@@ -15,6 +15,7 @@ from gpudoctor.model import (
     Rule,
     SourceSpan,
 )
+from gpudoctor_checks.distributed.redundant_collectives import RedundantCollectivesDetail
 
 _EVERY = 50
 """Steps between two reductions for the log: the catalogue's number for logging."""
@@ -34,7 +35,7 @@ class RedundantCollectivesRule(Rule):
     answers = Code("DIST004")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        kinds = str(finding.fact("kinds")).split(",")
+        kinds = finding.detail_of(RedundantCollectivesDetail).kinds.split(",")
         edits = tuple(_edits(finding, patient)) if kinds == ["barrier"] else ()
         yield Remedy(
             id="DIST004-fewer",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.distributed.straggler import StragglerDetail
 
 
 class StragglingRankRule(Rule):
@@ -11,7 +12,8 @@ class StragglingRankRule(Rule):
     answers = Code("DIST001")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
-        rank, node, part = finding.fact("rank"), finding.fact("node"), finding.fact("part")
+        detail = finding.detail_of(StragglerDetail)
+        rank, node, part = detail.rank, detail.node, detail.part
         if part == "data_wait":
             steps = (
                 f"look at rank {rank}'s shard and disk: longer items, a slower mount, fewer CPUs for its "

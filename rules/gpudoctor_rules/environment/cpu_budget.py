@@ -6,6 +6,7 @@ from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource, Rule
 from gpudoctor.model.signs.source import Call, Script
+from gpudoctor_checks.environment.cpu_budget import CpuBudgetDetail
 
 _OMP = "https://docs.pytorch.org/docs/stable/threading_environment_variables.html"
 _MOST_THREADS = 16
@@ -18,10 +19,11 @@ class CpuBudgetRule(Rule):
     answers = Code("ENV007")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        cpus, ranks = float(finding.fact("cpus") or 1), int(finding.fact("ranks") or 1)
-        workers, threads = int(finding.fact("workers") or 0), int(finding.fact("threads") or 1)
+        detail = finding.detail_of(CpuBudgetDetail)
+        cpus, ranks = detail.cpus or 1, detail.ranks or 1
+        workers, threads = detail.workers, detail.threads or 1
         each = max(1, int(cpus / ranks))
-        if finding.fact("kind") == "torchrun":
+        if detail.kind == "torchrun":
             spare = min(_MOST_THREADS, max(1, each - workers))
             yield self._threads(spare, f"each of {ranks} ranks has {cpus / ranks:g} CPUs")
             return

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, Setting
+from gpudoctor_checks.environment.debug_switch_on import DebugSwitchOnDetail
 
 _MILDER = {"NCCL_DEBUG": "WARN"}
 """Variables that are worth keeping at a lower level."""
@@ -14,8 +15,9 @@ class DebugSwitchOnRule(Rule):
     answers = Code("ENV010")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        detail = finding.detail_of(DebugSwitchOnDetail)
         del patient
-        name = str(finding.fact("variable"))
+        name = detail.variable
         milder = _MILDER.get(name)
         value = "" if milder is None else milder
         yield Remedy(
@@ -25,7 +27,7 @@ class DebugSwitchOnRule(Rule):
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
             sets=((name, value),),
-            references=(str(finding.fact("reference")),),
+            references=(detail.reference,),
         )
 
 

@@ -7,6 +7,7 @@ from gpudoctor.analysis.workload import optional
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.signs.host import Disk
 from gpudoctor.text import size
+from gpudoctor_checks.environment.disk_too_small import DiskTooSmallDetail
 
 _CLEARED = {
     "Hugging Face cache": ("hf cache ls   # huggingface-cli scan-cache before version 1", "HF_HOME"),
@@ -23,16 +24,18 @@ class DiskTooSmallRule(Rule):
     answers = Code("ENV011")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        role, path = str(finding.fact("role")), str(finding.fact("path"))
-        if finding.fact("kind") == "checkpoints":
+        detail = finding.detail_of(DiskTooSmallDetail)
+        role, path = detail.role, detail.path
+        if detail.kind == "checkpoints":
             yield from self._keep_fewer(finding)
-        roomy = _roomiest(patient, str(finding.fact("mount")))
+        roomy = _roomiest(patient, detail.mount)
         if roomy is not None:
             yield self._move(role, roomy)
         yield self._clear(role, path)
 
     def _keep_fewer(self, finding: Finding) -> Iterator[Remedy]:
-        one, free, keep = (int(finding.fact(name) or 0) for name in ("one", "free", "keep"))
+        detail = finding.detail_of(DiskTooSmallDetail)
+        one, free, keep = detail.one, detail.free, detail.keep
         fits = free // one - 1 if one else 0  # one more is there while the newest is written
         if fits < 1 or (keep and fits >= keep):
             return

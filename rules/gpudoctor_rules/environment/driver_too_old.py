@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.cuda import dotted, numbers
 from gpudoctor.model.unavailable import Absent
+from gpudoctor_checks.environment.driver_too_old import DriverTooOldDetail
 from gpudoctor_rules.environment.torch_builds import TABLE, choose_for, install_line
 
 _MINOR = "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html"
@@ -27,7 +28,8 @@ class DriverTooOldRule(Rule):
         yield from self._forward(finding, patient)
 
     def _older_build(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        release, driver = str(finding.fact("torch")), str(finding.fact("driver"))
+        detail = finding.detail_of(DriverTooOldDetail)
+        release, driver = detail.torch, detail.driver
         cards = " ".join(
             dict.fromkeys(
                 dotted(gpu.compute_capability)
@@ -50,14 +52,15 @@ class DriverTooOldRule(Rule):
         )
 
     def _newer_driver(self, finding: Finding) -> Remedy:
-        floor, cuda = str(finding.fact("floor")), str(finding.fact("cuda"))
-        toolkit = str(finding.fact("toolkit_driver"))
+        detail = finding.detail_of(DriverTooOldDetail)
+        floor, cuda = detail.floor, detail.cuda
+        toolkit = detail.toolkit_driver
         branch = f"driver {floor} or newer" if floor else f"a driver for CUDA {cuda}"
         return Remedy(
             id=f"{self.answers}-driver",
             title=f"ask the administrator for {branch}",
             steps=(
-                f"torch {finding.fact('torch')} needs {branch}; this node has {finding.fact('driver')}",
+                f"torch {detail.torch} needs {branch}; this node has {detail.driver}",
                 *(
                     (f"the driver that came with CUDA {cuda} is {toolkit}",)
                     if toolkit not in {"", floor}
@@ -72,8 +75,9 @@ class DriverTooOldRule(Rule):
 
     def _forward(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         """Forward compatibility works on data-centre cards only."""
+        detail = finding.detail_of(DriverTooOldDetail)
         gpus = patient.gpus
-        version = numbers(str(finding.fact("cuda")))
+        version = numbers(detail.cuda)
         if len(version) < 2 or not all(_DATA_CENTRE.search(gpu.name) for gpu in gpus):
             return
         package = f"cuda-compat-{version[0]}-{version[1]}"
@@ -83,7 +87,7 @@ class DriverTooOldRule(Rule):
             steps=(
                 f"apt-get install {package}   # or: dnf install {package}; some containers have it already",
                 f"export LD_LIBRARY_PATH=/usr/local/cuda-{dotted(version[:2])}/compat:$LD_LIBRARY_PATH",
-                f"whether it works on driver {finding.fact('driver')}: the table at {_FORWARD}",
+                f"whether it works on driver {detail.driver}: the table at {_FORWARD}",
             ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.COMMAND,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.environment.driver_unreachable import DriverUnreachableDetail
 
 _TOOLKIT = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
 _DRIVER = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/index.html"
@@ -14,10 +15,11 @@ class DriverUnreachableRule(Rule):
     answers = Code("ENV001")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
-        cause = str(finding.fact("cause"))
-        inside = bool(finding.fact("container"))
+        detail = finding.detail_of(DriverUnreachableDetail)
+        cause = detail.cause
+        inside = bool(detail.container)
         if cause == "container":
-            yield self._container(str(finding.fact("container")), int(finding.fact("gpus") or 0))
+            yield self._container(detail.container, detail.gpus)
         elif cause == "no-library":
             yield self._install(finding)
         elif cause == "not-loaded":
@@ -60,7 +62,7 @@ class DriverUnreachableRule(Rule):
         )
 
     def _install(self, finding: Finding) -> Remedy:
-        module = finding.fact("module")
+        module = finding.detail_of(DriverUnreachableDetail).module
         if module:
             steps: tuple[str, ...] = (
                 f"Install the driver's libraries in the version of the loaded module, {module}.",
@@ -82,9 +84,10 @@ class DriverUnreachableRule(Rule):
         return self._remedy("load", "load the nvidia kernel module", steps, Effort.ADMINISTRATOR, _DRIVER)
 
     def _match(self, finding: Finding) -> Remedy:
-        module, library = finding.fact("module"), finding.fact("library")
+        detail = finding.detail_of(DriverUnreachableDetail)
+        module, library = detail.module, detail.library
         versions = f"module {module}, library {library}" if module and library else "module and library"
-        if finding.fact("container"):
+        if detail.container:
             steps: tuple[str, ...] = (
                 "Restart the container: the host's driver was updated while it ran.",
                 "Take driver libraries out of the image: the container runtime brings the host's.",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.environment.gpu_arch_unsupported import GpuArchUnsupportedDetail
 from gpudoctor_rules.environment.torch_builds import TABLE, Build, builds, choose_for, install_line
 
 _SOURCE = "https://github.com/pytorch/pytorch#from-source"
@@ -14,8 +15,9 @@ class GpuArchUnsupportedRule(Rule):
     answers = Code("ENV004")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        card, release = str(finding.fact("capabilities")), str(finding.fact("torch"))
-        driver = str(finding.fact("driver"))
+        detail = finding.detail_of(GpuArchUnsupportedDetail)
+        card, release = detail.capabilities, detail.torch
+        driver = detail.driver
         build = choose_for(patient, driver, card, release)
         if build is not None:
             yield self._install(patient, build, release, card, f"driver {driver} runs it")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.workload import optional, read_workers
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.signs.job import Profile
+from gpudoctor_checks.environment.host_memory_tight import HostMemoryTightDetail
 
 GIB = 1 << 30
 
@@ -15,12 +16,13 @@ class HostMemoryTightRule(Rule):
     answers = Code("ENV009")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        kind = finding.fact("kind")
+        detail = finding.detail_of(HostMemoryTightDetail)
+        kind = detail.kind
         if kind == "swap":
             yield self._find_eater()
         else:
             # Twice the bare need, or as much as the GPUs hold: the data's own share comes on top of the first.
-            need = int(finding.fact("need") or 0)
+            need = int(detail.need)
             yield self._more(max(1, -(-(need if kind == "gpus" else 2 * need) // GIB)), patient)
         workers = read_workers(patient).count or 0
         if kind == "short" and workers > 1:

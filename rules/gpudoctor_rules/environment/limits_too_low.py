@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import optional
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.environment.limits_too_low import LimitsTooLowDetail
 
 _FILES = 65536
 """Open files: what NVIDIA's and Ray's containers set; far from what a kernel gives out."""
@@ -19,11 +20,12 @@ class LimitsTooLowRule(Rule):
     answers = Code("ENV008")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        kind = str(finding.fact("kind"))
+        detail = finding.detail_of(LimitsTooLowDetail)
+        kind = detail.kind
         if kind not in _FLAGS:
             return
-        wanted = _wanted(kind, int(finding.fact("need") or 0))
-        hard = int(finding.fact("hard") or 0)
+        wanted = _wanted(kind, detail.need)
+        hard = detail.hard
         if hard == -1 or (wanted is not None and hard >= wanted):
             yield self._ulimit(kind, wanted)
         else:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import optional
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, Setting
+from gpudoctor_checks.environment.nccl_hobbled import NcclHobbledDetail
 
 _TROUBLE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"
 _ENV = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
@@ -15,7 +16,7 @@ class NcclHobbledRule(Rule):
     answers = Code("ENV012")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        kind = finding.fact("kind")
+        kind = finding.detail_of(NcclHobbledDetail).kind
         if kind == "switch":
             yield self._unset(finding)
         elif kind == "packages":
@@ -26,7 +27,7 @@ class NcclHobbledRule(Rule):
             yield self._bus(str(kind))
 
     def _unset(self, finding: Finding) -> Remedy:
-        name = str(finding.fact("variable"))
+        name = finding.detail_of(NcclHobbledDetail).variable
         span = finding.span
         setting = next((item for item in finding.evidence if isinstance(item, Setting)), None)
         if span is not None:
@@ -49,7 +50,7 @@ class NcclHobbledRule(Rule):
         )
 
     def _one_package(self, finding: Finding, patient: Patient) -> Remedy:
-        names = str(finding.fact("packages")).split()
+        names = list(finding.detail_of(NcclHobbledDetail).packages)
         torch = optional(lambda: patient.torch)
         major = torch.cuda.split(".")[0] if torch is not None and torch.cuda else None
         keep = f"nvidia-nccl-cu{major}" if f"nvidia-nccl-cu{major}" in names else None
@@ -70,8 +71,9 @@ class NcclHobbledRule(Rule):
         )
 
     def _path(self, finding: Finding) -> Remedy:
-        library = str(finding.fact("library"))
-        variable = str(finding.fact("variable"))
+        detail = finding.detail_of(NcclHobbledDetail)
+        library = detail.library
+        variable = detail.variable
         folder = library.rpartition("/")[0]
         return Remedy(
             id=f"{self.answers}-loader-path",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, Unavailable
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.unavailable import Absent
+from gpudoctor_checks.environment.package_conflict import PackageConflictDetail
 from gpudoctor_rules.environment.torch_builds import INDEX, choose_for, install_line
 
 _FLASH = "https://github.com/Dao-AILab/flash-attention/releases"
@@ -19,23 +20,24 @@ class PackageConflictRule(Rule):
     answers = Code("ENV005")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        kind, name = str(finding.fact("kind")), str(finding.fact("name"))
+        detail = finding.detail_of(PackageConflictDetail)
+        kind, name = detail.kind, detail.name
         if kind == "requirement":
             yield from self._requirement(finding, patient)
         elif kind == "companion":
-            torch, cuda = str(finding.fact("torch")), str(finding.fact("cuda"))
+            torch, cuda = detail.torch, detail.cuda
             yield (None if cuda else self._both(name, torch, patient)) or self._companion(name, torch, cuda)
         elif kind == "numpy":
             yield self._remedy("numpy", "install NumPy 1", ("pip install 'numpy<2'",), sets=(("numpy", "<2"),))
             yield self._remedy("torch", "or a torch that was built for NumPy 2", ("pip install 'torch>=2.3'",))
         elif kind == "flash-attn":
-            yield self._flash_attention(str(finding.fact("torch")))
+            yield self._flash_attention(detail.torch)
         elif kind == "bitsandbytes":
-            yield from self._bitsandbytes(str(finding.fact("override")), str(finding.fact("have")))
+            yield from self._bitsandbytes(detail.override, detail.have)
         elif kind == "two-stacks":
             yield self._two_stacks(finding)
         elif kind == "project":
-            asked = str(finding.fact("asked")).split()
+            asked = detail.asked
             yield self._remedy(
                 "project",
                 "create an environment with the versions that the project asks for",
@@ -68,8 +70,9 @@ class PackageConflictRule(Rule):
         )
 
     def _requirement(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        by, name = str(finding.fact("by")).split(), str(finding.fact("name"))
-        together, have = str(finding.fact("together")), str(finding.fact("have"))
+        detail = finding.detail_of(PackageConflictDetail)
+        by, name = list(detail.by), detail.name
+        together, have = detail.together, detail.have
         torch = patient.packages.version("torch")
         if name == "torch" and torch:
             companions = [item for item in by if item in {"torchvision", "torchaudio"}]
@@ -157,8 +160,9 @@ class PackageConflictRule(Rule):
         )
 
     def _two_stacks(self, finding: Finding) -> Remedy:
-        libraries, needed = str(finding.fact("libraries")).split(), str(finding.fact("needed"))
-        stacks = str(finding.fact("stacks")).split()
+        detail = finding.detail_of(PackageConflictDetail)
+        libraries, needed = detail.libraries, detail.needed
+        stacks = detail.stacks
         extra = [stack for stack in stacks if stack != needed] if needed else []
         if not extra:
             return self._remedy(

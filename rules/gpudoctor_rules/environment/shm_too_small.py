@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import optional
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource, Rule
+from gpudoctor_checks.environment.shm_too_small import ShmTooSmallDetail
 
 GIB = 1 << 30
 _PER_WORKER = GIB // 4
@@ -20,7 +21,7 @@ class ShmTooSmallRule(Rule):
     answers = Code("ENV006")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        if finding.fact("full"):
+        if finding.detail_of(ShmTooSmallDetail).full:
             yield self._clear()
             return
         gib = _size(finding, patient) // GIB
@@ -54,8 +55,9 @@ class ShmTooSmallRule(Rule):
 
 def _size(finding: Finding, patient: Patient) -> int:
     """Bytes: what all workers hold ready, a power of two of at least 2 GiB, half the memory at most."""
-    workers, ranks = int(finding.fact("workers") or 0), int(finding.fact("ranks") or 1)
-    need = max(int(finding.fact("need") or 0), ranks * (workers or _USUAL_WORKERS) * _PER_WORKER)
+    detail = finding.detail_of(ShmTooSmallDetail)
+    workers, ranks = detail.workers, detail.ranks or 1
+    need = max(detail.need, ranks * (workers or _USUAL_WORKERS) * _PER_WORKER)
     wanted = 2 * GIB
     while wanted < need:
         wanted *= 2

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.environment.torch_cpu_build import TorchCpuBuildDetail
 from gpudoctor_rules.environment.torch_builds import INDEX, TABLE, choose_for, install_line
 
 _START = "https://pytorch.org/get-started/locally/"
@@ -14,8 +15,9 @@ class TorchCpuBuildRule(Rule):
     answers = Code("ENV002")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        release, driver = str(finding.fact("torch")), str(finding.fact("driver"))
-        build = choose_for(patient, driver, str(finding.fact("capabilities")), release)
+        detail = finding.detail_of(TorchCpuBuildDetail)
+        release, driver = detail.torch, detail.driver
+        build = choose_for(patient, driver, detail.capabilities, release)
         python = patient.packages.executable
         look = f"{python} -c 'import torch; print(torch.version.cuda, torch.cuda.is_available())'"
         if build is None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.budget import ranks_here
+from gpudoctor_checks.environment.visible_devices_wrong import VisibleDevicesWrongDetail
 
 _VARIABLE = "CUDA_VISIBLE_DEVICES"
 
@@ -14,11 +15,12 @@ class VisibleDevicesWrongRule(Rule):
     answers = Code("ENV013")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        kind, gpus = finding.fact("kind"), int(finding.fact("gpus") or 0)
+        detail = finding.detail_of(VisibleDevicesWrongDetail)
+        kind, gpus = detail.kind, detail.gpus
         if kind == "value":
             yield self._set(_wanted(patient, gpus), gpus, finding)
         elif kind == "missing":
-            yield self._elsewhere(int(finding.fact("asked") or 0))
+            yield self._elsewhere(detail.asked)
         elif kind == "ranks":
             if gpus > 0:
                 yield self._ranks(gpus)

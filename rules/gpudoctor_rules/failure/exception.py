@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.failure.exception import ExceptionDetail
 
 
 class UncaughtRule(Rule):
@@ -11,17 +12,18 @@ class UncaughtRule(Rule):
     answers = Code("FAIL001")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
-        if finding.fact("silent"):
+        detail = finding.detail_of(ExceptionDetail)
+        if detail.silent:
             yield _silent()
             return
-        title = str(finding.fact("title") or "")
+        title = detail.title
         span = finding.span
         where = f"{span.path}:{span.line}" if span is not None else "the program's last lines"
-        if finding.fact("kind") == "SystemExit" or span is None:
+        if detail.kind == "SystemExit" or span is None:
             yield _exit(where, known=span is not None)
             return
         yield Remedy(
-            id=f"FAIL001-{finding.fact('cause') or 'look'}",
+            id=f"FAIL001-{detail.cause or 'look'}",
             title=title or f"look at {where}",
             steps=(
                 title or f"{where}: print the shapes, types and devices of what goes in",

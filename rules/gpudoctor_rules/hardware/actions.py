@@ -1,6 +1,7 @@
 """What can be done about a sick GPU, shared by the rules of this topic."""
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Unavailable
+from gpudoctor.model.cards_detail import CardsDetail
 from gpudoctor.model.job_devices import chosen, job_gpus
 
 RESET_DOC = "https://docs.nvidia.com/deploy/gpu-debug-guidelines/index.html"
@@ -8,7 +9,7 @@ RESET_DOC = "https://docs.nvidia.com/deploy/gpu-debug-guidelines/index.html"
 
 def indices(finding: Finding) -> list[int]:
     """The GPUs that the finding is about."""
-    text = str(finding.fact("gpus") or "")
+    text = finding.detail_of(CardsDetail).gpus
     return [int(part) for part in text.replace(" ", "").split(",") if part.isdigit()]
 
 

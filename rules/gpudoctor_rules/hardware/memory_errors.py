@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Code, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.hardware.memory_errors import MemoryErrorsDetail
 from gpudoctor_rules.hardware import actions
 
 
@@ -12,7 +13,7 @@ class MemoryErrorsRule(Rule):
     answers = Code("GPU003")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        action = finding.fact("action")
+        action = finding.detail_of(MemoryErrorsDetail).action
         if action in {"reset", "replace"}:
             away = actions.leave_out(self.answers, finding, patient, f"{finding.subject} has memory errors")
             if away is not None:

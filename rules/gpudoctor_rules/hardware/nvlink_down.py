@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.hardware.nvlink_down import NvlinkDownDetail
 from gpudoctor_rules.hardware import actions
 
 
@@ -15,7 +16,7 @@ class NvlinkDownRule(Rule):
         away = actions.leave_out(self.answers, finding, patient, f"{finding.subject} lacks NVLink")
         if away is not None:
             yield away
-        if finding.fact("cause") == "fabric":
+        if finding.detail_of(NvlinkDownDetail).cause == "fabric":
             yield Remedy(
                 id=f"{self.answers}-fabric-manager",
                 title="start nvidia-fabricmanager in the driver's own version",

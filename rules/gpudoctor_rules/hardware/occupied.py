@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.hardware.occupied import OccupiedDetail
 from gpudoctor_rules.hardware import actions
 
 
@@ -12,14 +13,15 @@ class OccupiedRule(Rule):
     answers = Code("GPU007")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        detail = finding.detail_of(OccupiedDetail)
         away = actions.leave_out(self.answers, finding, patient, f"{finding.subject} is not free")
         if away is not None:
             yield away
         gpus = ",".join(str(index) for index in actions.indices(finding))
         nodes = " ".join(f"/dev/nvidia{index}" for index in actions.indices(finding))
-        cause = finding.fact("cause")
-        if cause == "processes" and finding.fact("pids_visible"):
-            pids = str(finding.fact("pids") or "")
+        cause = detail.cause
+        if cause == "processes" and detail.pids_visible:
+            pids = detail.pids
             yield self._by_hand("end", f"end the other program (pid {pids})", (
                 f"ps -o pid,user,etime,args -p {pids}   # whose is it, and since when?",
                 f"kill {pids.replace(',', ' ')}   # when it is yours or left over",

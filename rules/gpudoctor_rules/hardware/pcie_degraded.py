@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Code, Finding, Patient, Remedy, Rule, Severity
+from gpudoctor_checks.hardware.pcie_degraded import PcieDegradedDetail
 from gpudoctor_rules.hardware import actions
 
 
@@ -12,8 +13,8 @@ class PcieDegradedRule(Rule):
     answers = Code("GPU005")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        ratio = finding.fact("ratio")
-        wins = f", up to {ratio:.0f}x the bandwidth between host and GPU" if isinstance(ratio, float) else ""
+        ratio = finding.detail_of(PcieDegradedDetail).ratio
+        wins = f", up to {ratio:.0f}x the bandwidth between host and GPU" if ratio is not None else ""
         if finding.severity is Severity.NOTE:
             yield actions.inspect(
                 self.answers,

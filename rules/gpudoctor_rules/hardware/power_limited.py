@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effect, EffectOrigin, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.hardware.power_limited import PowerLimitedDetail
 from gpudoctor_rules.hardware import actions
 
 
@@ -12,9 +13,8 @@ class PowerLimitedRule(Rule):
     answers = Code("GPU010")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
-        watts, ratio = finding.fact("default"), finding.fact("ratio")
-        if not isinstance(watts, int | float) or not isinstance(ratio, int | float):
-            return
+        detail = finding.detail_of(PowerLimitedDetail)
+        watts, ratio = detail.default, detail.ratio
         gpus = ",".join(str(index) for index in actions.indices(finding))
         yield Remedy(
             id=f"{self.answers}-default",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Code, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.hardware.recovery_needed import RecoveryNeededDetail
 from gpudoctor_rules.hardware import actions
 
 
@@ -15,7 +16,7 @@ class RecoveryNeededRule(Rule):
         away = actions.leave_out(self.answers, finding, patient, f"{finding.subject} needs recovery")
         if away is not None:
             yield away
-        action = finding.fact("action")
+        action = finding.detail_of(RecoveryNeededDetail).action
         if action == "reset":
             yield actions.reset(self.answers, finding)
         elif action in {"reboot", "bus-reset"}:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Code, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.hardware.throttled import ThrottledDetail
 from gpudoctor_rules.hardware import actions
 
 
@@ -15,7 +16,7 @@ class ThrottledRule(Rule):
         away = actions.leave_out(self.answers, finding, patient, f"{finding.subject} slows down")
         if away is not None:
             yield away
-        if finding.fact("heat"):
+        if finding.detail_of(ThrottledDetail).heat:
             yield actions.inspect(
                 self.answers,
                 f"cool {finding.subject}: fans, air flow, dust, inlet temperature",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, Severity, Unavailable
 from gpudoctor.model.signs.kernel_log import KernelLog
+from gpudoctor_checks.hardware.xid import XidDetail
 from gpudoctor_rules.hardware import actions
 
 _CATALOGUE = "https://docs.nvidia.com/deploy/xid-errors/index.html"
@@ -18,9 +19,10 @@ class XidRule(Rule):
         yield from self._by_action(finding, patient, _log(patient))
 
     def _by_action(self, finding: Finding, patient: Patient, log: KernelLog) -> Iterator[Remedy]:
-        action = str(finding.fact("action") or "watch")
+        detail = finding.detail_of(XidDetail)
+        action = detail.action or "watch"
         if action == "follow":
-            action = _demand(str(finding.fact("recovery") or ""))
+            action = _demand(detail.recovery)
         if finding.severity is Severity.ERROR:
             away = actions.leave_out(self.answers, finding, patient, f"{finding.subject} reported an error")
             if away is not None:
@@ -43,7 +45,7 @@ class XidRule(Rule):
             steps=(
                 "CUDA_LAUNCH_BLOCKING=1 python train.py   # the traceback then names the line that launched it",
                 "compute-sanitizer --tool memcheck python train.py   # on a small batch: it is slow",
-                str(finding.fact("advice") or "Look for an index out of range."),
+                finding.detail_of(XidDetail).advice or "Look for an index out of range.",
             ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.COMMAND,
@@ -63,7 +65,7 @@ class XidRule(Rule):
             id=f"{self.answers}-{action}",
             title=titles.get(action, "watch whether it comes back"),
             steps=(
-                str(finding.fact("advice") or "Look the number up in NVIDIA's Xid catalogue."),
+                finding.detail_of(XidDetail).advice or "Look the number up in NVIDIA's Xid catalogue.",
                 f"{log.searched('Xid|NVRM')}   # what came before it",
             ),
             applicability=Applicability.DISPLAY_ONLY,

@@ -9,6 +9,7 @@ from gpudoctor.analysis.source.syntax_edits import insert_after
 from gpudoctor.analysis.source.syntax_places import bare_call, block, find, find_extent, remove, replace
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.signs.source import Script
+from gpudoctor_checks.loop.accumulation_wrong import AccumulationWrongDetail
 
 _ACCUMULATION = "https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation"
 _SCHEDULE = "https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
@@ -21,13 +22,14 @@ class AccumulationWrongRule(Rule):
     answers = Code("LOOP003")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        how = str(finding.fact("how"))
+        detail = finding.detail_of(AccumulationWrongDetail)
+        how = detail.how
         guilty = finding.span.text if finding.span else ""
-        text = str(finding.fact("text") or "")
+        text = detail.text
         id_, title, steps, edits, reference = {
             "undivided": (
                 "LOOP003-divide",
-                f"divide the loss by {finding.fact('count')}",
+                f"divide the loss by {detail.count}",
                 (f"in {guilty}", f"    use {text}"),
                 _divided(finding, patient, text),
                 _ACCUMULATION,
@@ -36,7 +38,7 @@ class AccumulationWrongRule(Rule):
                 "LOOP003-clear-after-step",
                 "clear the gradients where the optimizer steps",
                 (f"move {guilty} behind the optimizer's step, under the same condition",),
-                _moved(finding, patient, drop=bool(finding.fact("kept"))),
+                _moved(finding, patient, drop=detail.kept),
                 _ACCUMULATION,
             ),
             "scheduled": (
@@ -49,11 +51,8 @@ class AccumulationWrongRule(Rule):
             "early": (
                 "LOOP003-schedule-later",
                 "step the scheduler after the optimizer",
-                (
-                    f"move {guilty} "
-                    + ("to the end of the epoch" if finding.fact("epochs") else "after the step"),
-                ),
-                _ended(finding, patient) if finding.fact("epochs") else _moved(finding, patient, drop=False),
+                (f"move {guilty} " + ("to the end of the epoch" if detail.epochs else "after the step"),),
+                _ended(finding, patient) if detail.epochs else _moved(finding, patient, drop=False),
                 _SCHEDULE,
             ),
             "never": (
@@ -83,19 +82,20 @@ class AccumulationWrongRule(Rule):
 
 
 def _divided(finding: Finding, patient: Patient, text: str) -> tuple[Edit, ...]:
-    found = find_extent(patient.source, finding.fact("edit_at"))
+    found = find_extent(patient.source, finding.detail_of(AccumulationWrongDetail).edit_at)
     return (replace(*found, text),) if found is not None and text else ()
 
 
-def _statement(finding: Finding, patient: Patient, fact: str) -> tuple[Script, ast.stmt] | None:
-    found = find(patient.source, finding.fact(fact))
+def _statement(place: str, patient: Patient) -> tuple[Script, ast.stmt] | None:
+    found = find(patient.source, place)
     bare = bare_call(*found) if found is not None else None
     return (found[0], bare) if found is not None and bare is not None else None
 
 
 def _moved(finding: Finding, patient: Patient, *, drop: bool) -> tuple[Edit, ...]:
     """The statement behind the step; only taken away when another one stands there."""
-    guilty, step = _statement(finding, patient, "guilty"), _statement(finding, patient, "step")
+    detail = finding.detail_of(AccumulationWrongDetail)
+    guilty, step = _statement(detail.guilty, patient), _statement(detail.step, patient)
     if guilty is None or step is None or guilty[0] is not step[0]:
         return ()
     script, moved = guilty
@@ -108,7 +108,7 @@ def _moved(finding: Finding, patient: Patient, *, drop: bool) -> tuple[Edit, ...
 
 def _ended(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     """The statement at the end of the block that holds it, the epoch's."""
-    guilty = _statement(finding, patient, "guilty")
+    guilty = _statement(finding.detail_of(AccumulationWrongDetail).guilty, patient)
     if guilty is None:
         return ()
     script, moved = guilty
@@ -124,7 +124,7 @@ def _ended(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
 
 def _undone(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     """The loss instead of its quotient; a statement that does nothing else goes."""
-    found = find_extent(patient.source, finding.fact("edit_at"))
+    found = find_extent(patient.source, finding.detail_of(AccumulationWrongDetail).edit_at)
     if found is None:
         return ()
     script, node = found

@@ -7,6 +7,7 @@ from gpudoctor.analysis.source.syntax_edits import insert_before
 from gpudoctor.analysis.source.syntax_places import bare_call, block, find, move_before
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.signs.source import Script
+from gpudoctor_checks.loop.clip_misplaced import ClipMisplacedDetail
 
 _REFERENCES = ("https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping",)
 
@@ -17,12 +18,13 @@ class ClipMisplacedRule(Rule):
     answers = Code("LOOP004")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        scaler, optimizer = str(finding.fact("scaler")), str(finding.fact("optimizer"))
+        detail = finding.detail_of(ClipMisplacedDetail)
+        scaler, optimizer = detail.scaler, detail.optimizer
         where = finding.span.text if finding.span else "the clip"
-        late = finding.fact("how") == "late"
+        late = detail.how == "late"
         unscale = f"{scaler}.unscale_({optimizer})"
         step = f"{scaler}.step({optimizer})" if scaler else f"{optimizer}.step()"
-        if finding.fact("how") == "part":
+        if detail.how == "part":
             yield Remedy(
                 id="LOOP004-whole",
                 title="clip the tensor that the optimizer has",
@@ -34,7 +36,7 @@ class ClipMisplacedRule(Rule):
                 ),
             )
             return
-        if finding.fact("how") == "micro":
+        if detail.how == "micro":
             yield Remedy(
                 id="LOOP004-once-a-step",
                 title=f"clip once, right before {step}",
@@ -70,8 +72,8 @@ class ClipMisplacedRule(Rule):
         )
 
 
-def _statement(finding: Finding, patient: Patient, fact: str) -> tuple[Script, ast.stmt] | None:
-    found = find(patient.source, finding.fact(fact))
+def _statement(place: str, patient: Patient) -> tuple[Script, ast.stmt] | None:
+    found = find(patient.source, place)
     if found is None:
         return None
     statement = bare_call(*found)
@@ -80,12 +82,13 @@ def _statement(finding: Finding, patient: Patient, fact: str) -> tuple[Script, a
 
 def _scaled(finding: Finding, patient: Patient, unscale: str) -> tuple[Edit, ...]:
     """The unscaling as a line before the clip; one that stands later moves there."""
-    clip = _statement(finding, patient, "clip")
+    detail = finding.detail_of(ClipMisplacedDetail)
+    clip = _statement(detail.clip, patient)
     if clip is None:
         return ()
     script, statement = clip
-    if finding.fact("unscale"):
-        moved = _statement(finding, patient, "unscale")
+    if detail.unscale:
+        moved = _statement(detail.unscale, patient)
         if moved is None or moved[0] is not script:
             return ()
         return move_before(script, moved[1], statement)
@@ -94,7 +97,8 @@ def _scaled(finding: Finding, patient: Patient, unscale: str) -> tuple[Edit, ...
 
 def _late(finding: Finding, patient: Patient, unscale: str) -> tuple[Edit, ...]:
     """The clip as a line before the step that stands in the same block and after a backward there."""
-    clip, step = _statement(finding, patient, "clip"), _statement(finding, patient, "step")
+    detail = finding.detail_of(ClipMisplacedDetail)
+    clip, step = _statement(detail.clip, patient), _statement(detail.step, patient)
     if clip is None or step is None or clip[0] is not step[0]:
         return ()
     script, moved, target = clip[0], clip[1], step[1]
@@ -104,5 +108,5 @@ def _late(finding: Finding, patient: Patient, unscale: str) -> tuple[Edit, ...]:
     earlier = body[: body.index(target)]
     if not any("backward(" in ast.unparse(item) for item in earlier) or body.index(moved) < body.index(target):
         return ()
-    wanted = bool(finding.fact("scaler")) and not finding.fact("unscale")
+    wanted = bool(detail.scaler) and not detail.unscale
     return move_before(script, moved, target, *((unscale,) if wanted else ()))

@@ -20,6 +20,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.source import Call
 from gpudoctor.text import capitalised
+from gpudoctor_checks.loop.deprecated_api import DeprecatedApiDetail
 
 
 class DeprecatedApiRule(Rule):
@@ -28,15 +29,16 @@ class DeprecatedApiRule(Rule):
     answers = Code("LOOP005")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        what = str(finding.fact("what"))
-        replacement = str(finding.fact("replacement"))
+        detail = finding.detail_of(DeprecatedApiDetail)
+        what = detail.what
+        replacement = detail.replacement
         spans = [item for item in finding.evidence if isinstance(item, SourceSpan)]
         edits = tuple(edit for span in spans for edit in _edit(finding, span, patient))
-        drop, add = str(finding.fact("drop") or ""), str(finding.fact("add") or "")
+        drop, add = detail.drop, detail.add
         if drop:
             title = f"Drop {drop}= ({replacement})"
         elif add:
-            title = f"Pass {add}={finding.fact('value')}"
+            title = f"Pass {add}={detail.value}"
         else:
             title = f"{what} -> {replacement}"
         yield Remedy(
@@ -46,24 +48,25 @@ class DeprecatedApiRule(Rule):
             applicability=Applicability.UNSAFE if add else Applicability.SAFE,
             effort=Effort.ONE_LINE if len(spans) == 1 else Effort.SMALL_EDIT,
             edits=edits if len(edits) == len(spans) else (),
-            references=(str(finding.fact("source")),),
+            references=(detail.source,),
         )
 
 
 def _edit(finding: Finding, span: SourceSpan, patient: Patient) -> Iterator[Edit]:
-    drop, add = str(finding.fact("drop") or ""), str(finding.fact("add") or "")
+    detail = finding.detail_of(DeprecatedApiDetail)
+    drop, add = detail.drop, detail.add
     if drop:
         yield KeywordEdit(path=span.path, line=span.line, column=span.column, remove=(drop,))
-    elif finding.fact("set"):
-        change = (str(finding.fact("set")), str(finding.fact("set_value")))
+    elif detail.keyword:
+        change = (detail.keyword, detail.keyword_value)
         yield KeywordEdit(path=span.path, line=span.line, column=span.column, set=(change,))
     elif add:
-        value = str(finding.fact("value"))
+        value = detail.value
         yield KeywordEdit(path=span.path, line=span.line, column=span.column, set=((add, value),))
-    elif finding.fact("rename"):
+    elif detail.rename:
         call = _call_at(span, patient)
         if call is not None:
-            yield from _rename(call, str(finding.fact("rename")), str(finding.fact("first_argument") or ""))
+            yield from _rename(call, detail.rename, detail.first_argument)
 
 
 def _call_at(span: SourceSpan, patient: Patient) -> Call | None:

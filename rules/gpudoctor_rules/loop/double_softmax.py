@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax_places import find_extent, replace
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.loop.double_softmax import DoubleSoftmaxDetail
 
 _CROSS_ENTROPY = "https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html"
 _LOG_SOFTMAX = "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html"
@@ -15,9 +16,10 @@ class DoubleSoftmaxRule(Rule):
     answers = Code("LOOP006")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        text = str(finding.fact("edit_text") or "")
+        detail = finding.detail_of(DoubleSoftmaxDetail)
+        text = detail.edit_text or ""
         edits = _edits(finding, patient, text)
-        if finding.fact("how") == "log":
+        if detail.how == "log":
             yield Remedy(
                 id="LOOP006-log-softmax",
                 title="log_softmax instead of log(softmax)",
@@ -28,12 +30,12 @@ class DoubleSoftmaxRule(Rule):
                 references=(_LOG_SOFTMAX,),
             )
             return
-        if finding.fact("loss") == "nll_loss":
-            yield _log_probabilities(str(finding.fact("how")))
+        if detail.loss == "nll_loss":
+            yield _log_probabilities(detail.how)
             return
         yield Remedy(
             id="LOOP006-logits",
-            title=f"raw logits for {finding.fact('loss')}",
+            title=f"raw logits for {detail.loss}",
             steps=(
                 f"use {text} there: the loss applies the function itself" if text else "give it the logits",
                 "If you need probabilities (metrics, inference), apply softmax or sigmoid there.",
@@ -63,7 +65,7 @@ def _log_probabilities(how: str) -> Remedy:
 
 
 def _edits(finding: Finding, patient: Patient, text: str) -> tuple[Edit, ...]:
-    found = find_extent(patient.source, finding.fact("edit_at"))
+    found = find_extent(patient.source, finding.detail_of(DoubleSoftmaxDetail).edit_at)
     if found is None or not text:
         return ()
     return (replace(*found, text),)

@@ -9,6 +9,7 @@ from gpudoctor.analysis.source.syntax_places import find
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, ImportEdit, Patient, Remedy, Rule
 from gpudoctor.model.signs.source import Script
+from gpudoctor_checks.loop.eval_mode_misuse import EvalModeMisuseDetail
 
 _MODE = "https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval"
 _NO_GRAD = "https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html"
@@ -21,8 +22,9 @@ class EvalModeMisuseRule(Rule):
     answers = Code("LOOP002")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        model = str(finding.fact("model") or "model")
-        if finding.fact("how") == "training":
+        detail = finding.detail_of(EvalModeMisuseDetail)
+        model = detail.model or "model"
+        if detail.how == "training":
             yield Remedy(
                 id="LOOP002-train",
                 title=f"{model}.train() before training goes on",
@@ -33,7 +35,7 @@ class EvalModeMisuseRule(Rule):
                 references=(_MODE,),
             )
             return
-        if finding.fact("how") == "mode":
+        if detail.how == "mode":
             yield Remedy(
                 id="LOOP002-eval",
                 title=f"{model}.eval() for the evaluation, {model}.train() after it",
@@ -56,8 +58,9 @@ class EvalModeMisuseRule(Rule):
 
 
 def _loop(finding: Finding, patient: Patient) -> tuple[Script, ast.stmt] | None:
+    detail = finding.detail_of(EvalModeMisuseDetail)
     for kind in _LOOPS:
-        found = find(scripts_given(patient), finding.fact("loop"), kind)
+        found = find(scripts_given(patient), detail.loop, kind)
         if found is not None and isinstance(found[1], ast.stmt):
             return found[0], found[1]
     return None
@@ -66,7 +69,7 @@ def _loop(finding: Finding, patient: Patient) -> tuple[Script, ast.stmt] | None:
 def _no_grad(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     """The decorator on the function that evaluates and does nothing else."""
     found = _loop(finding, patient)
-    if found is None or not finding.fact("whole"):
+    if found is None or not finding.detail_of(EvalModeMisuseDetail).whole:
         return ()
     script, loop = found
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -86,7 +89,7 @@ def _no_grad(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
 def _evaluation(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     """Both switches around the loop."""
     found = _loop(finding, patient)
-    model = str(finding.fact("model") or "")
+    model = finding.detail_of(EvalModeMisuseDetail).model
     if found is None or not model:
         return ()
     script, loop = found
@@ -95,12 +98,13 @@ def _evaluation(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
 
 def _train(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     """The switch before the training loop, or as the first line of its body when the evaluation is inside."""
+    detail = finding.detail_of(EvalModeMisuseDetail)
     found = _loop(finding, patient)
-    model = str(finding.fact("model") or "")
+    model = detail.model
     if found is None or not model:
         return ()
     script, loop = found
     body = getattr(loop, "body", [])
-    if finding.fact("inside") and body and body[0].lineno > loop.lineno:
+    if detail.inside and body and body[0].lineno > loop.lineno:
         return (insert_before(script, body[0], f"{model}.train()"),)
-    return () if finding.fact("inside") else (insert_before(script, loop, f"{model}.train()"),)
+    return () if detail.inside else (insert_before(script, loop, f"{model}.train()"),)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.control_flow import bound_to
 from gpudoctor.analysis.source.syntax_places import find
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
+from gpudoctor_checks.loop.no_checkpoint import NoCheckpointDetail
 
 _TORCH = "https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html"
 _TRAINER = "https://huggingface.co/docs/transformers/main_classes/trainer#checkpoints"
@@ -17,13 +18,14 @@ class NoCheckpointRule(Rule):
     answers = Code("LOOP009")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        limit = float(finding.fact("seconds") or 0)
+        detail = finding.detail_of(NoCheckpointDetail)
+        limit = detail.seconds
         minutes = max(5, round(min(1800.0, limit / 10 if limit else 1800.0) / 60))
-        if finding.fact("engine"):
+        if detail.engine:
             yield self._engine(finding, patient)
             return
-        model, optimizer = _names(patient, str(finding.fact("script")))
-        if finding.fact("how") == "resume":
+        model, optimizer = _names(patient, detail.script)
+        if detail.how == "resume":
             yield Remedy(
                 id="LOOP009-resume",
                 title="load the optimizer, the scheduler and the step with the weights",
@@ -55,8 +57,9 @@ class NoCheckpointRule(Rule):
 
     def _engine(self, finding: Finding, patient: Patient) -> Remedy:
         """The engine's own saving, switched on again."""
-        found = find(patient.source, finding.fact("engine"))
-        lightning = bool(finding.fact("lightning"))
+        detail = finding.detail_of(NoCheckpointDetail)
+        found = find(patient.source, detail.engine)
+        lightning = detail.lightning
         new = (
             (("enable_checkpointing", "True"),)
             if lightning

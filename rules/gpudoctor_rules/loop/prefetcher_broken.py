@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.syntax_edits import insert_after, insert_before, replace_node
 from gpudoctor.analysis.source.syntax_places import find_extent
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.loop.prefetcher_broken import PrefetcherBrokenDetail
 
 _RECORD = "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_stream.html"
 _STREAMS = "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-streams"
@@ -33,7 +34,8 @@ class PrefetcherBrokenRule(Rule):
     answers = Code("LOOP007")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        how, text = str(finding.fact("how")), str(finding.fact("text") or "")
+        detail = finding.detail_of(PrefetcherBrokenDetail)
+        how, text = detail.how, detail.text
         yield Remedy(
             id=f"LOOP007-{how.replace('_', '-')}",
             title=_TITLES[how],
@@ -57,7 +59,8 @@ class PrefetcherBrokenRule(Rule):
 
 
 def _edits(finding: Finding, patient: Patient, how: str, text: str) -> tuple[Edit, ...]:
-    found = find_extent(patient.source, finding.fact("edit_at"))
+    detail = finding.detail_of(PrefetcherBrokenDetail)
+    found = find_extent(patient.source, detail.edit_at)
     if found is None or not text:
         return ()
     script, node = found
@@ -69,7 +72,7 @@ def _edits(finding: Finding, patient: Patient, how: str, text: str) -> tuple[Edi
         return (insert_after(script, node, text),)
     if how == "wait":
         return (insert_before(script, node, text),) if script.imports.get("torch") == "torch" else ()
-    given = find_extent(patient.source, finding.fact("return_at"))
+    given = find_extent(patient.source, detail.return_at)
     if given is None:
         return ()
     return insert_before(script, node, f"batch = {text}"), replace_node(script, given[1], "batch")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.syntax_edits import insert_after
 from gpudoctor.analysis.source.syntax_places import find_extent
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.loop.seedless import SeedlessDetail
 
 
 class SeedlessRule(Rule):
@@ -18,7 +19,7 @@ class SeedlessRule(Rule):
         roots = {
             name.split(".")[0]
             for script in patient.source.scripts
-            if script.path in {finding.subject, finding.fact("script")}
+            if script.path in {finding.subject, finding.detail_of(SeedlessDetail).script}
             for name in script.imports.values()
         }
         lines += ["random.seed(0)"] if "random" in roots else []
@@ -36,7 +37,7 @@ class SeedlessRule(Rule):
 
 def _edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     """The line after the imports at the head of the entry script."""
-    found = find_extent(patient.source, finding.fact("edit_at"))
+    found = find_extent(patient.source, finding.detail_of(SeedlessDetail).edit_at)
     if found is None or not isinstance(found[1], ast.stmt):
         return ()
     return (insert_after(found[0], found[1], "\ntorch.manual_seed(0)"),)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.loop.sigterm_unhandled import SigtermUnhandledDetail
 
 _SLURM = "https://slurm.schedmd.com/sbatch.html#OPT_signal"
 _PODS = "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination"
@@ -14,7 +15,8 @@ class SigtermUnhandledRule(Rule):
     answers = Code("LOOP010")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
-        name = "SIGUSR1" if finding.fact("slurm") else "SIGTERM"
+        detail = finding.detail_of(SigtermUnhandledDetail)
+        name = "SIGUSR1" if detail.slurm else "SIGTERM"
         handler = (
             "import signal",
             "stop = False",
@@ -25,13 +27,13 @@ class SigtermUnhandledRule(Rule):
             "at the end of each step: if stop: save a checkpoint and leave the loop",
         )
         first: tuple[str, ...] = ()
-        if finding.fact("kubernetes"):
+        if detail.kubernetes:
             title, first = (
                 "a handler that saves, 300 s to do it",
                 ("terminationGracePeriodSeconds: 300  # in the pod",),
             )
-        elif finding.fact("slurm"):
-            batch = "" if finding.fact("srun") else "B:"
+        elif detail.slurm:
+            batch = "" if detail.srun else "B:"
             title = f"--signal={batch}USR1@300 and a handler that saves"
             first = (f"#SBATCH --signal={batch}USR1@300", "#SBATCH --requeue")
             if batch:
@@ -44,5 +46,5 @@ class SigtermUnhandledRule(Rule):
             steps=(*first, *handler),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.SMALL_EDIT,
-            references=(_PODS if finding.fact("kubernetes") else _SLURM,),
+            references=(_PODS if detail.kubernetes else _SLURM,),
         )

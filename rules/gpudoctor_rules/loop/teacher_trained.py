@@ -9,6 +9,7 @@ from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
 from gpudoctor.analysis.source.syntax_places import alone, find
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.loop.teacher_trained import TeacherTrainedDetail
 
 _REFERENCES = ("https://docs.pytorch.org/tutorials/beginner/knowledge_distillation_tutorial.html",)
 
@@ -19,8 +20,9 @@ class TeacherTrainedRule(Rule):
     answers = Code("LOOP011")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        teacher = str(finding.fact("teacher"))
-        if finding.fact("how") == "graph":
+        detail = finding.detail_of(TeacherTrainedDetail)
+        teacher = detail.teacher
+        if detail.how == "graph":
             yield Remedy(
                 id="LOOP011-no-grad",
                 title=f"torch.no_grad() around {teacher}",
@@ -45,14 +47,15 @@ class TeacherTrainedRule(Rule):
 
 def _no_grad(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     """The statement in a with block, where nothing else of it needs a gradient."""
-    found = find(scripts_given(patient), finding.fact("call"))
+    detail = finding.detail_of(TeacherTrainedDetail)
+    found = find(scripts_given(patient), detail.call)
     if found is None:
         return ()
     script, node = found
     whole = statement(script, node)
     if not isinstance(whole, ast.Assign) or not alone(script, whole) or script.imports.get("torch") != "torch":
         return ()
-    teacher = str(finding.fact("teacher"))
+    teacher = detail.teacher
     others = [
         call
         for call in script.calls
@@ -68,7 +71,7 @@ def _no_grad(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
 
 
 def _eval(finding: Finding, patient: Patient, teacher: str) -> tuple[Edit, ...]:
-    found = find(scripts_given(patient), finding.fact("call"))
+    found = find(scripts_given(patient), finding.detail_of(TeacherTrainedDetail).call)
     whole = statement(*found) if found is not None else None
     if found is None or not isinstance(whole, ast.Assign) or not alone(found[0], whole):
         return ()

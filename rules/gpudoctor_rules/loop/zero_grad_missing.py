@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.syntax import nodes, segment
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, TextEdit
+from gpudoctor_checks.loop.zero_grad_missing import ZeroGradMissingDetail
 
 
 class ZeroGradMissingRule(Rule):
@@ -15,7 +16,7 @@ class ZeroGradMissingRule(Rule):
     answers = Code("LOOP001")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        optimizer = str(finding.fact("optimizer") or _named(finding))
+        optimizer = finding.detail_of(ZeroGradMissingDetail).optimizer or _named(finding)
         where = finding.span.text if finding.span else f"{optimizer}.step()"
         yield Remedy(
             id="LOOP001-zero-grad",

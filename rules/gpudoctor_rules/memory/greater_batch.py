@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.run.memory_headroom import HeadroomDetail
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource
 from gpudoctor.model.signs.memory import Choice, JobMemory
 from gpudoctor.text import size
@@ -29,7 +30,8 @@ def greater_batch(code: Code, job: JobMemory, patient: Patient) -> Iterator[Reme
 
 def measured_batch(finding: Finding) -> Iterator[Remedy]:
     """The batch that a recording has room for; nothing where it does not tell."""
-    factor, samples = float(finding.fact("factor") or 0), float(finding.fact("samples") or 0)
+    detail = finding.detail_of(HeadroomDetail)
+    factor, samples = detail.factor, detail.samples
     if factor < _TWICE:
         return
     title = (

@@ -19,6 +19,7 @@ from gpudoctor.model import (
     SourceSpan,
     Unavailable,
 )
+from gpudoctor_checks.performance.attention_eager import AttentionEagerDetail
 
 _SDPA = "https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html"
 _CALL = (
@@ -50,7 +51,8 @@ class AttentionEagerRule(Rule):
 
 
 def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], tuple[Edit, ...]]:
-    kind, span = finding.fact("kind"), finding.span
+    detail = finding.detail_of(AttentionEagerDetail)
+    kind, span = detail.kind, finding.span
     if kind == "code":
         return "scaled_dot_product_attention", (f"Instead of product, softmax, product: {_CALL}",), ()
     if kind == "kernels":
@@ -65,7 +67,7 @@ def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], t
         return _in_config(finding, patient)
     line = span.line if span is not None else 0
     edits: tuple[Edit, ...] = ()
-    if span is not None and finding.fact("literal"):
+    if span is not None and detail.literal:
         change = (("attn_implementation", '"sdpa"'),)
         edits = (KeywordEdit(path=span.path, line=line, column=span.column, set=change),)
     title = 'attn_implementation="sdpa"'
@@ -74,13 +76,14 @@ def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], t
 
 
 def _in_config(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], tuple[Edit, ...]]:
-    key = str(finding.fact("key"))
+    detail = finding.detail_of(AttentionEagerDetail)
+    key = detail.key
     name = key.rpartition(".")[2]
     value = {"flash_attn": "auto", "eager_attention": "false"}.get(name, "sdpa")
     title = f"{key}: {value}"
     steps = (title,) if name != "eager_attention" else (title, "sdp_attention: true, or flash_attention: true")
     for file in patient.configs.files:
-        entry = file.entries.get(key) if file.path == finding.fact("path") else None
+        entry = file.entries.get(key) if file.path == detail.path else None
         if entry is not None:
             quoted = f'"{value}"' if file.format in {"json", "toml"} and value != "false" else value
             edit = file.edit(entry, quoted)

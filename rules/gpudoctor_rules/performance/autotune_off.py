@@ -21,6 +21,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.signs.source import Script
+from gpudoctor_checks.performance.autotune_off import AutotuneOffDetail
 
 _LINE = "torch.backends.cudnn.benchmark = True"
 
@@ -56,7 +57,7 @@ def _edits(finding: Finding, patient: Patient) -> Iterator[Edit]:
     except Unavailable:
         return
     span = finding.span
-    if finding.fact("written") and span is not None:
+    if finding.detail_of(AutotuneOffDetail).written and span is not None:
         for guilty in scripts:
             for node in nodes(guilty, ast.Assign) if guilty.path == span.path else ():
                 if node.lineno == span.line:

@@ -24,6 +24,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.signs.source import Loop, Script
+from gpudoctor_checks.performance.compile_off import CompileOffDetail
 
 
 class CompileOffRule(Rule):
@@ -53,6 +54,7 @@ class CompileOffRule(Rule):
 
 
 def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[Edit, ...]]:
+    detail = finding.detail_of(CompileOffDetail)
     try:
         programs = training_programs(scripts_given(patient))
     except Unavailable:
@@ -60,10 +62,10 @@ def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[Edit, ...]]:
     program = next((item for item in programs if item.entry.path == finding.subject), None)
     if program is None:
         return "model.compile()", ()
-    if str(finding.fact("engine")).startswith(("transformers.", "trl.")):
+    if detail.engine.startswith(("transformers.", "trl.")):
         return "torch_compile=True", tuple(_arguments(program))
     for script, loop in program.loops:
-        if script.path == finding.fact("script") and loop.span.line == finding.fact("line"):
+        if script.path == detail.script and loop.span.line == detail.line:
             return _after_the_model(script, loop)
     return "model.compile()", ()
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource, Rule
+from gpudoctor_checks.performance.gpu_unused import GpuUnusedDetail
 
 _CHOICE = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")'
 
@@ -13,13 +14,14 @@ class GpuUnusedRule(Rule):
     answers = Code("PERF009")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
-        kind = finding.fact("kind")
+        detail = finding.detail_of(GpuUnusedDetail)
+        kind = detail.kind
         steps = []
         if kind == "cpu":
-            steps.append(f"{'Replace the device by' if finding.fact('named') else 'At the top'}: {_CHOICE}")
-        if kind in ("cpu", "chosen") or finding.fact("moved") == "batch":
+            steps.append(f"{'Replace the device by' if detail.named else 'At the top'}: {_CHOICE}")
+        if kind in ("cpu", "chosen") or detail.moved == "batch":
             steps.append("model = model.to(device)  # before the optimizer is made")
-        if kind in ("cpu", "chosen") or finding.fact("moved") == "model":
+        if kind in ("cpu", "chosen") or detail.moved == "model":
             steps.append("In the loop: x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)")
         yield Remedy(
             id="PERF009-device",

@@ -27,6 +27,7 @@ from gpudoctor.model import (
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Loop, Script
+from gpudoctor_checks.performance.mixed_precision_off import MixedPrecisionOffDetail
 
 _AMPERE = (8, 0)
 _GUIDE = "https://pytorch.org/docs/stable/notes/amp_examples.html"
@@ -43,7 +44,7 @@ class MixedPrecisionOffRule(Rule):
         bf16 = card is None or card >= _AMPERE
         program = _program(finding, patient)
         title, steps, edits = _answer(finding, patient, program, bf16)
-        large = bool(finding.fact("large"))
+        large = bool(finding.detail_of(MixedPrecisionOffDetail).large)
         yield Remedy(
             id="PERF001-autocast",
             title=title,
@@ -80,21 +81,22 @@ def _tf32() -> Remedy:
 def _answer(
     finding: Finding, patient: Patient, program: Program | None, bf16: bool
 ) -> tuple[str, tuple[str, ...], tuple[Edit, ...]]:
-    keyword, value = str(finding.fact("keyword") or ""), str(finding.fact("value") or "")
+    detail = finding.detail_of(MixedPrecisionOffDetail)
+    keyword, value = (detail.keyword or ""), (detail.value or "")
     span = finding.span
-    if keyword and span is not None and finding.fact("decides"):
+    if keyword and span is not None and detail.decides:
         if not bf16:
             keyword, value = ("fp16", "True") if keyword == "bf16" else (keyword, value.replace("bf16-", "16-"))
             value = value.replace('"bf16"', '"fp16"')
         edit = KeywordEdit(path=span.path, line=span.line, column=span.column, set=((keyword, value),))
         return f"{keyword}={value}", (f"Line {span.line}: {keyword}={value}",), (edit,)
-    if finding.fact("decides") and span is not None:
+    if detail.decides and span is not None:
         return (
             "Switch mixed precision on",
             (f"Line {span.line}: turn the switch on when the job is launched, or make it the default.",),
             (),
         )
-    if finding.fact("kind") == "config":
+    if detail.kind == "config":
         return _in_config(finding, patient, bf16)
     dtype = "torch.bfloat16" if bf16 else "torch.float16"
     context = f'torch.autocast("cuda", dtype={dtype})'
@@ -158,8 +160,9 @@ def _program(finding: Finding, patient: Patient) -> Program | None:
 
 def _wrapped(finding: Finding, program: Program, context: str) -> Iterator[TextEdit]:
     """The statements from the forward to the loss, put under autocast, where they stand in one block."""
+    detail = finding.detail_of(MixedPrecisionOffDetail)
     for script, loop in program.loops:
-        if loop.span.line == finding.fact("line"):
+        if loop.span.line == detail.line:
             edit = _wrap(script, loop, context)
             if edit is not None:
                 yield edit

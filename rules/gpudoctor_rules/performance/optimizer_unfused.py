@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, KeywordEdit, Patient, Remedy, Rule, SourceSpan
+from gpudoctor_checks.performance.optimizer_unfused import OptimizerUnfusedDetail
 
 _FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
 
@@ -13,7 +14,8 @@ class OptimizerUnfusedRule(Rule):
     answers = Code("PERF005")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
-        kind, optimizer = str(finding.fact("kind")), str(finding.fact("optimizer"))
+        detail = finding.detail_of(OptimizerUnfusedDetail)
+        kind, optimizer = detail.kind, detail.optimizer
         span = finding.span
         edits: tuple[KeywordEdit, ...] = ()
         effort = Effort.SMALL_EDIT
@@ -24,7 +26,7 @@ class OptimizerUnfusedRule(Rule):
             spans = [item for item in finding.evidence if isinstance(item, SourceSpan)]
             edits = tuple(
                 KeywordEdit(path=item.path, line=item.line, column=item.column, set=change, remove=("foreach",))
-                for item in spans[: int(finding.fact("calls") or 1)]
+                for item in spans[: detail.calls or 1]
             )
             effort = Effort.ONE_LINE
         elif kind == "version":

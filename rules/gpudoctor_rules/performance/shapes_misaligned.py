@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
+from gpudoctor_checks.performance.shapes_misaligned import ShapesMisalignedDetail
 
 
 class ShapesMisalignedRule(Rule):
@@ -27,25 +28,26 @@ class ShapesMisalignedRule(Rule):
 
 
 def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], tuple[Edit, ...]]:
-    kind, span = finding.fact("kind"), finding.span
+    detail = finding.detail_of(ShapesMisalignedDetail)
+    kind, span = detail.kind, finding.span
     if kind in ("vocabulary", "collator"):
-        change = ((str(finding.fact("keyword")), str(finding.fact("value"))),)
+        change = ((detail.keyword, detail.value),)
         title = f"{change[0][0]}={change[0][1]}"
         line = span.line if span is not None else 0
         edits: tuple[Edit, ...] = ()
-        behind = finding.fact("from_end")
+        behind = detail.from_end
         if behind:
             step = f"Line {behind} counts rows from the end, at the padding: count from the old length."
             return title, (f"Line {line}: {title}", step), ()
         if span is not None:
             edits = (KeywordEdit(path=span.path, line=line, column=span.column, set=change),)
         return title, (f"Line {line}: {title}",), edits
-    rounded, size = finding.fact("rounded"), finding.fact("size")
+    rounded, size = detail.rounded, detail.size
     if kind == "config":
-        key = str(finding.fact("key"))
+        key = detail.key
         title = f"{key}: {rounded}"
         for file in patient.configs.files:
-            entry = file.entries.get(key) if file.path == finding.fact("path") else None
+            entry = file.entries.get(key) if file.path == detail.path else None
             edit = file.edit(entry, str(rounded)) if entry is not None else None
             if edit is not None:
                 return title, (title, "The network's shape changes: for runs from scratch only."), (edit,)

@@ -22,6 +22,7 @@ from gpudoctor.model import (
     Rule,
     Unavailable,
 )
+from gpudoctor_checks.performance.tf32_off import Tf32OffDetail
 
 _ALLOWED = {"highest": '"high"', "ieee": '"tf32"', "none": '"tf32"'}
 
@@ -36,13 +37,14 @@ class Tf32OffRule(Rule):
     answers = Code("PERF002")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        detail = finding.detail_of(Tf32OffDetail)
         title, edits = _answer(finding, patient)
         yield Remedy(
             id="PERF002-allow",
             title=title,
-            steps=((f"Line {finding.fact('line')}: {title}" if finding.fact("line") else title),),
+            steps=((f"Line {detail.line}: {title}" if detail.line else title),),
             applicability=Applicability.UNSAFE,
-            effort=Effort.ONE_LINE if finding.fact("kind") == "source" else Effort.SETTING,
+            effort=Effort.ONE_LINE if detail.kind == "source" else Effort.SETTING,
             effect=Effect(
                 quantity="throughput", low=1.0, high=3.0, unit="x", provenance=EffectOrigin.PUBLISHED
             ),
@@ -57,12 +59,13 @@ class Tf32OffRule(Rule):
 
 
 def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[Edit, ...]]:
-    kind, target = finding.fact("kind"), str(finding.fact("target") or "")
+    detail = finding.detail_of(Tf32OffDetail)
+    kind, target = detail.kind, (detail.target or "")
     if kind == "environment":
         return "unset NVIDIA_TF32_OVERRIDE", ()
     if kind == "config":
         for file in patient.configs.files:
-            entry = file.entries.get(target) if file.path == finding.fact("path") else None
+            entry = file.entries.get(target) if file.path == detail.path else None
             edit = file.edit(entry, "true") if entry is not None else None
             if edit is not None:
                 return f"{target}: true", (edit,)
@@ -88,6 +91,7 @@ def _keyword(setting: Tf32Setting) -> Iterator[KeywordEdit]:
 
 
 def _setting(finding: Finding, patient: Patient) -> Tf32Setting | None:
+    detail = finding.detail_of(Tf32OffDetail)
     try:
         programs = training_programs(scripts_given(patient))
     except Unavailable:
@@ -95,6 +99,6 @@ def _setting(finding: Finding, patient: Patient) -> Tf32Setting | None:
     for program in programs:
         for setting in tf32_settings(program):
             span = setting.script.span(setting.node)
-            if span.path == finding.fact("path") and span.line == finding.fact("line"):
+            if span.path == detail.path and span.line == detail.line:
                 return setting
     return None

@@ -15,6 +15,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.budget import cpus_per_rank
+from gpudoctor_checks.performance.unexplained_time import UnexplainedTimeDetail
 
 _MOST = 16
 """Environments in processes of their own: beyond that one process is busy with handing over."""
@@ -30,8 +31,9 @@ class UnexplainedTimeRule(Rule):
     answers = Code("PERF014")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        nature = finding.fact("nature")
-        if finding.fact("engine_loop"):
+        detail = finding.detail_of(UnexplainedTimeDetail)
+        nature = detail.nature
+        if detail.engine_loop:
             yield _engine()
         elif nature == "experience":
             yield _environments(finding, patient)
@@ -60,7 +62,7 @@ def _engine() -> Remedy:
 
 def _environments(finding: Finding, patient: Patient) -> Remedy:
     """Where the environment is cheap and the policy's small calls are dear, one process is enough."""
-    if float(finding.fact("stepping") or 0.0) < _DEAR:
+    if finding.detail_of(UnexplainedTimeDetail).stepping < _DEAR:
         return Remedy(
             id="PERF014-together",
             title="several environments at once, acted in by one call of the policy",
@@ -121,7 +123,7 @@ def _feeders(finding: Finding) -> Remedy:
 
 
 def _foreign(finding: Finding) -> Remedy:
-    package, span = finding.fact("package"), finding.span
+    package, span = finding.detail_of(UnexplainedTimeDetail).package, finding.span
     place = f"{span.path}:{span.line}" if span is not None else "the forward pass"
     return Remedy(
         id="PERF014-foreign",
@@ -137,7 +139,7 @@ def _foreign(finding: Finding) -> Remedy:
 
 def _look(finding: Finding) -> Remedy:
     places = [f"{item.path}:{item.line}" for item in finding.evidence if isinstance(item, SourceSpan)]
-    loop = str(finding.fact("loop") or "")
+    loop = finding.detail_of(UnexplainedTimeDetail).loop
     if not places:
         title = "find the lines that take the time"
     elif loop:

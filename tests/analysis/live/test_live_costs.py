@@ -91,7 +91,7 @@ def test_waiting_for_workers_that_are_busy_names_their_line():
     found = findings(make_window([rank]))
     assert "4 workers make the items, busy for 98 % in decode (data.py:40)" in found["DATA001"].message
     assert "each of 4 workers spends it in decode (data.py:40)" in found["DATA002"].message
-    assert found["DATA001"].fact("workers") == 4
+    assert found["DATA001"].detail.workers == 4
 
 
 def test_workers_asleep_on_a_disk_are_storage():
@@ -219,7 +219,7 @@ def test_ranks_that_hang_are_merged_and_the_odd_one_named():
     ranks = [rank_of(i, "collective@train.py:44") for i in range(7)]
     ranks.append(rank_of(7, "data_wait/loader-inline@data.py:31 __getitem__"))
     found = findings(make_window(ranks))["DIST008"]
-    assert found.severity is Severity.ERROR and found.fact("rank") == 7
+    assert found.severity is Severity.ERROR and found.detail.rank == 7
     assert "No other line was seen for 90 s on any rank; rank 7 stands elsewhere" in found.message
     assert "ranks 0-6 in library.collective at main (train.py:44)" in found.message
     assert "rank 7 in library.data_wait at __getitem__ (data.py:31)" in found.message
@@ -302,7 +302,7 @@ def test_a_straggler_is_the_rank_that_does_not_wait():
         )
     )
     found = findings(make_window(ranks))["DIST001"]
-    assert found.fact("rank") == 3 and found.fact("part") == "data_wait"
+    assert found.detail.rank == 3 and found.detail.part == "data_wait"
     assert "Rank 3 makes the others wait, 30 % of their time" in found.message
     assert "data wait in __getitem__ (data.py:31)" in found.message
     even = [make_rank(i, 5000 + i, looks={"collective": 4, "forward": 16, "backward": 20}) for i in range(4)]
@@ -317,7 +317,7 @@ def test_collectives_of_the_script_where_nobody_is_late():
 def test_held_down_clocks_need_a_share_of_the_window():
     heat = make_gpu_window(reasons={0x40: 0.4, 0x8: 0.4, 0x4: 1.0})
     found = findings(make_window([make_rank(gpus=(0,))], [heat]))["GPU002"]
-    assert "hardware thermal slowdown 40 % of the time" in found.message and found.fact("heat")
+    assert "hardware thermal slowdown 40 % of the time" in found.message and found.detail.heat
     calm = make_gpu_window(reasons={0x40: 0.01, 0x4: 1.0, 0x1: 0.9})
     assert "GPU002" not in findings(make_window([make_rank(gpus=(0,))], [calm]))
 
@@ -352,7 +352,7 @@ def steps_of(seconds=0.02, **more):
 def test_steps_that_take_longer_and_longer():
     rank = make_rank(steps=steps_of(), step_seconds=series(0.02 + i * 1e-4 for i in range(120)))
     found = findings(make_window([rank]))["PERF013"]
-    assert found.severity is Severity.WARNING and found.fact("part") == "logging"
+    assert found.severity is Severity.WARNING and found.detail.part == "logging"
     assert found.cost.step_share == pytest.approx(1 - 0.023 / 0.0319, abs=0.03)
 
 
@@ -387,7 +387,7 @@ def test_memory_that_is_held_in_fragments():
         return make_window([make_rank(gpus=(0,), steps=steps)], [make_gpu_window()])
 
     found = findings(window(60, 20))["MEM006"]
-    assert "60 GiB is reserved for 20 GiB" in found.message and found.cost.bytes == 40 * GIB
+    assert "60 GiB are reserved for 20 GiB" in found.message and found.cost.bytes == 40 * GIB
     assert "MEM006" not in findings(window(60, 50))  # it is in use
     assert "MEM006" not in findings(window(10, 2))  # there is room for all of it
     assert "MEM006" in reasons(make_window([make_rank()]))

@@ -29,7 +29,7 @@ ITEM = """
 @pytest.mark.parametrize("path", sick_scripts("DATA011"), ids=lambda path: path.stem)
 def test_sick_script(path):
     found = examine(DatasetReopens, script_patient(path))
-    assert [(item.span.line, item.fact("kind")) for item in found] == GUILTY[path.stem]
+    assert [(item.span.line, item.detail.kind) for item in found] == GUILTY[path.stem]
     assert all(item.severity is Severity.WARNING for item in found)
 
 
@@ -90,7 +90,7 @@ def test_sick_sampler_yields_its_last_batch():
     text = (FOLDER / "sick_sampler.py").read_text("utf-8")
     new = mended(text, select="DATA011")
     assert new.endswith("            tokens += lengths[i]\n        if batch: yield batch\n")
-    kinds = [item.fact("kind") for item in examine(DatasetReopens, script_patient(new))]
+    kinds = [item.detail.kind for item in examine(DatasetReopens, script_patient(new))]
     assert kinds == ["lengths"]
 
 

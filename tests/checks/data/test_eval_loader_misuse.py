@@ -19,7 +19,7 @@ GUILTY = {
 def test_sick_script(path):
     [finding] = examine(EvalLoaderMisuse, script_patient(path))
     line, fact = GUILTY[path.stem]
-    assert (finding.span.line, finding.fact(fact), finding.severity) == (line, True, Severity.NOTE)
+    assert (finding.span.line, getattr(finding.detail, fact), finding.severity) == (line, True, Severity.NOTE)
 
 
 @pytest.mark.parametrize("path", healthy_scripts("DATA007"), ids=lambda path: path.stem)

@@ -259,8 +259,8 @@ def test_no_workers_where_no_cpu_is_left_for_one():
 def test_the_gain_is_bounded_by_the_cpus(cpus, cuda, most):
     patient = script_patient(FOLDER / "sick_plain_loop.py", host=make_host(cpus_affinity=cpus))
     [finding] = examine(LoaderBound, patient)
-    kept = tuple(fact for fact in finding.facts if fact[0] not in {"cuda", "workers"})
-    measured = replace(finding, cost=Cost(step_share=0.7), facts=(*kept, ("cuda", cuda), ("workers", 0)))
+    detail = replace(finding.detail, cuda=cuda, workers=0)
+    measured = replace(finding, cost=Cost(step_share=0.7), detail=detail)
     assert prescribe(LoaderBoundRule, measured, patient)[0].effect.high == pytest.approx(most)
 
 

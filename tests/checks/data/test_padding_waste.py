@@ -14,7 +14,7 @@ GUILTY = {"sick_map": (9, 0), "sick_collate": (17, 1024), "sick_by_hand": (16, 5
 @pytest.mark.parametrize("path", sick_scripts("DATA006"), ids=lambda path: path.stem)
 def test_sick_script(path):
     [finding] = examine(PaddingWaste, script_patient(path))
-    assert (finding.span.line, finding.fact("length")) == GUILTY[path.stem]
+    assert (finding.span.line, finding.detail.length) == GUILTY[path.stem]
     assert finding.severity is Severity.NOTE
 
 

@@ -5,7 +5,7 @@ from scripts import script_patient
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.data.same_seed import SameSeed
-from gpudoctor_rules.data.same_seed import SameSeedRule
+from gpudoctor_rules.data.advice import ADVICE
 
 PROGRAM = """
     import os, random, time
@@ -56,7 +56,7 @@ STARTED = {
 
 def look(**parts):
     patient = script_patient(PROGRAM.format(**{**PARTS, **parts}))
-    return [(item, prescribe(SameSeedRule, item, make_patient())) for item in examine(SameSeed, patient)]
+    return [(item, prescribe(ADVICE, item, make_patient())) for item in examine(SameSeed, patient)]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ CURES = {
 @pytest.mark.parametrize("path", sick_scripts("DATA008"), ids=lambda path: path.stem)
 def test_sick_script_and_its_cure(path):
     [finding] = examine(SamplerMisuse, script_patient(path))
-    assert (finding.span.line, finding.fact("kind"), finding.severity) == GUILTY[path.stem]
+    assert (finding.span.line, finding.detail.kind, finding.severity) == GUILTY[path.stem]
     text = path.read_text("utf-8")
     assert mended(text, unsafe=False, select="DATA008") == text
     new = mended(text, select="DATA008")
@@ -135,7 +135,7 @@ OWN_AVERAGE = """
 
 def test_sick_gradients_averaged_by_hand_and_no_split():
     [finding] = examine(SamplerMisuse, script_patient(OWN_AVERAGE))
-    assert finding.fact("kind") == "unsplit" and "averages the gradients" in finding.message
+    assert finding.detail.kind == "unsplit" and "averages the gradients" in finding.message
     split = OWN_AVERAGE.replace("(pictures,", "(pictures[dist.get_rank()::2],")
     assert examine(SamplerMisuse, script_patient(split)) == []
     alone = OWN_AVERAGE.replace("weight.grad)", "weight.norm())")  # a value of all ranks, and no gradients
@@ -164,10 +164,10 @@ def test_sick_ranks_with_the_same_losses():
         finding.confidence is Confidence.CONFIRMED and finding.cost.breaks == "2 ranks repeat the work of one"
     )
     assert "equal, bit for bit, in all 60 steps" in finding.message
-    assert finding.fact("dataset") == "pictures"  # the remedy is that of the source
+    assert finding.detail.dataset == "pictures"  # the remedy is that of the source
     wrong = OWN_AVERAGE.replace("shuffle=True", "sampler=my_own(pictures, rank=0)")  # nobody reads that
     [finding] = examine(SamplerMisuse, script_patient(wrong, recording=_ranks(FALLING, FALLING)))
-    assert finding.fact("kind") == "unsplit" and prescribe(SamplerMisuseRule, finding, script_patient(wrong))
+    assert finding.detail.kind == "unsplit" and prescribe(SamplerMisuseRule, finding, script_patient(wrong))
 
 
 def test_healthy_ranks_whose_losses_prove_nothing():
@@ -258,4 +258,4 @@ SPLIT_IN_PART = """
 )
 def test_the_sampler_of_another_loader_does_not_split_this_one(train, found):
     seen = examine(SamplerMisuse, script_patient(SPLIT_IN_PART.format(train=train)))
-    assert len([item for item in seen if item.fact("kind") == "unsplit"]) == found
+    assert len([item for item in seen if item.detail.kind == "unsplit"]) == found

@@ -6,7 +6,8 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_host, prescribe
 from gpudoctor_checks.data.loader_bound import LoaderBound
-from gpudoctor_checks.data.slow_preprocessing import SlowPreprocessing
+from gpudoctor_checks.data.slow_preprocessing import SlowPreprocessing, SlowPreprocessingDetail
+from gpudoctor_rules.data.advice import ADVICE
 from gpudoctor_rules.data.slow_preprocessing import SlowPreprocessingRule
 
 FOLDER = PATIENTS / "DATA002"
@@ -20,7 +21,7 @@ GUILTY = {
 @pytest.mark.parametrize("path", sick_scripts("DATA002"), ids=lambda path: path.stem)
 def test_sick_script(path):
     [finding] = examine(SlowPreprocessing, script_patient(path))
-    assert (finding.span.line, finding.fact("kind"), finding.severity) == GUILTY[path.stem]
+    assert (finding.span.line, finding.detail.kind, finding.severity) == GUILTY[path.stem]
 
 
 @pytest.mark.parametrize("path", healthy_scripts("DATA002"), ids=lambda path: path.stem)
@@ -55,14 +56,14 @@ def test_the_rule_names_processes_for_this_machine():
 def test_the_rule_answers_pixels_with_arrays():
     patient = script_patient(FOLDER / "sick_pixels.py")
     [finding] = examine(SlowPreprocessing, patient)
-    assert [remedy.id for remedy in prescribe(SlowPreprocessingRule, finding, patient)] == ["DATA002-vectorise"]
+    assert [remedy.id for remedy in prescribe(ADVICE, finding, patient)] == ["DATA002-vectorise"]
 
 
 def test_the_rule_answers_measured_lines_without_a_tokenizer():
     patient = script_patient(FOLDER / "sick_pixels.py")
     [finding] = examine(SlowPreprocessing, patient)
-    measured = replace(finding, facts=(("kind", "lines"),))
-    [remedy] = prescribe(SlowPreprocessingRule, measured, patient)
+    measured = replace(finding, detail=SlowPreprocessingDetail("lines"))
+    [remedy] = prescribe(ADVICE, measured, patient)
     assert remedy.id == "DATA002-once"
 
 
@@ -100,7 +101,7 @@ def test_sick_cells_one_by_one_behind_several_calls(held):
             rule.step()
     """
     [finding] = examine(SlowPreprocessing, script_patient(script))
-    assert finding.fact("kind") == "pixels" and finding.severity is Severity.WARNING
+    assert finding.detail.kind == "pixels" and finding.severity is Severity.WARNING
 
 
 @pytest.mark.parametrize(("epochs", "findings"), [(20, 1), (1, 0)])
@@ -130,7 +131,7 @@ def test_numbers_that_are_parsed_from_text_again_in_every_epoch(epochs, findings
     assert [finding.severity for finding in found] == [Severity.NOTE] * findings
     for finding in found:
         assert "loadtxt() of a text file" in finding.message
-        [remedy] = prescribe(SlowPreprocessingRule, finding, patient)
+        [remedy] = prescribe(ADVICE, finding, patient)
         assert remedy.id == "DATA002-binary"
 
 

@@ -20,7 +20,7 @@ GUILTY = {
 def test_sick_script_and_its_cure(path):
     [finding] = examine(SlowStart, script_patient(path))
     line, kind, cure = GUILTY[path.stem]
-    assert (finding.span.line, finding.fact("kind"), finding.severity) == (line, kind, Severity.NOTE)
+    assert (finding.span.line, finding.detail.kind, finding.severity) == (line, kind, Severity.NOTE)
     text = path.read_text("utf-8")
     new = mended(text, unsafe=False, select="DATA012")
     assert cure in new

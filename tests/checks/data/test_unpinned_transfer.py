@@ -28,7 +28,7 @@ def test_sick_script(path):
 def test_sick_kind_and_its_edits(script, kind, keywords):
     patient = script_patient(FOLDER / script)
     [finding] = examine(UnpinnedTransfer, patient)
-    assert finding.fact("kind") == kind
+    assert finding.detail.kind == kind
     [remedy] = prescribe(UnpinnedTransferRule, finding, patient)
     assert [edit.set[0] for edit in remedy.edits] == [(keyword, "True") for keyword in keywords]
 

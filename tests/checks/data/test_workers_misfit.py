@@ -34,7 +34,7 @@ def test_sick_arguments_without_workers_break_the_constructor(script):
     assert finding.severity is Severity.ERROR
     assert "ValueError" in finding.cost.breaks
     drop, workers = prescribe(WorkersMisfitRule, finding, patient)
-    assert drop.edits[0].remove == (finding.fact("keyword"),)
+    assert drop.edits[0].remove == (finding.detail.keyword,)
     assert workers.edits[0].set == (("num_workers", "7"),)
 
 
@@ -73,7 +73,7 @@ def test_sick_a_limit_ends_each_epoch_after_twenty_batches(batches):
     [finding] = of_run(
         wait=lambda i: 0.2 if i % 20 == 0 else 0.0002, starts=lambda i: i % 20 == 0, batches=batches
     )
-    assert finding.severity is Severity.WARNING and finding.fact("kind") == "respawned"
+    assert finding.severity is Severity.WARNING and finding.detail.kind == "respawned"
     assert "2 workers are started again for each epoch" in finding.message and "11 times" in finding.message
 
 

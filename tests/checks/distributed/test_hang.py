@@ -7,7 +7,7 @@ from gpudoctor.model import Severity, SourceSpan, Unavailable
 from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.distributed.hang import Hang
-from gpudoctor_rules.distributed.hang import HangRule
+from gpudoctor_rules.distributed.advice import ADVICE
 
 
 def look(*ranks, **changes):
@@ -17,7 +17,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(HangRule, finding, make_patient(recording=make_recording()))
+    found = prescribe(ADVICE, finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
@@ -34,7 +34,7 @@ def still(rank, world, phase="backward", line=44, seconds=400.0, steps=50):
 
 def test_sick_the_rank_that_stands_elsewhere():
     [finding] = look(still(0, 3), still(1, 3), still(2, 3, phase="data_wait", line=30), end=STOPPED)
-    assert finding.severity is Severity.ERROR and finding.fact("rank") == 2
+    assert finding.severity is Severity.ERROR and finding.detail.rank == 2
     assert (finding.span.path, finding.span.line) == ("train.py", 30)
     assert "py-spy" in remedies(finding)
 
@@ -54,7 +54,7 @@ def test_sick_stopped_while_the_others_waited_for_one():
         return *others, still(2, 3, phase=phase, line=8, seconds=seconds)
 
     [finding] = look(*ranks("other"), end=by_us)
-    assert finding.fact("rank") == 2 and finding.span.line == 8
+    assert finding.detail.rank == 2 and finding.span.line == 8
     assert look(*ranks("other", 8.0), end=by_us) == []
     assert look(*ranks("evaluation"), end=by_us) == []  # it works
     assert look(*ranks("collective"), end=by_us) == []  # all wait, as in a slow one
@@ -131,13 +131,13 @@ def test_sick_of_two_the_one_that_does_not_wait_for_the_other(late):
     """Both in a forward pass: one gathers its parameters there, the other one reads a socket."""
     ranks = [within(rank, SLEEP if rank == late else GATHER) for rank in (0, 1)]
     [finding] = look(*ranks, end=STOPPED)
-    assert finding.fact("rank") == late
+    assert finding.detail.rank == late
 
 
 def test_of_two_that_wait_alike_none_is_named():
     ranks = still(0, 2, phase="collective", line=9, seconds=60.0), still(1, 2, phase="backward", seconds=60.0)
     [finding] = look(*ranks, end=STOPPED)
-    assert finding.fact("rank") == -1
+    assert finding.detail.rank == -1
     assert "they are at different places" in finding.message
 
 

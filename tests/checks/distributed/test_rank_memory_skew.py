@@ -4,7 +4,7 @@ from recordings import make_process, make_recording, make_steps, record
 from gpudoctor.model import Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.distributed.rank_memory_skew import RankMemorySkew
-from gpudoctor_rules.distributed.rank_memory_skew import RankMemorySkewRule
+from gpudoctor_rules.distributed.advice import ADVICE
 
 
 def look(*ranks, **changes):
@@ -14,7 +14,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(RankMemorySkewRule, finding, make_patient(recording=make_recording()))
+    found = prescribe(ADVICE, finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
@@ -35,7 +35,7 @@ def job(*peaks):
 
 def test_sick_all_on_the_first_card():
     [finding] = job(60, 40, 40, 40)
-    assert finding.fact("rank") == 0 and "50 % more" in finding.message
+    assert finding.detail.rank == 0 and "50 % more" in finding.message
     assert "set_device" in remedies(finding)
 
 

@@ -36,14 +36,14 @@ def test_sick_a_rank_with_slow_data():
     columns = [{"backward": 0.011}, {"data_wait": 0.0062}, {"backward": 0.011}]
     [finding] = job(*columns, records={0: [same], 1: [seen], 2: [same]})
     assert finding.severity is Severity.WARNING
-    assert (finding.fact("rank"), finding.fact("part")) == (1, "data_wait")
+    assert (finding.detail.rank, finding.detail.part) == (1, "data_wait")
     assert (finding.span.path, finding.span.line) == ("data.py", 9)
     assert "rank 1" in remedies(finding)
 
 
 def test_sick_a_cause_that_covers_too_little_is_not_named():
     [finding] = job({"backward": 0.011}, {"data_wait": 0.0032, "forward": 0.006}, {"backward": 0.011})
-    assert finding.fact("part") == "" and finding.span is None
+    assert finding.detail.part == "" and finding.span is None
 
 
 def test_healthy_ranks():

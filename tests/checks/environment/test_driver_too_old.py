@@ -34,7 +34,7 @@ def test_sick_a_driver_below_the_floor(cuda, driver, speaks, floor):
     [finding] = examine(DriverTooOld, patient("2.x", cuda, driver, speaks))
     assert finding.severity is Severity.ERROR
     assert finding.cost.breaks
-    assert finding.fact("floor") == floor
+    assert finding.detail.floor == floor
     assert f"needs {floor} or newer; the driver is {driver}" in finding.message
 
 

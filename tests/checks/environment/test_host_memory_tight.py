@@ -27,7 +27,7 @@ def test_sick_ranks_and_workers_do_not_fit():
         8, host=make_host(memory_available=20 * GIB), job=Job(profile=Profile.SLURM, ranks_per_node=8)
     )
     [finding] = examine(HostMemoryTight, patient)
-    assert finding.fact("need") == 8 * (1.5 * GIB + 8 * 256 * MIB)
+    assert finding.detail.need == 8 * (1.5 * GIB + 8 * 256 * MIB)
     assert finding.cost.bytes == 8 * GIB
     memory, workers = prescribe(HostMemoryTightRule, finding, patient)
     assert memory.steps == ("#SBATCH --mem=56G",)

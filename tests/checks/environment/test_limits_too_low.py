@@ -71,7 +71,7 @@ def test_sick_processes():
     patient = script(8, host=host, job=Job(profile=Profile.TORCHRUN, ranks_per_node=8), environment={})
     [finding] = examine(LimitsTooLow, patient)
     need = 8 * (1 + 64 + 8 * 4)
-    assert finding.fact("need") == need
+    assert finding.detail.need == need
     [remedy] = prescribe(LimitsTooLowRule, finding, patient)
     assert remedy.title == "docker run --pids-limit=4096"
 

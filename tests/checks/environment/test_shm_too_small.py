@@ -49,7 +49,7 @@ def test_sick_workers_in_a_config():
     patient = config_patient("output_dir: out\nlearning_rate: 1e-4\ndataloader_num_workers: 6\n", host=docker())
     [finding] = examine(ShmTooSmall, patient)
     assert finding.severity is Severity.ERROR
-    assert finding.fact("workers") == 6
+    assert finding.detail.workers == 6
 
 
 def test_sick_without_workers_known_on_a_gpu_machine():
@@ -74,7 +74,7 @@ def test_sick_batches_that_do_not_fit():
     patient = script("16", host=docker(4 * GIB))
     [finding] = examine(ShmTooSmall, patient)
     need = 16 * 2 * 256 * 3 * 224 * 224 * 4
-    assert finding.fact("need") == need
+    assert finding.detail.need == need
     assert finding.severity is Severity.WARNING
     [remedy] = prescribe(ShmTooSmallRule, finding, patient)
     assert remedy.title == "give /dev/shm 8 GiB"

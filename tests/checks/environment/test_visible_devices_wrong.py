@@ -57,7 +57,7 @@ def test_sick_values(value, visible, words):
     [finding] = examine(VisibleDevicesWrong, shell(value))
     assert finding.severity is Severity.ERROR
     assert finding.cost.breaks
-    assert finding.fact("visible") == visible
+    assert finding.detail.visible == visible
     assert words in finding.message
 
 
@@ -74,7 +74,7 @@ def test_sick_a_value_that_the_script_sets():
 def test_sick_fewer_than_the_ranks(value, ranks, visible):
     patient = shell(value, job=job(ranks))
     [finding] = examine(VisibleDevicesWrong, patient)
-    assert finding.fact("visible") == visible
+    assert finding.detail.visible == visible
     assert finding.severity is Severity.ERROR
     fewer, _ = prescribe(VisibleDevicesWrongRule, finding, patient)
     assert fewer.title == f"launch {visible} ranks on this node"

@@ -3,7 +3,7 @@ from recordings import make_process, make_recording, make_steps, record
 from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.failure.collective_timeout import CollectiveTimeout
-from gpudoctor_rules.failure.collective_timeout import CollectiveTimeoutRule
+from gpudoctor_rules.failure.advice import ADVICE
 
 
 def look(*ranks, **changes):
@@ -13,7 +13,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(CollectiveTimeoutRule, finding, make_patient(recording=make_recording()))
+    found = prescribe(ADVICE, finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
@@ -48,13 +48,13 @@ def test_sick_a_rank_that_stands_elsewhere():
         odd,
     ]
     [finding] = look(*ranks, end=FAILED)
-    assert finding.fact("rank") == 2 and "rank 2" in remedies(finding)
+    assert finding.detail.rank == 2 and "rank 2" in remedies(finding)
     assert (finding.span.path, finding.span.line) == ("train.py", 77)
 
 
 def test_sick_all_stand_together():
     [finding] = look(*(died("DistBackendError", WATCHDOG, rank=rank, world=3) for rank in range(3)), end=FAILED)
-    assert finding.fact("rank") == -1 and "all ranks" in remedies(finding)
+    assert finding.detail.rank == -1 and "all ranks" in remedies(finding)
 
 
 def test_healthy_ends():

@@ -41,7 +41,7 @@ def test_sick_shapes():
     [finding] = look(
         died("RuntimeError", "mat1 and mat2 shapes cannot be multiplied (64x50 and 64x768)"), end=FAILED
     )
-    assert finding.severity is Severity.ERROR and finding.fact("cause") == "shapes"
+    assert finding.severity is Severity.ERROR and finding.detail.cause == "shapes"
     assert (finding.span.path, finding.span.line, finding.span.text) == ("train.py", 41, "out = model(x)")
     assert "shapes" in remedies(finding)
 
@@ -114,7 +114,7 @@ def test_sick_nobody_says_why():
 )
 def test_classes_of_causes(kind, message, cause):
     [finding] = look(died(kind, message), end=FAILED)
-    assert finding.fact("cause") == cause
+    assert finding.detail.cause == cause
 
 
 def test_healthy_ends():
@@ -187,6 +187,6 @@ def beyond(what, least, most, count):
 )  # fmt: skip
 def test_sick_labels_and_indices_are_named(seen, words, cure):
     [finding] = look(died("IndexError", "Target 10 is out of bounds.", beyond=seen), end=FAILED)
-    assert finding.fact("cause") == "labels"
+    assert finding.detail.cause == "labels"
     assert words in finding.message
     assert cure in remedies(finding)

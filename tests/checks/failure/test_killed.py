@@ -3,7 +3,7 @@ from recordings import make_machine, make_process, make_recording
 from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.failure.killed import Killed
-from gpudoctor_rules.failure.killed import KilledRule
+from gpudoctor_rules.failure.advice import ADVICE
 
 
 def look(*ranks, **changes):
@@ -13,7 +13,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(KilledRule, finding, make_patient(recording=make_recording()))
+    found = prescribe(ADVICE, finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
@@ -23,19 +23,19 @@ def test_sick_killed_for_memory():
         exit_code=137, signal="SIGKILL", oom_kills=1, kernel=("oom-kill: Killed process 4711 (python)",)
     )
     [finding] = look(make_process(clean=False), end=end)
-    assert finding.fact("memory") and "for memory" in finding.message
+    assert finding.detail.memory and "for memory" in finding.message
     assert "workers" in remedies(finding)
 
 
 def test_sick_memory_at_its_limit():
     machine = make_machine(9, memory=lambda i: (0.6 + 0.05 * i) * (32 << 30))
     [finding] = look(make_process(clean=False), end=RunEnd(exit_code=137), machine=machine)
-    assert finding.fact("memory") and "32 GiB" in finding.message
+    assert finding.detail.memory and "32 GiB" in finding.message
 
 
 def test_sick_from_outside():
     [finding] = look(make_process(clean=False), end=RunEnd(exit_code=143, signal="SIGTERM"))
-    assert not finding.fact("memory") and "step 200" in finding.message
+    assert not finding.detail.memory and "step 200" in finding.message
     assert "sacct" in remedies(finding)
 
 

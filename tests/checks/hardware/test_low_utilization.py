@@ -4,7 +4,7 @@ from recordings import make_machine, make_process, make_recording, make_steps
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.hardware.low_utilization import LowUtilization
-from gpudoctor_rules.hardware.low_utilization import LowUtilizationRule
+from gpudoctor_rules.hardware.advice import ADVICE
 
 
 def look(*ranks, **changes):
@@ -14,7 +14,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(LowUtilizationRule, finding, make_patient(recording=make_recording()))
+    found = prescribe(ADVICE, finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
@@ -27,7 +27,7 @@ def job(machine, **columns):
 def test_sick_cards_that_wait_for_data():
     [finding] = job({"gpu0_util": 0.5, "gpu0_sm": 0.2, "gpu0_memory": 4e10}, data_wait=0.03)
     assert finding.severity is Severity.NOTE  # the cause has its own finding
-    assert "waiting for data" in finding.message and finding.fact("explained")
+    assert "waiting for data" in finding.message and finding.detail.explained
     assert "other findings" in remedies(finding)
 
 

@@ -35,7 +35,7 @@ NONE = Absent("not supported by this card")
 def test_sick_each_record_speaks(changes, severity, action, words):
     [finding] = examine(MemoryErrors, make_patient(gpus=[make_gpu(0), make_gpu(1, **changes)]))
     assert finding.severity is Severity(severity)
-    assert finding.fact("action") == action
+    assert finding.detail.action == action
     assert words in finding.message and finding.subject == "GPU 1"
     assert bool(finding.cost.breaks) == (severity == "error")
     assert all(item.reproduce for item in finding.evidence)
@@ -49,7 +49,7 @@ def test_sick_gpus_are_grouped_by_how_bad_they_are():
     ]
     error, warning = examine(MemoryErrors, make_patient(gpus=gpus))
     assert (error.severity, error.subject) == (Severity.ERROR, "GPU 0, 1")
-    assert error.fact("action") == "replace"
+    assert error.detail.action == "replace"
     assert len(error.evidence) == 3
     assert (warning.severity, warning.subject) == (Severity.WARNING, "GPU 2")
 

@@ -55,7 +55,7 @@ def test_sick_all_ports_off_while_siblings_have_them():
 def test_sick_a_fabric_that_is_not_ready(state, words):
     patient = make_patient(gpus=[make_gpu(i, fabric_state=state) for i in range(4)])
     [finding] = examine(NvlinkDown, patient)
-    assert words in finding.message and finding.fact("cause") == "fabric" and finding.subject == "GPU 0-3"
+    assert words in finding.message and finding.detail.cause == "fabric" and finding.subject == "GPU 0-3"
     [manager] = prescribe(NvlinkDownRule, finding, patient)
     assert "fabricmanager" in manager.title
 

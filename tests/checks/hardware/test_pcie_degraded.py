@@ -22,7 +22,7 @@ def test_sick_a_low_generation_under_load():
     patient = make_patient(gpus=[make_gpu(0, pcie_generation=1, utilization=0.9)])
     [finding] = examine(PcieDegraded, patient)
     assert "generation 1 of 5" in finding.message
-    assert finding.fact("ratio") == 16.0
+    assert finding.detail.ratio == 16.0
 
 
 def test_sick_a_desktop_card_at_x4_is_a_warning():

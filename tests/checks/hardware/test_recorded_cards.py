@@ -57,7 +57,7 @@ def test_a_link_that_was_not_what_it_can_be(changes, said, quantity):
     patient = recorded(**changes)
     [finding] = examine(PcieDegraded, patient)
     assert said in finding.message and finding.severity is Severity.WARNING
-    assert finding.fact("quantity") == quantity and finding.fact("gpus") == "3"
+    assert finding.detail.quantity == quantity and finding.detail.gpus == "3"
     assert all(item.reproduce for item in finding.evidence)
     assert any(
         remedy.title.startswith("reseat GPU 3") for remedy in prescribe(PcieDegradedRule, finding, patient)

@@ -10,7 +10,7 @@ def test_sick_thermal_slowdown_is_named_with_clock_and_temperature():
     assert finding.subject == "GPU 5"
     assert finding.severity is Severity.WARNING and finding.confidence is Confidence.CONFIRMED
     assert "hardware thermal slowdown (800 of 1980 MHz, 91 °C)" in finding.message
-    assert finding.fact("heat") is True
+    assert finding.detail.heat is True
 
 
 def test_sick_several_gpus_are_one_finding():
@@ -18,7 +18,7 @@ def test_sick_several_gpus_are_one_finding():
     [finding] = examine(Throttled, make_patient(gpus=gpus))
     assert finding.subject == "GPU 0-2"
     assert len(finding.evidence) == 3
-    assert finding.fact("power") is True and finding.fact("heat") is False
+    assert finding.detail.power is True and finding.detail.heat is False
 
 
 def test_healthy_idle_power_cap_application_clocks_and_display_are_silent():

@@ -4,7 +4,7 @@ from recordings import make_process, make_recording, make_steps
 from gpudoctor.model import Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.hardware.underperforms import Underperforms
-from gpudoctor_rules.hardware.underperforms import UnderperformsRule
+from gpudoctor_rules.hardware.advice import ADVICE
 
 
 def look(*ranks, **changes):
@@ -14,7 +14,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(UnderperformsRule, finding, make_patient(recording=make_recording()))
+    found = prescribe(ADVICE, finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
@@ -31,7 +31,7 @@ def job(*times, **columns):
 
 def test_sick_a_slow_card():
     [finding] = job(0.004, 0.004, 0.0055, 0.004)
-    assert finding.fact("rank") == 2 and "rank 2" in remedies(finding)
+    assert finding.detail.rank == 2 and "rank 2" in remedies(finding)
 
 
 def test_healthy_cards():

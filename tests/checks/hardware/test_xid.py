@@ -130,8 +130,8 @@ def test_an_error_that_a_reset_has_settled_is_a_note():
 
 
 def test_what_follows_another_event_on_the_same_gpu_is_left_out():
-    assert [finding.fact("code") for finding in found(xid(31), xid(43), xid(45))] == [31]
-    assert sorted(finding.fact("code") for finding in found(xid(31, "1b"), xid(45, "1c"))) == [31, 45]
+    assert [finding.detail.code for finding in found(xid(31), xid(43), xid(45))] == [31]
+    assert sorted(finding.detail.code for finding in found(xid(31, "1b"), xid(45, "1c"))) == [31, 45]
 
 
 def test_a_number_that_nobody_knows_is_a_warning():

@@ -36,7 +36,7 @@ def test_every_script_is_named():
 def test_sick_scripts(path):
     patient = script_patient(path)
     [finding] = examine(AccumulationWrong, patient)
-    assert (finding.fact("how"), finding.span.text) == GUILTY[path.stem]
+    assert (finding.detail.how, finding.span.text) == GUILTY[path.stem]
     assert (finding.severity, finding.confidence) == (
         Severity.NOTE if path.stem == "sick_early_batch" else Severity.WARNING,
         Confidence.SUSPECTED,
@@ -71,7 +71,7 @@ LOOP = """
 def look(loss="model(x).mean()", count=4, head="pass"):
     tail = "pass" if "scheduler" in head else "scheduler.step()"
     text = LOOP.format(loss=loss, count=count, head=head, tail=tail)
-    return [f.fact("how") for f in examine(AccumulationWrong, script_patient(text))]
+    return [f.detail.how for f in examine(AccumulationWrong, script_patient(text))]
 
 
 def test_sick_variants():
@@ -129,7 +129,7 @@ ACCELERATED = """
 )
 def test_accelerate_counts_only_what_it_was_told_and_given(told, total, given, said):
     text = ACCELERATED.format(told=told, total=total, given=given)
-    found = [f.fact("how") for f in examine(AccumulationWrong, script_patient(text))]
+    found = [f.detail.how for f in examine(AccumulationWrong, script_patient(text))]
     assert found == said
 
 
@@ -179,7 +179,7 @@ SCHEDULED = """
 
 def scheduled(inside="pass", made="pass", after="pass"):
     patient = script_patient(SCHEDULED.format(inside=inside, made=made, after=after))
-    return [item for item in examine(AccumulationWrong, patient) if item.fact("how") == "never"]
+    return [item for item in examine(AccumulationWrong, patient) if item.detail.how == "never"]
 
 
 def test_sick_a_schedule_that_nothing_steps():
@@ -194,9 +194,7 @@ def test_sick_a_schedule_that_nothing_steps():
 @pytest.mark.parametrize("name", ["opt_scheduler", "optim_plan", "optimizer_sched"])
 def test_healthy_a_scheduler_whose_name_speaks_of_the_optimizer(name):
     text = SCHEDULED.format(inside="pass", made="pass", after="plan.step()").replace("plan", name)
-    assert not [
-        item for item in examine(AccumulationWrong, script_patient(text)) if item.fact("how") == "never"
-    ]
+    assert not [item for item in examine(AccumulationWrong, script_patient(text)) if item.detail.how == "never"]
 
 
 @pytest.mark.parametrize(
@@ -242,6 +240,6 @@ def test_healthy_a_run_whose_every_batch_is_a_step_gathers_nothing(backwards, st
 def test_one_value_of_a_schedule_by_epochs_weighs_more_than_one_by_batches(name, severity):
     text = (PATIENTS / "LOOP003" / f"{name}.py").read_text(encoding="utf-8")
     [finding] = [
-        item for item in examine(AccumulationWrong, script_patient(text)) if item.fact("how") == "early"
+        item for item in examine(AccumulationWrong, script_patient(text)) if item.detail.how == "early"
     ]
     assert finding.severity is severity

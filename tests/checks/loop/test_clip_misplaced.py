@@ -43,7 +43,7 @@ def test_every_script_is_named():
 def test_sick_scripts(path):
     patient = script_patient(path)
     [finding] = examine(ClipMisplaced, patient)
-    assert (finding.fact("how"), finding.span.text) == GUILTY[path.stem]
+    assert (finding.detail.how, finding.span.text) == GUILTY[path.stem]
     assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.SUSPECTED)
     [remedy] = prescribe(ClipMisplacedRule, finding, patient)
     assert remedy.applicability is Applicability.UNSAFE
@@ -57,10 +57,10 @@ def test_healthy_scripts(path):
 
 
 def test_sick_orders():
-    assert look("loss.backward()", "optimizer.step()", CLIP)[0].fact("how") == "late"
-    assert look(CLIP, "loss.backward()", "optimizer.step()")[0].fact("how") == "late"
+    assert look("loss.backward()", "optimizer.step()", CLIP)[0].detail.how == "late"
+    assert look(CLIP, "loss.backward()", "optimizer.step()")[0].detail.how == "late"
     scaled = look("scaler.scale(loss).backward()", CLIP, "scaler.step(optimizer)", "scaler.update()")
-    assert scaled[0].fact("how") == "scaled"
+    assert scaled[0].detail.how == "scaled"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ INNER = """
 def test_sick_clip_of_each_micro_batch(text, every, severity, words):
     patient = script_patient(text.format(clip=CLIP, before="pass", every=every))
     [finding] = examine(ClipMisplaced, patient)
-    assert (finding.fact("how"), finding.severity) == ("micro", severity)
+    assert (finding.detail.how, finding.severity) == ("micro", severity)
     assert words in finding.message
     [remedy] = prescribe(ClipMisplacedRule, finding, patient)
     assert remedy.title == "clip once, right before optimizer.step()"
@@ -224,7 +224,7 @@ PARTS = """
 )
 def test_sick_a_part_of_a_tensor_has_no_gradient_to_clip(given, found):
     findings = examine(ClipMisplaced, script_patient(PARTS.format(given=given)))
-    assert [finding.fact("how") for finding in findings] == ["part"] * found
+    assert [finding.detail.how for finding in findings] == ["part"] * found
     for finding in findings:
         [remedy] = prescribe(ClipMisplacedRule, finding, script_patient("import torch"))
         assert remedy.applicability is Applicability.DISPLAY_ONLY

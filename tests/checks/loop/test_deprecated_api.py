@@ -21,7 +21,7 @@ def build(version):
 def found(script, version=None, **signs):
     torch = build(version) if version else None
     return {
-        finding.fact("what"): finding
+        finding.detail.what: finding
         for finding in examine(DeprecatedApi, script_patient(FOLDER / script, torch=torch, **signs))
     }
 
@@ -166,7 +166,7 @@ def test_what_transformers_no_longer_has(text, version, severities):
 def test_an_argument_that_does_nothing_breaks_nothing():
     text = "from torch.autograd import Variable\nfor x in batches:\n    model(Variable(x, volatile=True))\n"
     findings = {
-        item.fact("what"): item for item in examine(DeprecatedApi, script_patient(text, torch=build("2.13.0")))
+        item.detail.what: item for item in examine(DeprecatedApi, script_patient(text, torch=build("2.13.0")))
     }
     finding = findings["volatile= of torch.autograd.Variable"]
     assert finding.severity is Severity.NOTE

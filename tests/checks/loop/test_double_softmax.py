@@ -43,7 +43,7 @@ def test_every_script_is_named():
 @pytest.mark.parametrize("path", sick_scripts("LOOP006"), ids=lambda path: path.stem)
 def test_sick_scripts(path):
     [finding] = examine(DoubleSoftmax, script_patient(path))
-    assert (finding.fact("how"), finding.span.text) == GUILTY[path.stem]
+    assert (finding.detail.how, finding.span.text) == GUILTY[path.stem]
     assert (finding.severity, finding.confidence) == (Severity.ERROR, Confidence.SUSPECTED)
     assert finding.cost.breaks
 

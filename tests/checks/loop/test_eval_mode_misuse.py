@@ -26,10 +26,10 @@ def test_every_script_is_named():
 def test_sick_scripts(path):
     patient = script_patient(path)
     [finding] = examine(EvalModeMisuse, patient)
-    assert (finding.fact("how"), finding.span.text) == GUILTY[path.stem]
+    assert (finding.detail.how, finding.span.text) == GUILTY[path.stem]
     assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.SUSPECTED)
     [remedy] = prescribe(EvalModeMisuseRule, finding, patient)
-    safe = finding.fact("how") == "graph"  # the metric stays the same, only the graph goes
+    safe = finding.detail.how == "graph"  # the metric stays the same, only the graph goes
     assert (remedy.applicability is Applicability.SAFE) == safe
 
 
@@ -109,7 +109,7 @@ def test_a_graph_for_a_few_batches_is_a_note(head, severity):
     path = next(path for path in sick_scripts("LOOP002") if path.stem == "sick_no_grad")
     text = path.read_text(encoding="utf-8").replace("for x, y in loader:", head)
     [finding] = examine(EvalModeMisuse, script_patient(text))
-    assert (finding.fact("how"), finding.severity) == ("graph", severity)
+    assert (finding.detail.how, finding.severity) == ("graph", severity)
 
 
 EMBED = """
@@ -154,7 +154,7 @@ EMBED = """
 def test_a_mode_that_a_called_function_sets(layer, switch, severities):
     text = EMBED.format(layer=layer, switch=switch)
     found = examine(EvalModeMisuse, script_patient(text))
-    assert [item.severity for item in found if item.fact("how") == "mode"] == severities
+    assert [item.severity for item in found if item.detail.how == "mode"] == severities
 
 
 def test_a_loop_in_another_file_is_named_with_its_file(tmp_path):
@@ -205,7 +205,7 @@ SLICED = """
 )
 def test_a_data_set_that_goes_by_in_slices(over, name, call, found):
     text = SLICED.format(over=over, name=name, call=call)
-    assert [item.fact("how") for item in examine(EvalModeMisuse, script_patient(text))] == found
+    assert [item.detail.how for item in examine(EvalModeMisuse, script_patient(text))] == found
 
 
 MEASURED = """
@@ -441,7 +441,7 @@ AFTERWARDS = """
 def test_a_training_may_leave_the_model_in_eval_mode(change, found):
     parts = {"measure": "pass", "end": "net.eval()", "whose": "first", "before": "pass", "after": "pass"}
     findings = examine(EvalModeMisuse, script_patient(AFTERWARDS.format(**parts | change)))
-    lines = [item for item in findings if item.fact("how") == "mode" and "test_loader" in item.span.text]
+    lines = [item for item in findings if item.detail.how == "mode" and "test_loader" in item.span.text]
     assert len(lines) == found
 
 
@@ -493,7 +493,7 @@ _LOAD = "AutoModelForSequenceClassification.from_pretrained('some/judge')"
 def test_a_loaded_model_beside_the_one_that_trains_stays_in_eval_mode(change, found):
     parts = {"held": "self.judge = self._build(rank)", "made": _LOAD, "switch": "self.policy.train()"}
     findings = examine(EvalModeMisuse, script_patient(JUDGE.format(**parts | change)))
-    assert len([item for item in findings if item.fact("how") == "mode"]) == found
+    assert len([item for item in findings if item.detail.how == "mode"]) == found
 
 
 SETS = """
@@ -600,7 +600,7 @@ CELLS = """
 )
 def test_the_definition_that_runs_before_the_next_one_is_judged(first, used, said):
     found = examine(EvalModeMisuse, script_patient(CELLS.format(first=first, used=used)))
-    assert [finding.fact("how") for finding in found] == ["mode"] * said
+    assert [finding.detail.how for finding in found] == ["mode"] * said
 
 
 PHASES = """
@@ -692,7 +692,7 @@ Fit(Net).run()
 
 def test_healthy_a_module_that_switches_itself_and_a_loop_that_switches_it_back():
     assert [
-        item for item in examine(EvalModeMisuse, script_patient(OWN)) if item.fact("how") == "training"
+        item for item in examine(EvalModeMisuse, script_patient(OWN)) if item.detail.how == "training"
     ] == []
 
 
@@ -713,7 +713,7 @@ for x, y in DataLoader(data, batch_size=4):
 @pytest.mark.parametrize(("learn", "found"), [("print(x.grad.abs().max())", 0), ("opt.step()", 1)])
 def test_gradients_of_the_input_train_nothing(learn, found):
     said = examine(EvalModeMisuse, script_patient(SALIENCY.replace("LEARN", learn)))
-    assert len([item for item in said if item.fact("how") == "training"]) == found
+    assert len([item for item in said if item.detail.how == "training"]) == found
 
 
 PROBED = """
@@ -738,4 +738,4 @@ fit(encoder, head)
 @pytest.mark.parametrize(("held", "found"), [("head", 0), ("encoder", 1)])
 def test_a_model_that_no_optimizer_of_the_function_holds_may_stay_in_eval_mode(held, found):
     said = examine(EvalModeMisuse, script_patient(PROBED.replace("HELD", held)))
-    assert len([item for item in said if item.fact("how") == "training"]) == found
+    assert len([item for item in said if item.detail.how == "training"]) == found

@@ -45,7 +45,7 @@ def test_every_script_is_named():
 @pytest.mark.parametrize("name", sorted(HOW))
 def test_sick_under_a_time_limit(name):
     [finding] = examine(NoCheckpoint, script_patient(sick(name), job=LIMITED))
-    assert (finding.fact("how"), finding.severity) == HOW[name]
+    assert (finding.detail.how, finding.severity) == HOW[name]
     assert "4 h" in finding.message
     assert bool(finding.cost.breaks) == (finding.severity is Severity.ERROR)
     assert any(getattr(item, "line", None) == 2 for item in finding.evidence)

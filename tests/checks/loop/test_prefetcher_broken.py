@@ -29,7 +29,7 @@ def test_every_script_is_named():
 def test_sick_scripts(path):
     patient = script_patient(path)
     [finding] = examine(PrefetcherBroken, patient)
-    assert (finding.fact("how"), finding.span.text) == GUILTY[path.stem]
+    assert (finding.detail.how, finding.span.text) == GUILTY[path.stem]
     assert finding.confidence is Confidence.SUSPECTED
     note = path.stem == "sick_record"
     assert finding.severity is (Severity.NOTE if note else Severity.ERROR)
@@ -68,7 +68,7 @@ def test_the_wait_is_put_first():
     new = mended(path.read_text(encoding="utf-8"), select="LOOP007")
     assert "def next(self):\n        torch.cuda.current_stream().wait_stream(self.stream)\n" in new
     [note] = examine(PrefetcherBroken, script_patient(new))
-    assert note.fact("how") == "record"
+    assert note.detail.how == "record"
 
 
 GENERATOR = """
@@ -97,4 +97,4 @@ def test_a_generator_that_yields_inside_its_stream(place, how):
     """Its consumer works on that stream: what the next copy may take is free there in order."""
     lines = {"inside": "pass", "outside": "pass"} | {place: "if batch is not None: yield batch"}
     found = examine(PrefetcherBroken, script_patient(GENERATOR.format(**lines)))
-    assert [item.fact("how") for item in found] == how
+    assert [item.detail.how for item in found] == how

@@ -23,7 +23,7 @@ def test_every_script_is_named():
 @pytest.mark.parametrize("path", sick_scripts("LOOP011"), ids=lambda path: path.stem)
 def test_sick_scripts(path):
     found = examine(TeacherTrained, script_patient(path))
-    assert {item.fact("how"): item.span.text for item in found} == GUILTY[path.stem]
+    assert {item.detail.how: item.span.text for item in found} == GUILTY[path.stem]
     assert {(item.severity, item.confidence) for item in found} == {(Severity.WARNING, Confidence.SUSPECTED)}
 
 
@@ -37,7 +37,7 @@ def test_the_rule(path):
     patient = script_patient(path)
     for finding in some(examine(TeacherTrained, patient)):
         [remedy] = prescribe(TeacherTrainedRule, finding, patient)
-        free = finding.fact("how") == "graph" and path.stem == "sick_distill"
+        free = finding.detail.how == "graph" and path.stem == "sick_distill"
         assert (remedy.applicability is Applicability.SAFE) == free
         assert remedy.edits
 
@@ -86,7 +86,7 @@ OWNED = """
 )
 def test_a_new_teacher_of_a_trained_module_learns_with_it(made, given, found):
     text = OWNED.format(made=made, given=given)
-    assert len([f for f in examine(TeacherTrained, script_patient(text)) if f.fact("how") == "graph"]) == found
+    assert len([f for f in examine(TeacherTrained, script_patient(text)) if f.detail.how == "graph"]) == found
 
 
 FOLLOWER = """
@@ -122,7 +122,7 @@ FOLLOWER = """
 
 
 def graphs(text):
-    return [item for item in examine(TeacherTrained, script_patient(text)) if item.fact("how") == "graph"]
+    return [item for item in examine(TeacherTrained, script_patient(text)) if item.detail.how == "graph"]
 
 
 def test_sick_an_average_that_the_loss_trains():

@@ -5,7 +5,7 @@ from gpudoctor.model import Severity
 from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.memory.out_of_memory import OutOfMemory
-from gpudoctor_rules.memory.out_of_memory import OutOfMemoryRule
+from gpudoctor_rules.memory.advice import ADVICE
 
 
 def look(*ranks, **changes):
@@ -15,7 +15,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(OutOfMemoryRule, finding, make_patient(recording=make_recording()))
+    found = prescribe(ADVICE, finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
@@ -53,7 +53,7 @@ def test_sick_by_its_moment(arguments, cause, word):
     else:
         process = oom(**arguments, **columns)
     [finding] = look(process, end=DEAD)
-    assert finding.severity is Severity.ERROR and finding.fact("cause") == cause
+    assert finding.severity is Severity.ERROR and finding.detail.cause == cause
     assert (finding.span.path, finding.span.line) == ("train.py", 41)
     assert word in remedies(finding)
 

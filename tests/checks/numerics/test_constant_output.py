@@ -5,7 +5,7 @@ from scripts import script_patient
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.numerics.constant_output import ConstantOutput
-from gpudoctor_rules.numerics.constant_output import ConstantOutputRule
+from gpudoctor_rules.numerics.advice import ADVICE
 
 
 def look(found, since, step):
@@ -16,7 +16,7 @@ def look(found, since, step):
 
 
 def steps_of(finding):
-    [remedy] = prescribe(ConstantOutputRule, finding, make_patient())
+    [remedy] = prescribe(ADVICE, finding, make_patient())
     return " ".join(remedy.steps)
 
 
@@ -88,7 +88,7 @@ def suspected(**parts):
 def test_sick_a_softmax_over_one_score_in_the_source(parts):
     [finding] = suspected(**parts)
     assert finding.severity is Severity.WARNING and "gives 1 for any score" in finding.message
-    [remedy] = prescribe(ConstantOutputRule, finding, make_patient())
+    [remedy] = prescribe(ADVICE, finding, make_patient())
     assert "dim=1" in " ".join(remedy.steps)
 
 

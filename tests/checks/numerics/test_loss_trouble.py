@@ -5,7 +5,7 @@ from scripts import script_patient
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.numerics.loss_trouble import LossTrouble
-from gpudoctor_rules.numerics.loss_trouble import LossTroubleRule
+from gpudoctor_rules.numerics.advice import ADVICE
 
 
 def look(*ranks, **changes):
@@ -15,7 +15,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(LossTroubleRule, finding, make_patient(recording=make_recording()))
+    found = prescribe(ADVICE, finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
@@ -26,18 +26,18 @@ def losses(shape, n=200):
 
 def test_sick_a_loss_that_diverges():
     [finding] = look(losses(lambda i: 2.0 - 0.01 * i if i < 60 else 1.4 * 1.03 ** (i - 60)))
-    assert finding.severity is Severity.WARNING and finding.fact("kind") == "diverging"
+    assert finding.severity is Severity.WARNING and finding.detail.kind == "diverging"
     assert "rate" in remedies(finding)
 
 
 def test_sick_a_loss_that_jumps():
     [finding] = look(losses(lambda i: 30.0 if i % 40 == 39 else 1.0))
-    assert (finding.severity, finding.fact("kind")) == (Severity.WARNING, "spiking") and finding.cost.breaks
+    assert (finding.severity, finding.detail.kind) == (Severity.WARNING, "spiking") and finding.cost.breaks
 
 
 def test_a_loss_that_jumps_and_gets_better_all_the_same_is_a_note():
     [finding] = look(losses(lambda i: 2.0 if i < 10 or i % 40 == 39 else 0.05))
-    assert (finding.severity, finding.fact("kind")) == (Severity.NOTE, "spiking")
+    assert (finding.severity, finding.detail.kind) == (Severity.NOTE, "spiking")
     assert "from 2 to 0.05" in finding.message and finding.cost.breaks is None
     [finding] = look(losses(lambda i: 60.0 if i % 40 == 39 else 2.0 - 0.002 * i))  # a fifth better
     assert finding.severity is Severity.WARNING
@@ -45,7 +45,7 @@ def test_a_loss_that_jumps_and_gets_better_all_the_same_is_a_note():
 
 def test_sick_a_loss_that_stands_still_is_a_note():
     [finding] = look(losses(lambda i: 2.3026 + 0.001 * ((i * 7919) % 13 - 6), n=700))
-    assert (finding.severity, finding.fact("kind")) == (Severity.NOTE, "stalled")
+    assert (finding.severity, finding.detail.kind) == (Severity.NOTE, "stalled")
     assert "one batch" in remedies(finding)
 
 

@@ -81,7 +81,7 @@ BY_HAND = """
 )
 def test_only_a_line_that_changes_the_parameter_updates_it(line, step, findings):
     script = BY_HAND.format(line=line, step=step)
-    found = [item for item in examine(OptimizerUnfused, script_patient(script)) if item.fact("kind") == "hand"]
+    found = [item for item in examine(OptimizerUnfused, script_patient(script)) if item.detail.kind == "hand"]
     assert len(found) == findings
 
 

@@ -33,7 +33,7 @@ def test_healthy_script(path):
 def test_sick_config():
     [path] = config_files("PERF008", "sick")
     findings = examine(ShapesMisaligned, config_patient(path))
-    assert {finding.fact("rounded") for finding in findings} == {50304, 1024}
+    assert {finding.detail.rounded for finding in findings} == {50304, 1024}
     assert gone("PERF008", path.read_text("utf-8"), path.name)
 
 
@@ -115,5 +115,5 @@ def test_embeddings_that_are_only_looked_up_need_no_round_length(kind, found):
         rule.step()
         rule.zero_grad()
     """
-    kinds = [finding.fact("kind") for finding in examine(ShapesMisaligned, script_patient(script))]
+    kinds = [finding.detail.kind for finding in examine(ShapesMisaligned, script_patient(script))]
     assert kinds == ["vocabulary"] * found

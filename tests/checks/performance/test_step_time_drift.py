@@ -8,7 +8,7 @@ from recordings import lines, make_machine, make_process, make_recording, make_s
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.performance.step_time_drift import StepTimeDrift
-from gpudoctor_rules.performance.step_time_drift import StepTimeDriftRule
+from gpudoctor_rules.performance.advice import ADVICE
 
 
 def look(*ranks, **changes):
@@ -18,7 +18,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(StepTimeDriftRule, finding, make_patient(recording=make_recording()))
+    found = prescribe(ADVICE, finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
@@ -32,7 +32,7 @@ def test_sick_a_list_that_is_walked_through():
     late = lines(("other", "/job/train.py", 41, "train", 45), ("forward", "/job/net.py", 3, "f", 50), t=7.0)
     [finding] = look(make_process(make_steps(400, other=growing), records=[early, late]))
     assert finding.severity is Severity.WARNING
-    assert finding.fact("part") == "other"
+    assert finding.detail.part == "other"
     assert (finding.span.path, finding.span.line) == ("train.py", 41)
     assert finding.cost.step_share == pytest.approx(0.16, abs=0.04)
     assert "deque" in remedies(finding)
@@ -40,7 +40,7 @@ def test_sick_a_list_that_is_walked_through():
 
 def test_sick_the_phase_is_named():
     [finding] = look(make_process(make_steps(400, logging=growing)))
-    assert finding.fact("part") == "logging"
+    assert finding.detail.part == "logging"
     assert "append" in remedies(finding)
 
 
@@ -70,7 +70,7 @@ def test_sick_what_rises_beside_noisy_passes():
     busy = [sum(busy[i // 25 * 25 : i // 25 * 25 + 25]) / 25 + dice.gauss(0, 0.004) for i in range(400)]
     slow = [value * (1.3 if i // 100 in (0, 2) else 0.9) for i, value in enumerate(busy)]
     [finding] = look(make_process(make_steps(400, backward=slow, other=lambda i: 0.0003 + 3e-5 * i)))
-    assert finding.fact("part") == "other"
+    assert finding.detail.part == "other"
     assert look(make_process(make_steps(400, backward=slow))) == []
 
 
@@ -122,4 +122,4 @@ def test_healthy_others_come_late_and_slow_the_passes_by_more_than_the_cpus_they
 
 def test_sick_host_work_that_rises_long_before_others_come():
     host = {"other": lambda i: 0.02 + 0.0006 * i}
-    assert [item.fact("part") for item in beside(late, served, host)] == ["other"]
+    assert [item.detail.part for item in beside(late, served, host)] == ["other"]

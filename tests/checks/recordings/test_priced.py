@@ -381,7 +381,7 @@ def test_what_the_recording_knows_goes_before_the_suspicions_facts():
     seen = lines(("data_wait", "/job/train.py", line, "__getitem__", 80))
     process = make_process(make_steps(200, data_wait=0.04), records=[loader, seen])
     [finding] = findings("DATA001", text, process)
-    assert (finding.fact("workers"), finding.fact("cuda")) == (0, False)
+    assert (finding.detail.workers, finding.detail.cuda) == (0, False)
     [rule] = REGISTRY.rules["DATA001"]
     patient = make_patient(recording=make_recording(process, machine_facts={"cpus": 2}))
     [remedy] = [item for item in prescribe(rule, finding, patient) if item.id == "DATA001-workers"]
@@ -442,7 +442,7 @@ def test_workers_that_start_again_each_epoch():
     assert finding.cost.step_share == pytest.approx(0.27, abs=0.03)
     assert findings("DATA001", None, respawning()) == []  # the cause is told once
     [short] = findings("DATA003", None, respawning(persistent=True))
-    assert (short.severity, short.fact("kind")) == (Severity.NOTE, "short")
+    assert (short.severity, short.detail.kind) == (Severity.NOTE, "short")
     assert findings("DATA003", None, make_process(make_steps(400))) == []
 
 
@@ -453,7 +453,7 @@ def test_a_loader_that_was_seen_is_edited_where_it_is_written():
                    path="/job/train.py", line=line, batches=20)  # fmt: skip
     steps = make_steps(400, data_wait=lambda i: 0.08 if i % 20 == 0 else 0.0002)
     [finding] = findings("DATA003", text, make_process(steps, records=[moved]))
-    assert finding.fact("settable") is True
+    assert finding.detail.settable is True
     assert finding.span.column == text.split("\n")[line - 1].index("DataLoader(") + 1 - 4
 
 

@@ -74,7 +74,7 @@ def test_healthy_few_workers_ran_whatever_the_default_says(steps):
 def test_sick_without_a_run_the_default_counts():
     source = read_script(SCRIPT)
     patient = make_patient(source=source, host=make_host(cpus_affinity=4))
-    assert [item.fact("workers") for item in found("DATA003", patient)] == [12, 12]
+    assert [item.detail.workers for item in found("DATA003", patient)] == [12, 12]
 
 
 def test_an_option_of_a_loader_that_the_run_did_not_use_is_unknown():

@@ -196,7 +196,7 @@ def test_sick_what_is_written_while_an_environment_is_played_is_logging():
     assert findings(patient) == []  # what is left is too little to tell of
     played = (("other", "acts", 50), ("other", "stepped", 50))
     patient, _ = patient_of(BOOKS, *played, other=0.02)
-    assert findings(patient, "OBS002") == [] and findings(patient)[0].fact("nature") == "experience"
+    assert findings(patient, "OBS002") == [] and findings(patient)[0].detail.nature == "experience"
 
 
 SHARED = """
@@ -231,9 +231,9 @@ def test_a_line_of_two_callers_goes_by_the_caller(acting, kinds):
     row = next(at for at, item in enumerate(seen.get("counts")) if item[2] == places["shared"])
     seen.fields["callers"] = [[row, False, way["acts"], acting], [row, False, way["learns"], 100 - acting]]
     found = findings(patient)
-    assert {finding.fact("nature") for finding in found} == kinds
+    assert {finding.detail.nature for finding in found} == kinds
     for finding in found:
-        share = acting if finding.fact("nature") else 100 - acting
+        share = acting if finding.detail.nature else 100 - acting
         assert finding.cost.step_share == pytest.approx(share / 100 * 0.66, abs=0.06)
 
 

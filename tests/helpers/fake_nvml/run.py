@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fake_nvml.build import library_folder
 from fake_nvml.scenarios import Scenario
+from gpudoctor.engine.registry import load_registry
 from gpudoctor.model import Check, Finding, Patient, Rule, Unavailable
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
@@ -66,7 +67,7 @@ def of_this_topic(package: str, base: type) -> list[type]:
 
 def rules_for(finding: Finding) -> list[type[Rule]]:
     """The rules that answer a finding."""
-    return [rule for rule in of_this_topic("gpudoctor_rules", Rule) if rule.answers == finding.code]
+    return list(load_registry().rules.get(finding.code, ()))
 
 
 def codes(found: list[Finding]) -> tuple[str, ...]:

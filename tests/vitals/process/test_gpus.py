@@ -124,7 +124,7 @@ def test_no_library_and_a_failing_driver_say_why(machine, monkeypatch, tmp_path)
 def test_in_a_container_the_drivers_pids_are_not_mapped(machine):
     feed = machine(h100(1), namespace=CONTAINER_NAMESPACE)
     t = ticks(feed, sampled)
-    assert "cannot be mapped" in feed.gaps(t)[0].reason
+    assert "cannot map GPU processes" in feed.gaps(t)[0].reason
 
 
 def test_an_error_event_in_mid_watch_is_heard(machine, tmp_path):

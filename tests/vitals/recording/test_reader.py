@@ -278,10 +278,10 @@ def test_the_machines_of_all_nodes_are_kept(tmp_path):
 def test_what_the_probe_lost_is_told(tmp_path):
     lost = record("lost", 1.0, hook="forward", error="RuntimeError: no")
     folder = write_recording(make_recording(make_process(make_steps(30), records=[lost])), tmp_path / "run")
-    assert any("hook `forward` failed" in sentence for sentence in read_recording(str(folder)).problems)
+    assert any("`forward` hook failed" in sentence for sentence in read_recording(str(folder)).problems)
     full = make_recording(make_process(make_steps(30), clean=False), end=RunEnd(exit_code=0))
     folder = write_recording(full, tmp_path / "full")
-    assert any("stops before its end" in sentence for sentence in read_recording(str(folder)).problems)
+    assert any("its file is incomplete" in sentence for sentence in read_recording(str(folder)).problems)
 
 
 def test_a_zip_file_is_a_recording(tmp_path):
@@ -323,7 +323,7 @@ def test_a_file_of_somebody_else_is_left_alone(tmp_path):
     (folder / "rank-1-5.gdr").write_bytes(b"not one of ours, surely")
     read = read_recording(str(folder))
     assert len(read.ranks) == 1
-    assert any("rank-1-5.gdr is not a file of frames" in problem for problem in read.problems)
+    assert any("rank-1-5.gdr is not a file of gpudoctor's frames" in problem for problem in read.problems)
 
 
 def test_a_newer_format_is_refused(tmp_path):

@@ -47,7 +47,7 @@ def test_sizes_and_absent_files(tmp_path: Path) -> None:
     path = tmp_path / "big.py"
     path.write_bytes(b"x = 1\n" * 1000)
     assert "larger than" in unread(path, limit=ReadLimit(100, "a script"))
-    assert "not there" in unread(tmp_path / "absent.py")
+    assert "does not exist" in unread(tmp_path / "absent.py")
     loop = tmp_path / "loop.py"
     loop.symlink_to(loop)
     assert unread(loop)

@@ -1,0 +1,101 @@
+"""Rules without computation: a table with a row for each remedy."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar, TypeAlias, TypeVar
+
+from gpudoctor.model.detail import Detail
+from gpudoctor.model.finding import Code, Finding, Resource
+from gpudoctor.model.patient import Patient
+from gpudoctor.model.remedy import Applicability, Effort, Remedy
+from gpudoctor.model.rule import Rule
+
+D = TypeVar("D", bound=Detail)
+Condition: TypeAlias = Callable[[Finding], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """A row: a remedy whose texts are the same on every machine. `advise` makes it."""
+
+    remedy: Remedy
+    """Its title and steps name fields of the check's detail in braces: `look at rank {rank}`."""
+    when: Condition | None = None
+    """Whether it answers a finding; None for every finding of its code."""
+
+    @property
+    def code(self) -> Code:
+        """The code of the check that it answers, which its id begins with."""
+        return Code(self.remedy.id.partition("-")[0])
+
+    def answer(self, finding: Finding) -> Remedy | None:
+        """The remedy for a finding, its texts filled in; None where the row is not for that finding."""
+        if self.when is not None and not self.when(finding):
+            return None
+        title, *steps = (_filled(text, finding) for text in (self.remedy.title, *self.remedy.steps))
+        return replace(self.remedy, title=title, steps=tuple(steps))
+
+
+def advise(
+    id: str,  # the remedy's own word
+    title: str,
+    *steps: str,
+    when: Condition | None = None,
+    applicability: Applicability = Applicability.DISPLAY_ONLY,
+    effort: Effort = Effort.SMALL_EDIT,
+    sets: tuple[tuple[str, str], ...] = (),
+    uses: frozenset[Resource] = frozenset(),
+    references: tuple[str, ...] = (),
+) -> Advice:
+    """A row of a table: what to do, how, and for which findings; the rest as in `Remedy`."""
+    remedy = Remedy(
+        id=id,
+        title=title,
+        steps=steps,
+        applicability=applicability,
+        effort=effort,
+        sets=sets,
+        uses=uses,
+        references=references,
+    )
+    return Advice(remedy=remedy, when=when)
+
+
+def where(kind: type[D], test: Callable[[D], object]) -> Condition:
+    """The condition that a test of the check's detail gives something true."""
+    return lambda finding: bool(test(finding.detail_of(kind)))
+
+
+def rules_of(rows: Iterable[Advice], module: str) -> tuple[type[Rule], ...]:
+    """The rules that a module's rows make, one for each code."""
+    tables: dict[Code, tuple[Advice, ...]] = {}
+    for row in rows:
+        tables[row.code] = (*tables.get(row.code, ()), row)
+    return tuple(
+        type(f"{code}Table", (_TableRule,), {"answers": code, "rows": found, "__module__": module})
+        for code, found in tables.items()
+    )
+
+
+class _TableRule(Rule):
+    """Every row of a code whose condition holds, in their order."""
+
+    rows: ClassVar[tuple[Advice, ...]]
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+        for row in self.rows:
+            remedy = row.answer(finding)
+            if remedy is not None:
+                yield remedy
+
+
+def _filled(text: str, finding: Finding) -> str:
+    """The text with the detail's values in the place of their names; other braces stay."""
+    detail = finding.detail
+    if detail is None or "{" not in text:
+        return text
+    names = {item.name for item in fields(detail)}
+    return re.sub(
+        r"\{(\w+)\}", lambda found: str(getattr(detail, found[1])) if found[1] in names else found[0], text
+    )

@@ -1,0 +1,36 @@
+"""What is told of cards, without computation."""
+
+from gpudoctor.model import Effort, advise, where
+from gpudoctor_checks.hardware.low_utilization import LowUtilizationDetail
+
+ADVICE = (
+    advise(
+        "GPU001-cause",
+        "cure the cause that the other findings name",
+        "the finding of that part of the step shows how; utilisation follows",
+        when=where(LowUtilizationDetail, lambda use: use.explained),
+    ),
+    advise(
+        "GPU001-cause",
+        "find what the host does meanwhile",
+        "py-spy dump --pid PID; PERF011 where the host only launches, PERF014 where its own lines take "
+        "the time",
+        when=where(LowUtilizationDetail, lambda use: not use.explained),
+    ),
+    advise(
+        "GPU009-look",
+        "look at the clocks and neighbours of rank {rank} on {node}",
+        "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER   # on that node, under load",
+        "gpudoctor check   # throttling, power limits, PCIe, other processes on the card",
+        "the same rank on another node: if it is fast there, drain this one",
+        effort=Effort.ADMINISTRATOR,
+    ),
+    advise(
+        "GPU012-daemon",
+        "start nvidia-persistenced",
+        "sudo systemctl enable --now nvidia-persistenced",
+        "If there is no such service: sudo nvidia-smi -pm 1   # until the next reboot",
+        effort=Effort.ADMINISTRATOR,
+        references=("https://docs.nvidia.com/deploy/driver-persistence/index.html",),
+    ),
+)

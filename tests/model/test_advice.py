@@ -1,0 +1,88 @@
+"""Rows of a table: their conditions, their texts, the rules that they make."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from gpudoctor.model import (
+    Applicability,
+    Code,
+    Confidence,
+    Detail,
+    Effort,
+    Finding,
+    Measurement,
+    Severity,
+    advise,
+    rules_of,
+    where,
+)
+from gpudoctor.testing import make_patient, prescribe
+
+
+@dataclass(frozen=True, slots=True)
+class FanDetail(Detail):
+    fan: int
+    stopped: bool | None = None
+    room: str | None = None
+
+
+def finding(detail=None, code="GPU013"):
+    return Finding(
+        code=Code(code),
+        name="fan-stopped",
+        severity=Severity.WARNING,
+        confidence=Confidence.CONFIRMED,
+        message="A fan.",
+        evidence=(Measurement(name="fan", value=0, unit="1"),),
+        detail=detail,
+    )
+
+
+ROWS = (
+    advise(
+        "GPU013-fan",
+        "look at fan {fan}",
+        "fan {fan}: turn it; {'a': 1} and {other} stay",
+        when=where(FanDetail, lambda fan: fan.stopped),
+        effort=Effort.COMMAND,
+    ),
+    advise("GPU013-room", "cool the room", "open a window", applicability=Applicability.SAFE),
+    advise("GPU014-card", "replace the card", "take it out"),
+)
+
+
+def test_rows_answer_their_own_code_in_their_order():
+    told = prescribe(ROWS, finding(FanDetail(fan=3, stopped=True)), make_patient())
+    assert [(item.id, item.title) for item in told] == [
+        ("GPU013-fan", "look at fan 3"),
+        ("GPU013-room", "cool the room"),
+    ]
+    assert told[0].effort is Effort.COMMAND and told[1].applicability is Applicability.SAFE
+
+
+def test_a_text_takes_the_details_values_and_keeps_other_braces():
+    [fan, _] = prescribe(ROWS, finding(FanDetail(fan=3, stopped=True)), make_patient())
+    assert fan.steps == ("fan 3: turn it; {'a': 1} and {other} stay",)
+
+
+def test_a_row_whose_condition_fails_is_left_out():
+    [room] = prescribe(ROWS, finding(FanDetail(fan=3, stopped=False)), make_patient())
+    assert room.id == "GPU013-room"
+
+
+def test_a_condition_needs_the_checks_own_detail():
+    with pytest.raises(TypeError, match="GPU013: a FanDetail is missing"):
+        prescribe(ROWS, finding(), make_patient())
+
+
+def test_a_table_makes_a_rule_for_each_code():
+    fan, card = rules_of(ROWS, "some.advice")
+    assert (fan.answers, card.answers, fan.__module__) == ("GPU013", "GPU014", "some.advice")
+    assert [item.id for item in card().prescribe(finding(code="GPU014"), make_patient())] == ["GPU014-card"]
+
+
+def test_what_a_run_knows_goes_over_what_the_source_suspects():
+    measured, suspected = FanDetail(fan=1, stopped=False), FanDetail(fan=7, stopped=True, room="A")
+    assert measured.over(suspected) == FanDetail(fan=1, stopped=False, room="A")
+    assert measured.over(None) is measured and measured.over(Detail()) is measured
