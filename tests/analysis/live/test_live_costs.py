@@ -387,7 +387,7 @@ def test_memory_that_is_held_in_fragments():
         return make_window([make_rank(gpus=(0,), steps=steps)], [make_gpu_window()])
 
     found = findings(window(60, 20))["MEM006"]
-    assert "60 GiB are reserved for 20 GiB" in found.message and found.cost.bytes == 40 * GIB
+    assert "60 GiB is reserved for 20 GiB" in found.message and found.cost.bytes == 40 * GIB
     assert "MEM006" not in findings(window(60, 50))  # it is in use
     assert "MEM006" not in findings(window(10, 2))  # there is room for all of it
     assert "MEM006" in reasons(make_window([make_rank()]))
