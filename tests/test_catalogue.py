@@ -245,6 +245,19 @@ def test_rows_name_what_their_check_hands_over(folder):
 
 
 @pytest.mark.parametrize("code", CODES)
+def test_a_check_with_a_detail_hands_it_over_with_every_finding(code):
+    if not details_of(code):
+        return
+    path = ROOT / "checks" / (REGISTRY.checks[code].__module__.replace(".", "/") + ".py")
+    calls = [
+        node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("self.finding", "confirmed")
+    ]  # fmt: skip
+    without = [call.lineno for call in calls if "detail" not in {item.arg for item in call.keywords}]
+    assert calls and not without, f"{path.name}: lines {without}"
+
+
+@pytest.mark.parametrize("code", CODES)
 def test_a_detail_is_a_value(code):
     for kind in details_of(code):
         assert kind.__name__.endswith("Detail") and kind.__dataclass_params__.frozen, kind

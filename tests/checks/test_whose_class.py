@@ -96,7 +96,7 @@ def test_healthy_a_field_that_the_called_class_declares(job, files):
 
 def test_sick_a_field_that_neither_subclass_nor_library_declares(job):
     patient = job({"train.py": OWN.format(more=", outptu_dir=3, per_gpu_train_batch_size=4")})
-    assert [item.fact("near") for item in examine(UnknownKey, patient)] == ["output_dir"]
+    assert [item.detail.near for item in examine(UnknownKey, patient)] == ["output_dir"]
     [finding] = examine(DeprecatedKey, patient)
     assert "per_gpu_train_batch_size" in finding.message
 
@@ -184,7 +184,7 @@ def test_healthy_a_config_of_which_most_keys_are_strange_to_the_reader(job):
 def test_sick_a_config_whose_reader_several_keys_identify(job, script):
     files = {"c.yaml": HF.format(key="warmup_step")} | ({"train.py": script} if script else {})
     [finding] = examine(UnknownKey, job(files, ["c.yaml"]))
-    assert finding.fact("near") == "warmup_steps"
+    assert finding.detail.near == "warmup_steps"
 
 
 MAPPED = """from transformers import AutoTokenizer

@@ -1,6 +1,7 @@
 """CFG002: micro-batch, accumulation and ranks disagree with a batch size that another place declares."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.source.config_links import Link, launched_accelerate, links, only_named, world_size
 from gpudoctor.analysis.source.control_flow import switched_off
@@ -12,6 +13,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Evidence,
     Finding,
     Measurement,
@@ -26,6 +28,14 @@ from gpudoctor.model.signs.source import Source
 from gpudoctor_checks.config.matching import BATCH, Mismatch, mismatches
 
 GLOBAL, MICRO, STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchMismatchDetail(Detail):
+    """What the rule reads."""
+
+    cure: str
+    """`auto`, `drop` or `none`."""
 
 
 class BatchMismatch(Check):
@@ -99,7 +109,7 @@ class BatchMismatch(Check):
             (total, micro, steps),
             breaks="DeepSpeed refuses the batch sizes when the run starts",
             certain=certain,
-            facts=(("cure", "drop"),),
+            cure="drop",
         )
 
     def _product(self, link: Link, world: int | None) -> Iterator[Finding]:
@@ -127,7 +137,7 @@ class BatchMismatch(Check):
             (total, micro, steps),
             breaks="transformers refuses the mismatch when the run starts",
             certain=certain,
-            facts=(("cure", "auto"),),
+            cure="auto",
         )
 
     def _between(self, mismatch: Mismatch) -> Finding:
@@ -136,7 +146,7 @@ class BatchMismatch(Check):
             (mismatch.engine, mismatch.argument),
             breaks="transformers refuses the mismatch when the run starts",
             certain=mismatch.certain,
-            facts=(("cure", "auto"),),
+            cure="auto",
         )
 
     def _axolotl(self, file: ConfigFile) -> Iterator[Finding]:
@@ -148,7 +158,7 @@ class BatchMismatch(Check):
                 "of them.",
                 (total, steps),
                 breaks="axolotl refuses the config",
-                facts=(("cure", "none"),),
+                cure="none",
             )
 
     def _accelerate(self, patient: Patient) -> Iterator[Finding]:
@@ -168,7 +178,7 @@ class BatchMismatch(Check):
                     f"{passed.shown}; the config wins.",
                     (passed, declared),
                     certain=False,
-                    facts=(("cure", "none"),),
+                    cure="none",
                 )
 
     def _found(
@@ -178,7 +188,7 @@ class BatchMismatch(Check):
         *,
         breaks: str = "",
         certain: bool = True,
-        facts: tuple[tuple[str, str], ...],
+        cure: str,
     ) -> Finding:
         places: tuple[Evidence, ...] = tuple(item.place for item in items if item is not None)
         numbers = tuple(
@@ -194,7 +204,7 @@ class BatchMismatch(Check):
             severity=Severity.ERROR if certain else Severity.WARNING,
             cost=Cost(breaks=breaks) if certain and breaks else None,
             subject=f"{getattr(first, 'path', '')}:{getattr(first, 'line', '')}",
-            facts=facts,
+            detail=BatchMismatchDetail(cure=cure),
         )
 
 

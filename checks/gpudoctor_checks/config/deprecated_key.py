@@ -1,7 +1,7 @@
 """CFG009: a setting that newer versions have renamed or dropped."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.source.built_classes import built, declared_names
 from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
@@ -15,6 +15,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Evidence,
     Finding,
     Patient,
@@ -30,6 +31,20 @@ MAJOR = "5"
 """The major version of transformers that dropped what version 4 deprecated: many still run 4."""
 
 FILES = {ConfigKind.DEEPSPEED: "deepspeed", ConfigKind.ACCELERATE: "accelerate", ConfigKind.AXOLOTL: "axolotl"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeprecatedKeyDetail(Detail):
+    """What the rule reads."""
+
+    new: str
+    """The new name, or what to do instead."""
+    same: bool
+    """The value stays as it is."""
+    value: str
+    """The value that is deprecated; \"\" for a key."""
+    installed: bool
+    """The installed version takes the new name."""
 
 
 class DeprecatedKey(Check):
@@ -210,11 +225,11 @@ class DeprecatedKey(Check):
             severity=severity,
             cost=Cost(breaks=fails) if called else None,
             subject=f"{first.path}:{first.line} {row.key}",
-            facts=(
-                ("new", row.new.rpartition(".")[2] if row.same else row.new),
-                ("same", row.same),
-                ("value", row.value),
-                ("installed", installed),
+            detail=DeprecatedKeyDetail(
+                new=row.new.rpartition(".")[2] if row.same else row.new,
+                same=row.same,
+                value=row.value,
+                installed=installed,
             ),
         )
 

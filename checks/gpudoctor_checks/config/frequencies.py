@@ -9,6 +9,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Finding,
     Measurement,
     Patient,
@@ -71,6 +72,21 @@ class Declared:
     """Steps of the run, where they are declared."""
     accumulation: int = 1
     """Micro-batches to a step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrequenciesDetail(Detail):
+    """What the rule reads."""
+
+    key: str
+    kind: str
+    """`log`, `eval` or `save`."""
+    run: int
+    """Steps of the run; 0 where not known."""
+    never: bool
+    """It never happens."""
+    norm: float
+    """Steps: a shorter period would be found again."""
 
 
 class Frequencies(Check):
@@ -220,13 +236,12 @@ class Frequencies(Check):
             confidence=Confidence.SUSPECTED,
             severity=severity,
             subject=f"{span.path}:{span.line} {declared.key}",
-            facts=(
-                ("key", declared.key),
-                ("kind", declared.kind),
-                ("run", declared.run or 0),
-                ("never", never),
-                ("literal", declared.origin == "literal"),
-                ("norm", self.limit(LIMITS[declared.kind])),
+            detail=FrequenciesDetail(
+                key=declared.key,
+                kind=declared.kind,
+                run=declared.run or 0,
+                never=never,
+                norm=self.limit(LIMITS[declared.kind]),
             ),
         )
 

@@ -19,6 +19,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     Patient,
     Reads,
@@ -57,6 +58,14 @@ class Adapter:
     rslora: bool
     model: str
     """The base model's name on the hub or its path; "" when nobody says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoraMisfitDetail(Detail):
+    """What the rule reads."""
+
+    cure: str
+    """A word for what helps; the rule has them."""
 
 
 class LoraMisfit(Check):
@@ -223,7 +232,7 @@ class LoraMisfit(Check):
             severity=Severity.ERROR if breaks else severity,
             cost=Cost(breaks=breaks) if breaks else None,
             subject=f"{places[0].path}:{places[0].line} {cure}",
-            facts=(("cure", cure),),
+            detail=LoraMisfitDetail(cure=cure),
         )
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.source.config_links import Link, launched_engine, links, named, same_file
 from gpudoctor.analysis.source.control_flow import switched_off
@@ -13,6 +14,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     Patient,
     Reads,
@@ -52,6 +54,14 @@ OWN_RATES = re.compile(
     r"(train(ing)?|train_args|optim(izer|ization)?|trainer|hparams|hyperparameters|solver)\Z"
 )
 """Sections of somebody's own config that speak of the run's one learning rate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizerMismatchDetail(Detail):
+    """What the rule reads."""
+
+    cure: str
+    """A word for what helps; the rule has them."""
 
 
 class OptimizerMismatch(Check):
@@ -208,7 +218,7 @@ class OptimizerMismatch(Check):
             severity=Severity.ERROR if certain else Severity.WARNING,
             cost=Cost(breaks=breaks) if certain and breaks else None,
             subject=f"{places[0].path}:{places[0].line} {items[0].key}",
-            facts=(("cure", cure),),
+            detail=OptimizerMismatchDetail(cure=cure),
         )
 
 

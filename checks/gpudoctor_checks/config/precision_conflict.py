@@ -1,6 +1,7 @@
 """CFG001: mixed precision is declared twice, and the two disagree."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.source.config_links import links
 from gpudoctor.analysis.source.control_flow import switched_off
@@ -13,6 +14,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     Patient,
     Reads,
@@ -27,6 +29,14 @@ from gpudoctor_checks.config.matching import PRECISION, Mismatch, mismatches
 
 HALF = {"float16": "fp16", "half": "fp16", "fp16": "fp16", "bfloat16": "bf16", "bf16": "bf16"}
 """A dtype's names and the switch of the training arguments that it goes with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrecisionConflictDetail(Detail):
+    """What the rule reads."""
+
+    cure: str
+    """A word for what helps; the rule has them."""
 
 
 class PrecisionConflict(Check):
@@ -256,7 +266,7 @@ class PrecisionConflict(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING,
             subject=f"{places[0].path}:{places[0].line}",
-            facts=(("cure", "scaler"),),
+            detail=PrecisionConflictDetail(cure="scaler"),
         )
 
     def _found(
@@ -276,7 +286,7 @@ class PrecisionConflict(Check):
             severity=Severity.ERROR if certain else Severity.WARNING,
             cost=Cost(breaks=breaks) if certain and breaks else None,
             subject=f"{places[0].path}:{places[0].line}",
-            facts=(("cure", cure),),
+            detail=PrecisionConflictDetail(cure=cure),
         )
 
 

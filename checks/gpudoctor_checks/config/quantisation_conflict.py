@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.source.config_links import Link, links
 from gpudoctor.analysis.source.control_flow import bound_to, switched_off
@@ -14,6 +15,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     Patient,
     Reads,
@@ -30,6 +32,14 @@ ADAPTERS = frozenset({"lora", "oft"})
 
 FLOAT32 = frozenset({"float32", "float", "fp32"})
 BITS = ("load_in_4bit", "load_in_8bit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuantisationConflictDetail(Detail):
+    """What the rule reads."""
+
+    cure: str
+    """A word for what helps; the rule has them."""
 
 
 class QuantisationConflict(Check):
@@ -256,7 +266,7 @@ class QuantisationConflict(Check):
             severity=Severity.ERROR if breaks else Severity.WARNING,
             cost=Cost(breaks=breaks) if breaks else None,
             subject=f"{places[0].path}:{places[0].line}",
-            facts=(("cure", cure),),
+            detail=QuantisationConflictDetail(cure=cure),
         )
 
 

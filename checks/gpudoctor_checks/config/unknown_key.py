@@ -18,6 +18,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     Patient,
     Reads,
@@ -56,6 +57,15 @@ class KeyPlace:
     name: str
     """Its last part."""
     entry: Entry | Section
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownKeyDetail(Detail):
+    """What the rule reads."""
+
+    near: str
+    """The known key that was meant; \"\" where none is near."""
+    key: str
 
 
 class UnknownKey(Check):
@@ -153,7 +163,7 @@ class UnknownKey(Check):
             severity=Severity.ERROR if refuses else Severity.WARNING,
             cost=Cost(breaks=refuses) if refuses else None,
             subject=f"{file.path}:{place.entry.line} {place.entry.key}",
-            facts=(("near", near), ("key", place.name)),
+            detail=UnknownKeyDetail(near=near, key=place.name),
         )
 
     def _refused(self, file: ConfigFile, place: KeyPlace, table: KeyTable) -> Finding:
@@ -163,7 +173,7 @@ class UnknownKey(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE,
             subject=f"{file.path}:{place.entry.line} {place.entry.key}",
-            facts=(("near", ""), ("key", place.name)),
+            detail=UnknownKeyDetail(near="", key=place.name),
         )
 
     # source
@@ -215,7 +225,7 @@ class UnknownKey(Check):
                 severity=Severity.ERROR if raises else Severity.WARNING,
                 cost=Cost(breaks="the call raises a TypeError") if raises else None,
                 subject=f"{call.span.path}:{keyword.lineno} {name}",
-                facts=(("near", near or ""), ("key", name)),
+                detail=UnknownKeyDetail(near=near or "", key=name),
             )
 
 

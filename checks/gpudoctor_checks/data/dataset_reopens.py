@@ -104,6 +104,7 @@ class DatasetReopens(Check):
             severity=suspected.severity,
             run=run,
             name="reopening_share",
+            detail=suspected.detail,
         )
 
     def _from_source(self, script: Script) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """NUM005 dead-parameters."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import at
 from gpudoctor.analysis.run.curves import names, numerics
@@ -8,9 +9,19 @@ from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import cutting_lines, resting_lines
 from gpudoctor.analysis.run.steady_run import demanded, measured, spot
 from gpudoctor.analysis.run.untrained_models import swapped
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.text import joined, percent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadParametersDetail(Detail):
+    """What the rule reads."""
+
+    parameter: str
+    """The first one."""
+    module: str
+    """Modules that run below no_grad(); \"\" where none does."""
 
 
 class DeadParameters(Check):
@@ -109,10 +120,7 @@ class DeadParameters(Check):
             subject=dead[0],
             # An output that is the same whatever goes in (a softmax over one score) cuts off what makes it.
             effect_of=None if meant else Code("NUM010"),
-            facts=(
-                ("parameter", dead[0]),
-                ("module", modules),
-            ),
+            detail=DeadParametersDetail(parameter=dead[0], module=modules),
         )
 
 

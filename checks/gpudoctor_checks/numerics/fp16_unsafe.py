@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.cost_attribution import suspicions
@@ -21,6 +22,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Evidence,
     Finding,
     Patient,
@@ -56,6 +58,14 @@ ENGINES = (
 
 BACKWARD = frozenset({"torch.Tensor.backward", "?.backward"})
 STEP = frozenset({"torch.optim.Optimizer.step", "?.step"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fp16UnsafeDetail(Detail):
+    """What the rule reads."""
+
+    cure: str
+    """A word for what helps; the rule has them."""
 
 
 class Fp16Unsafe(Check):
@@ -120,7 +130,9 @@ class Fp16Unsafe(Check):
             yield from self._collapsed(run)
             scaled = bool(numerics(run.lead.process, "scaler")) or run.lead.known("scale")
             suspected = [
-                item for item in suspected if not (scaled and item.fact("cure") in ("autocast", "cast"))
+                item
+                for item in suspected
+                if not (scaled and item.detail_of(Fp16UnsafeDetail).cure in ("autocast", "cast"))
             ]
         yield from suspected
 
@@ -143,7 +155,7 @@ class Fp16Unsafe(Check):
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(step_share=min(0.99, share), whose=Whose.STEPS),
-            facts=(("cure", "collapsed"),),
+            detail=Fp16UnsafeDetail(cure="collapsed"),
         )
 
     def _declared(self, patient: Patient) -> Iterator[Finding]:
@@ -316,7 +328,7 @@ class Fp16Unsafe(Check):
             confidence=Confidence.SUSPECTED,
             severity=severity,
             subject=f"{places[0].path}:{places[0].line}",
-            facts=(("cure", cure),),
+            detail=Fp16UnsafeDetail(cure=cure),
         )
 
 

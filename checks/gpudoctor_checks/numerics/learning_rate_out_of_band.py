@@ -23,6 +23,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Finding,
     Measurement,
     Patient,
@@ -93,6 +94,16 @@ class Rate:
     """Whether the training is on preferences or rewards: it changes little of what is learned already."""
     used: bool = False
     """Whether steps were made with it: a declared rate of 0 is often a placeholder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningRateOutOfBandDetail(Detail):
+    """What the rule reads."""
+
+    cure: str
+    """`adam`, `low`, `full`, `lora` or `spent`."""
+    method: str
+    """Of fine-tuning; \"\" where none is known."""
 
 
 class LearningRateOutOfBand(Check):
@@ -231,7 +242,11 @@ class LearningRateOutOfBand(Check):
                 return
         if found is None:
             # what is judged by the method of fine-tuning is not told by a rate alone
-            yield from (item for item in suspected if item.fact("cure") in ("full", "lora"))
+            yield from (
+                item
+                for item in suspected
+                if item.detail_of(LearningRateOutOfBandDetail).cure in ("full", "lora")
+            )
             return
         yield confirmed(
             self,
@@ -241,9 +256,9 @@ class LearningRateOutOfBand(Check):
             spans=spans if not used else spans[:1],
             severity=found.severity,
             run=run,
-            breaks=_NOTHING if found.fact("cure") == "low" else None,
+            breaks=_NOTHING if found.detail_of(LearningRateOutOfBandDetail).cure == "low" else None,
             numbers=(measured("learning_rate", used, "1", run.recording),),
-            facts=found.facts,
+            detail=found.detail,
         )
 
     def _fell(
@@ -271,7 +286,7 @@ class LearningRateOutOfBand(Check):
                 measured("learning_rate", spent.rate, "1", run.recording),
                 measured("steps_below", spent.steps, "{steps}", run.recording),
             ),
-            facts=(("cure", "spent"), ("method", "")),
+            detail=LearningRateOutOfBandDetail(cure="spent", method=""),
         )
 
     def _declared(self, patient: Patient) -> Iterator[Finding]:
@@ -337,7 +352,7 @@ class LearningRateOutOfBand(Check):
             confidence=Confidence.SUSPECTED,
             severity=severity,
             subject=f"{place.path}:{place.line}",
-            facts=(("cure", cure), ("method", rate.method)),
+            detail=LearningRateOutOfBandDetail(cure=cure, method=rate.method),
         )
 
 

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
 from gpudoctor.analysis.run.curves import numerics
@@ -13,12 +14,28 @@ from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.optimizer_params import OptimizerMismatch, misheld
 from gpudoctor.analysis.source.optimizers import statement_of
 from gpudoctor.analysis.source.syntax_places import extent
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Process, Record
 from gpudoctor.text import joined, percent
 
 _ALL = 0.95
 """Share of unmoved elements that nobody leaves alone on purpose."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsFrozenDetail(Detail):
+    """What the rule reads."""
+
+    how: str | None = None
+    """`order`, `copy`, `step`, `frozen`, `forgotten`, `swapped` or `idle`; None for `other`."""
+    text: str | None = None
+    """What is to be written, or the parts that are meant."""
+    optimizer: str | None = None
+    """Its name."""
+    statement: str | None = None
+    """Extent of the statement that builds it."""
+    edit_at: str | None = None
+    """Extent of what is to change."""
 
 
 class WeightsFrozen(Check):
@@ -123,6 +140,7 @@ class WeightsFrozen(Check):
             run=run,
             numbers=(measured("unmoved_share", share, "1", run.recording),),
             breaks="the weights do not learn" if much else None,
+            detail=WeightsFrozenDetail(),
         )
 
     def _forgotten(self, patient: Patient, run: Run, item: Record) -> Finding:
@@ -140,7 +158,7 @@ class WeightsFrozen(Check):
             severity=Severity.ERROR,
             run=run,
             numbers=(measured("forward_passes", steps, "{steps}", run.recording),),
-            facts=(("how", "forgotten"), ("text", name)),
+            detail=WeightsFrozenDetail(how="forgotten", text=name),
             breaks=f"{name} does not learn",
         )
 
@@ -162,7 +180,7 @@ class WeightsFrozen(Check):
             severity=Severity.WARNING if meant else Severity.ERROR,
             run=run,
             numbers=(measured("steps_without_gradients", steps, "{steps}", run.recording),),
-            facts=(("how", "idle"), ("text", name)),
+            detail=WeightsFrozenDetail(how="idle", text=name),
             breaks=None if meant else f"{name or 'a part of the model'} does not learn",
         )
 
@@ -181,7 +199,7 @@ class WeightsFrozen(Check):
             severity=Severity.ERROR,
             run=run,
             numbers=(measured("trainable", trainable, "1", run.recording),),
-            facts=(("how", "frozen" if not trainable else "other"), ("text", name)),
+            detail=WeightsFrozenDetail(how="frozen" if not trainable else "other", text=name),
             breaks="the weights do not learn",
         )
 
@@ -202,7 +220,7 @@ class WeightsFrozen(Check):
             severity=Severity.ERROR,
             run=run,
             numbers=(measured("unmoved_share", 1.0, "1", run.recording),),
-            facts=(("how", "swapped"), ("text", named)),
+            detail=WeightsFrozenDetail(how="swapped", text=named),
             breaks="the weights do not learn",
         )
 
@@ -220,7 +238,7 @@ class WeightsFrozen(Check):
             severity=Severity.ERROR,
             cost=Cost(breaks="the weights do not learn"),
             subject="step",
-            facts=(("how", "step"),),
+            detail=WeightsFrozenDetail(how="step"),
         )
 
     def _from_source(self, patient: Patient) -> Iterator[Finding]:
@@ -239,12 +257,12 @@ class WeightsFrozen(Check):
             confidence=Confidence.SUSPECTED,
             cost=Cost(breaks=case.breaks),
             subject=f"{script.path}:{case.bound.call.span.line}",
-            facts=(
-                ("how", case.how),
-                ("optimizer", case.bound.name),
-                ("statement", extent(script, whole) if whole is not None else ""),
-                ("edit_at", extent(script, case.place)),
-                ("text", case.text),
+            detail=WeightsFrozenDetail(
+                how=case.how,
+                optimizer=case.bound.name,
+                statement=extent(script, whole) if whole is not None else "",
+                edit_at=extent(script, case.place),
+                text=case.text,
             ),
         )
 

@@ -2,19 +2,21 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.live.overheads import checkpoint
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
 from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.steady_run import Run, judged_by_share, level, measured, period
-from gpudoctor.analysis.run.trainer_engines import engine_facts
+from gpudoctor.analysis.run.trainer_engines import started_at
 from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of, step_period
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Finding,
     Measurement,
     Patient,
@@ -46,6 +48,20 @@ _SAVES = frozenset(
 )
 _METHODS = frozenset({"save_pretrained", "save_checkpoint", "save_weights"})
 _WHOLE = ("state_dict", "model", "net", "ckpt", "checkpoint", "state", "params", "weights")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointTooOftenDetail(Detail):
+    """What the rule reads."""
+
+    period: float | None = None
+    """Steps between two of them."""
+    norm: float | None = None
+    """Steps: a shorter period would be found again."""
+    engine_loop: str | None = None
+    """The framework whose own loop it is."""
+    option: str | None = None
+    """The option of the command line that the period comes from."""
 
 
 class CheckpointTooOften(Check):
@@ -125,7 +141,9 @@ class CheckpointTooOften(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from checkpoint(self, window, lambda: self._from_source(patient.source))
+            yield from checkpoint(
+                self, window, lambda: self._from_source(patient.source), CheckpointTooOftenDetail()
+            )
             return
         run = judged_by_share(patient, self.limit("share_warned"), "checkpoint")
         suspected = suspicions(lambda: self._from_source(patient.source), run)
@@ -149,11 +167,8 @@ class CheckpointTooOften(Check):
             run=run,
             name="checkpoint_share",
             numbers=(measured("seconds_per_save", each, "s", run.recording),),
-            facts=(
-                ("period", round(every, 2)),
-                ("save_seconds", each),
-                ("step_seconds", run.lead.step_seconds),
-                *engine_facts(run, cost.spans),
+            detail=CheckpointTooOftenDetail(
+                period=round(every, 2), engine_loop=started_at(run, cost.spans) or None
             ),
         )
 
@@ -196,11 +211,8 @@ class CheckpointTooOften(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if costly else Severity.NOTE,
             subject=f"{span.path}:{span.line}",
-            facts=(
-                ("period", period),
-                ("loop_line", loop.span.line),
-                ("option", option_of(event)),
-                ("norm", self.limit("save_period")),
+            detail=CheckpointTooOftenDetail(
+                period=period, option=option_of(event), norm=self.limit("save_period")
             ),
         )
 

@@ -20,6 +20,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Finding,
     Measurement,
     Patient,
@@ -116,6 +117,16 @@ WINDOWS = {
 """Windows of a recording: pattern of the name, the call, what it does, whether it is known to cost 5 %."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DebugModeOnDetail(Detail):
+    """What the rule reads."""
+
+    facility: str
+    """Full name."""
+    keyword: str
+    """The keyword that switches it on; \"\" for a call of its own."""
+
+
 class DebugModeOn(Check):
     """A debugging tool stays on during the training.
 
@@ -202,7 +213,7 @@ class DebugModeOn(Check):
                 severity=Severity.WARNING if heavy else Severity.NOTE,
                 run=run,
                 numbers=(measured("steps_covered", on.share, "1", run.recording),),
-                facts=(("facility", name), ("keyword", "")),
+                detail=DebugModeOnDetail(facility=name, keyword=""),
             )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
@@ -276,13 +287,13 @@ class DebugModeOn(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if heavy else Severity.NOTE,
             subject=f"{span.path}:{span.line}",
-            facts=(("facility", _name(call)), ("keyword", argument[0] if argument else "")),
+            detail=DebugModeOnDetail(facility=_name(call), keyword=argument[0] if argument else ""),
         )
 
 
 def _speaks_of(finding: Finding, pattern: str) -> bool:
     """Whether a suspicion is about a facility that a recording would show."""
-    return re.search(pattern, str(finding.fact("facility")).replace("_", "-")) is not None
+    return re.search(pattern, str(finding.detail_of(DebugModeOnDetail).facility).replace("_", "-")) is not None
 
 
 def _name(call: Call) -> str:

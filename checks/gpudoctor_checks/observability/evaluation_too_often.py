@@ -13,7 +13,7 @@ from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.recorded_statements import calling
 from gpudoctor.analysis.run.rollouts import experience
 from gpudoctor.analysis.run.steady_run import Run, hot_lines, judged_by_share, level, measured, period, spot
-from gpudoctor.analysis.run.trainer_engines import engine_facts
+from gpudoctor.analysis.run.trainer_engines import started_at
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
 from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of
 from gpudoctor.analysis.source.control_flow import bound, enclosing, loop_node
@@ -22,6 +22,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Finding,
     Measurement,
     Patient,
@@ -53,6 +54,24 @@ class _Evaluation:
     period: float
     loop: Loop | None
     """The evaluation loop, where the program has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationTooOftenDetail(Detail):
+    """What the rule reads."""
+
+    period: float | None = None
+    """Steps between two of them."""
+    norm: float | None = None
+    """Steps: a shorter period would be found again."""
+    engine_loop: str | None = None
+    """The framework whose own loop it is."""
+    option: str | None = None
+    """The option of the command line that the period comes from."""
+    event_line: int | None = None
+    """Of the call in the loop."""
+    event_column: int | None = None
+    event_path: str | None = None
 
 
 class EvaluationTooOften(Check):
@@ -139,7 +158,9 @@ class EvaluationTooOften(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from evaluation(self, window, lambda: self._from_source(patient.source))
+            yield from evaluation(
+                self, window, lambda: self._from_source(patient.source), EvaluationTooOftenDetail()
+            )
             return
         run = judged_by_share(patient, self.limit("share_warned"), "evaluation")
         suspected = suspicions(lambda: self._from_source(patient.source), run)
@@ -171,7 +192,9 @@ class EvaluationTooOften(Check):
             run=run,
             name="evaluation_share",
             numbers=(measured("seconds_per_evaluation", each, "s", run.recording),),
-            facts=(("period", round(every, 2)), *engine_facts(run, cost.spans)),
+            detail=EvaluationTooOftenDetail(
+                period=round(every, 2), engine_loop=started_at(run, cost.spans) or None
+            ),
         )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
@@ -218,14 +241,13 @@ class EvaluationTooOften(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if costly else Severity.NOTE,
             subject=f"{found.span.path}:{found.span.line}",
-            facts=(
-                ("period", found.period),
-                ("loop_line", loop.span.line),
-                ("option", option_of(found.event)),
-                ("event_line", found.event.span.line),
-                ("event_column", found.event.span.column),
-                ("event_path", found.event.span.path),
-                ("norm", self.limit("eval_period")),
+            detail=EvaluationTooOftenDetail(
+                period=found.period,
+                option=option_of(found.event),
+                event_line=found.event.span.line,
+                event_column=found.event.span.column,
+                event_path=found.event.span.path,
+                norm=self.limit("eval_period"),
             ),
         )
 

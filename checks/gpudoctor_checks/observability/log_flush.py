@@ -10,7 +10,7 @@ from gpudoctor.analysis.run.cpu_contention import BESIDE_OTHERS, crowd
 from gpudoctor.analysis.run.line_ownership import LineOwner, flushes
 from gpudoctor.analysis.run.steady_run import Run, judged, level
 from gpudoctor.analysis.source.call_frequency import full_batch, often, step_period
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
 from gpudoctor.text import duration, percent
 
@@ -29,6 +29,16 @@ class _Flush:
     kind: str
     """`sync`, `flush`, `open` or `print`."""
     period: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFlushDetail(Detail):
+    """What the rule reads."""
+
+    kind: str
+    """`sync`, `flush`, `print` or `open`."""
+    calls: int
+    """In the source; 0 where only a run was seen."""
 
 
 class LogFlush(Check):
@@ -115,7 +125,7 @@ class LogFlush(Check):
             severity=severity,
             run=run,
             name="flush_share",
-            facts=(("kind", "sync" if cost.sites else "flush"), ("period", 1), ("calls", 0)),
+            detail=LogFlushDetail(kind="sync" if cost.sites else "flush", calls=0),
         )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
@@ -154,7 +164,7 @@ class LogFlush(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if first.kind == "sync" else Severity.NOTE,
             subject=f"{script.path}:{loop.span.line}",
-            facts=(("kind", first.kind), ("period", first.period), ("calls", len(found))),
+            detail=LogFlushDetail(kind=first.kind, calls=len(found)),
         )
 
 

@@ -13,13 +13,14 @@ from gpudoctor.analysis.run.line_costs import sites
 from gpudoctor.analysis.run.line_ownership import LineOwner, flushes, opens_files
 from gpudoctor.analysis.run.recorded_statements import calling
 from gpudoctor.analysis.run.steady_run import Run, judged, level, spot
-from gpudoctor.analysis.run.trainer_engines import engine_facts
+from gpudoctor.analysis.run.trainer_engines import started_at
 from gpudoctor.analysis.source.call_frequency import brief, measures
 from gpudoctor.analysis.source.demo_programs import only_rehearsed
 from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Evidence,
     Finding,
     Measurement,
@@ -75,6 +76,22 @@ class _Write:
     kind: str
     """`heavy`, `tracker`, `print` or `file`."""
     period: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggingTooOftenDetail(Detail):
+    """What the rule reads."""
+
+    period: float | None = None
+    """Steps between two of them."""
+    norm: float | None = None
+    """Steps: a shorter period would be found again."""
+    engine_loop: str | None = None
+    """The framework whose own loop it is."""
+    calls: int | None = None
+    """In the source."""
+    loop_line: int | None = None
+    """Of the training loop."""
 
 
 class LoggingTooOften(Check):
@@ -149,7 +166,7 @@ class LoggingTooOften(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from logging(self, window, lambda: self._from_source(patient.source))
+            yield from logging(self, window, lambda: self._from_source(patient.source), LoggingTooOftenDetail())
             return
         run = judged(patient)
         suspected = suspicions(lambda: self._from_source(patient.source), run)
@@ -187,9 +204,9 @@ class LoggingTooOften(Check):
             severity=severity,
             run=run,
             name="logging_share",
-            facts=(
-                ("period", round(1 / cost.calls) if 0 < cost.calls < 1 else 1),
-                *engine_facts(run, cost.spans),
+            detail=LoggingTooOftenDetail(
+                period=round(1 / cost.calls) if 0 < cost.calls < 1 else 1,
+                engine_loop=started_at(run, cost.spans) or None,
             ),
         )
 
@@ -245,11 +262,8 @@ class LoggingTooOften(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if heavy else Severity.NOTE,
             subject=f"{span.path}:{span.line}",
-            facts=(
-                ("period", first.period),
-                ("calls", len(writes)),
-                ("loop_line", loop.span.line),
-                ("norm", self.limit("log_period")),
+            detail=LoggingTooOftenDetail(
+                period=first.period, calls=len(writes), loop_line=loop.span.line, norm=self.limit("log_period")
             ),
         )
 

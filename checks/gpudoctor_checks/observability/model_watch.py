@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
 from gpudoctor.analysis.run.line_ownership import LineOwner, watches
@@ -15,6 +16,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Evidence,
     Finding,
     Patient,
@@ -35,6 +37,20 @@ _HISTOGRAMS = frozenset(
 _PARAMETERS = re.compile(r"\.(?:named_)?parameters\(|state_dict\(\)|\.named_modules\(|\.modules\(")
 _WATCHERS = {"wandb.watch": 1000, "wandb.Run.watch": 1000, "lightning.loggers.WandbLogger.watch": 100}
 """Calls that hook histograms into a model, and the log_freq that they have when none is given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelWatchDetail(Detail):
+    """What the rule reads."""
+
+    how: str
+    """`watch`, `config`, `variable` or `loop`."""
+    period: float | None = None
+    """Steps between two histograms."""
+    key: str | None = None
+    """Of a config."""
+    every: bool | None = None
+    """Parameters and gradients."""
 
 
 class ModelWatch(Check):
@@ -128,7 +144,7 @@ class ModelWatch(Check):
             severity=severity,
             run=run,
             name="histogram_share",
-            facts=(("how", "loop"), ("period", 1)),
+            detail=ModelWatchDetail(how="loop", period=1),
         )
 
     def _declared(self, patient: Patient) -> Iterator[Finding]:
@@ -153,7 +169,7 @@ class ModelWatch(Check):
                     (said.setting,),
                     Severity.WARNING,
                     f"{said.file.path}:{said.entry.line}",
-                    (("how", "config"), ("key", said.entry.key), ("period", period)),
+                    ModelWatchDetail(how="config", key=said.entry.key, period=period),
                 )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
@@ -168,7 +184,7 @@ class ModelWatch(Check):
                     (place.span,),
                     Severity.NOTE,
                     f"{place.span.path}:{place.span.line}",
-                    (("how", "variable"),),
+                    ModelWatchDetail(how="variable"),
                     limit=False,
                 )
         yield from self._histograms(source)
@@ -195,7 +211,7 @@ class ModelWatch(Check):
             (call.span,),
             Severity.WARNING if short else Severity.NOTE,
             f"{call.span.path}:{call.span.line}",
-            (("how", "watch"), ("period", steps), ("all", shown == "all")),
+            ModelWatchDetail(how="watch", period=steps, every=shown == "all"),
             limit=short,
         )
 
@@ -223,12 +239,12 @@ class ModelWatch(Check):
                     (event.span, *event.via, *(item.span for item, _, _ in found if item is not event)),
                     Severity.WARNING,
                     f"{event.span.path}:{event.span.line}",
-                    (("how", "loop"), ("period", period), ("loop_line", loop.span.line)),
+                    ModelWatchDetail(how="loop", period=period),
                 )
 
     def _found(
         self, message: str, evidence: tuple[Evidence, ...], severity: Severity, subject: str,
-        facts: tuple[tuple[str, float | int | str | bool], ...], *, limit: bool = True,
+        detail: "ModelWatchDetail", *, limit: bool = True,
     ) -> Finding:  # fmt: skip
         norm = f"; the norm is a period of {self.limit('watch_period'):.0f} steps or more" if limit else ""
         return self.finding(
@@ -237,7 +253,7 @@ class ModelWatch(Check):
             confidence=Confidence.SUSPECTED,
             severity=severity,
             subject=subject if not isinstance(evidence[0], Setting) else f"{subject} {evidence[0].key}",
-            facts=facts,
+            detail=detail,
         )
 
 

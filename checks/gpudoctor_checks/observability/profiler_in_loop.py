@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from gpudoctor.analysis.live.overheads import profiler
 from gpudoctor.analysis.live.stack_shares import watched
@@ -28,6 +29,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Evidence,
     Finding,
     Measurement,
@@ -47,6 +49,20 @@ from gpudoctor.text import percent
 
 _PLACES = 3
 """Lines shown of those inside which a profiler works."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfilerInLoopDetail(Detail):
+    """What the rule reads."""
+
+    kind: str | None = None
+    """`profiler` or `flops`; None where only a process was seen."""
+    how: str | None = None
+    """`step`, `around`, `engine` or `config`."""
+    period: float | None = None
+    """Steps between two measurements."""
+    new_value: str | None = None
+    """The value that the config's key is to have."""
 
 
 class ProfilerInLoop(Check):
@@ -124,7 +140,7 @@ class ProfilerInLoop(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from profiler(self, window, lambda: self._declared_anywhere(patient))
+            yield from profiler(self, window, lambda: self._declared_anywhere(patient), ProfilerInLoopDetail())
             return
         run = judged(patient, self.limit("measurement_steps"))
         if run is None:
@@ -132,11 +148,11 @@ class ProfilerInLoop(Check):
             return
         suspected = suspicions(lambda: self._declared_anywhere(patient), run)
         yield from self._measured(patient, run, suspected)
-        yield from (item for item in suspected if item.fact("how") == "config")
+        yield from (item for item in suspected if item.detail_of(ProfilerInLoopDetail).how == "config")
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         """By its own time, and by the steps it was on in, which it makes slower too."""
-        suspected = [item for item in suspected if item.fact("how") != "config"]
+        suspected = [item for item in suspected if item.detail_of(ProfilerInLoopDetail).how != "config"]
         cost = price(patient, run, phases=("profiler",), owners=(LineOwner.PROFILING,))
         inside = instrumented(run.lead.process)
         own = min(1.0, cost.share + sum(item.share for item in inside))
@@ -167,7 +183,7 @@ class ProfilerInLoop(Check):
             run=run,
             name="profiler_share",
             numbers=(measured("steps_covered", covered, "1", run.recording),),
-            facts=(("kind", "flops" if counts else "profiler"), ("how", "step"), ("period", 1)),
+            detail=ProfilerInLoopDetail(kind="flops" if counts else "profiler", how="step", period=1),
         )
 
     def _words(self, tool: str, own: float, on: Coverage | None, spans: list[SourceSpan]) -> str:
@@ -260,7 +276,9 @@ class ProfilerInLoop(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if sure else Severity.NOTE,
             subject=f"{said.file.path}:{said.entry.line} {said.entry.key}",
-            facts=(("kind", kind.partition("_")[0]), ("how", "config"), ("period", period), ("set", value)),
+            detail=ProfilerInLoopDetail(
+                kind=kind.partition("_")[0], how="config", period=period, new_value=value
+            ),
         )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
@@ -350,7 +368,7 @@ class ProfilerInLoop(Check):
             evidence=evidence,
             confidence=Confidence.SUSPECTED,
             subject=f"{span.path}:{span.line}",
-            facts=(("kind", "flops" if tool.counts else "profiler"), ("how", how), ("period", period)),
+            detail=ProfilerInLoopDetail(kind="flops" if tool.counts else "profiler", how=how, period=period),
         )
 
 

@@ -1,11 +1,12 @@
 """SYNC002 allocator-flush-in-loop."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
 from gpudoctor.analysis.run.line_ownership import LineOwner, collects
 from gpudoctor.analysis.run.steady_run import Run, judged, level, ran_on_cpu
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Source
 from gpudoctor.text import duration, percent
 
@@ -25,6 +26,16 @@ _FLUSHES = frozenset(
         "accelerate.Accelerator.clear",
     }
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocatorFlushInLoopDetail(Detail):
+    """What the rule reads."""
+
+    call: str
+    """Full name."""
+    period: float | None = None
+    """Steps between two calls."""
 
 
 class AllocatorFlushInLoop(Check):
@@ -96,7 +107,11 @@ class AllocatorFlushInLoop(Check):
         run = judged(patient)
         suspected = suspicions(lambda: self._in_source(patient.source), run)
         if ran_on_cpu(patient):  # there is no cache there; a collection costs all the same
-            suspected = [item for item in suspected if str(item.fact("call")).endswith("collect")]
+            suspected = [
+                item
+                for item in suspected
+                if str(item.detail_of(AllocatorFlushInLoopDetail).call).endswith("collect")
+            ]
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
@@ -116,7 +131,7 @@ class AllocatorFlushInLoop(Check):
             severity=severity,
             run=run,
             name="flush_share",
-            facts=(("call", what.rpartition(" ")[2]),),
+            detail=AllocatorFlushInLoopDetail(call=what.rpartition(" ")[2]),
         )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
@@ -138,7 +153,7 @@ class AllocatorFlushInLoop(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if period <= self.limit("period_warned") else Severity.NOTE,
             subject=f"{event.span.path}:{event.span.line}",
-            facts=(("call", event.call.name), ("period", period)),
+            detail=AllocatorFlushInLoopDetail(call=event.call.name, period=period),
         )
 
 

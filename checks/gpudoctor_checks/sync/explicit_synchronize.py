@@ -7,7 +7,7 @@ from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspic
 from gpudoctor.analysis.run.steady_run import Run, judged, level, ran_on_cpu
 from gpudoctor.analysis.source.call_frequency import measures, often, step_period
 from gpudoctor.analysis.source.control_flow import bound
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
 from gpudoctor.text import count, percent
 
@@ -38,6 +38,20 @@ class _Wait:
     def rate(self) -> float:
         inner = 2.0 if self.event.inner else 1.0
         return inner / self.period
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplicitSynchronizeDetail(Detail):
+    """What the rule reads."""
+
+    call: str
+    """As written."""
+    waits: float | None = None
+    """A step."""
+    timed: bool | None = None
+    """A clock is read beside it."""
+    streams: bool | None = None
+    """The script has streams of its own."""
 
 
 class ExplicitSynchronize(Check):
@@ -129,7 +143,7 @@ class ExplicitSynchronize(Check):
             severity=severity,
             run=run,
             name="synchronize_share",
-            facts=(("call", cost.what.partition(" ")[0]),),
+            detail=ExplicitSynchronizeDetail(call=cost.what.partition(" ")[0]),
         )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
@@ -161,9 +175,13 @@ class ExplicitSynchronize(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if total >= self.limit("waits_per_step") else Severity.NOTE,
             subject=f"{script.path}:{loop.span.line}",
-            facts=(("waits", round(total, 2)), ("timed", timed), ("call", _shown(first.call)),
-                   ("streams", any(word in script.text for word in _OWN_STREAMS))),
-        )  # fmt: skip
+            detail=ExplicitSynchronizeDetail(
+                waits=round(total, 2),
+                timed=timed,
+                call=_shown(first.call),
+                streams=any(word in script.text for word in _OWN_STREAMS),
+            ),
+        )
 
     def _waits(self, loop: Loop) -> Iterator[_Wait]:
         for event in loop.events:

@@ -23,6 +23,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Finding,
     Patient,
     Reads,
@@ -65,6 +66,18 @@ class _Read:
     """Waits a step, were it the only read."""
     filling: int
     """Reads with the same number follow each other with no work for the device between them: one wait."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSyncInLoopDetail(Detail):
+    """What the rule reads."""
+
+    reads: float
+    """A step."""
+    waits: float | None = None
+    """A step; None where only a run was seen."""
+    copies: bool | None = None
+    """The host waits for copies more than for reads."""
 
 
 class HostSyncInLoop(Check):
@@ -141,7 +154,9 @@ class HostSyncInLoop(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from host_sync(self, window, lambda: self._in_source(patient.source))
+            yield from host_sync(
+                self, window, lambda: self._in_source(patient.source), HostSyncInLoopDetail(reads=1.0)
+            )
             return
         run = judged(patient)
         suspected = suspicions(lambda: self._in_source(patient.source), run, refuted=ran_on_cpu(patient))
@@ -176,10 +191,8 @@ class HostSyncInLoop(Check):
             run=run,
             name="sync_share",
             numbers=(measured("reads_per_step", reads, "{reads}", run.recording),),
-            facts=(
-                ("reads", round(max(reads, cost.calls), 2)),
-                ("engine", ""),
-                ("copies", run.share("transfer") > run.share("sync")),
+            detail=HostSyncInLoopDetail(
+                reads=round(max(reads, cost.calls), 2), copies=run.share("transfer") > run.share("sync")
             ),
         )
 
@@ -213,12 +226,7 @@ class HostSyncInLoop(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if warn else Severity.NOTE,
             subject=f"{script.path}:{loop.span.line}",
-            facts=(
-                ("reads", round(total, 2)),
-                ("waits", round(waits, 2)),
-                ("line", loop.span.line),
-                ("engine", loop.engine or ""),
-            ),
+            detail=HostSyncInLoopDetail(reads=round(total, 2), waits=round(waits, 2)),
         )
 
 

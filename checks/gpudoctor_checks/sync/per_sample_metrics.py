@@ -18,6 +18,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Detail,
     Finding,
     Patient,
     Reads,
@@ -39,6 +40,18 @@ class _Metric:
     period: float
     what: str
     """What runs, `sklearn.metrics.f1_score` or `a Python loop over range(len(preds)) reads .item()`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerSampleMetricsDetail(Detail):
+    """What the rule reads."""
+
+    period: float | None = None
+    """Steps between two metrics."""
+    per_sample: bool | None = None
+    """Sample by sample, in a Python loop."""
+    norm: float | None = None
+    """Steps: a shorter period would be found again."""
 
 
 class PerSampleMetrics(Check):
@@ -105,7 +118,7 @@ class PerSampleMetrics(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from metrics(self, window, lambda: self._in_source(patient.source))
+            yield from metrics(self, window, lambda: self._in_source(patient.source), PerSampleMetricsDetail())
             return
         run = judged(patient)
         suspected = suspicions(lambda: self._in_source(patient.source, on_gpu=not ran_on_cpu(patient)), run)
@@ -130,7 +143,7 @@ class PerSampleMetrics(Check):
             severity=severity,
             run=run,
             name="metrics_share",
-            facts=(("period", 1), ("library", ""), ("per_sample", True)),
+            detail=PerSampleMetricsDetail(period=1, per_sample=True),
         )
 
     def _in_source(self, source: Source, *, on_gpu: bool = True) -> Iterator[Finding]:
@@ -156,10 +169,10 @@ class PerSampleMetrics(Check):
             evidence=tuple(spans[:8]),
             confidence=Confidence.SUSPECTED,
             subject=f"{script.path}:{loop.span.line}",
-            facts=(("period", first.period), ("library", first.event.call.name if first.event.call else ""),
-                   ("loop_line", loop.span.line), ("per_sample", "Python loop" in first.what),
-                   ("norm", self.limit("metric_period"))),
-        )  # fmt: skip
+            detail=PerSampleMetricsDetail(
+                period=first.period, per_sample="Python loop" in first.what, norm=self.limit("metric_period")
+            ),
+        )
 
     def _library(self, loop: Loop) -> Iterator[_Metric]:
         for event in loop.events:

@@ -25,7 +25,7 @@ _PROFILERS = frozenset({"profile", "flops"})
 _EXPLAINED = frozenset({"metric", "sleep", "debugger"})
 
 
-def host_sync(check: Check, window: ProcessWindow, suspect: Suspect) -> Iterator[Finding]:
+def host_sync(check: Check, window: ProcessWindow, suspect: Suspect, detail: Detail) -> Iterator[Finding]:
     """SYNC001: lines that read a tensor; where the device is busy all the while the wait is its work's."""
     found = taken(window, lambda place: place.kind in READS)
     severity = level(found, check.limit("share_noted"), check.limit("share_warned"))
@@ -41,36 +41,38 @@ def host_sync(check: Check, window: ProcessWindow, suspect: Suspect) -> Iterator
         severity=severity,
         name="sync_share",
         suspect=suspect,
-        facts=(("reads", 1.0), ("engine", "")),
+        detail=detail,
     )
 
 
-def metrics(check: Check, window: ProcessWindow, suspect: Suspect) -> Iterator[Finding]:
+def metrics(check: Check, window: ProcessWindow, suspect: Suspect, detail: Detail) -> Iterator[Finding]:
     """SYNC004: metric libraries in the loop."""
     found = taken(window, lambda place: place.kind == "metric")
-    yield from _cost(check, window, found, "computes metrics in the loop", "metrics_share", suspect)
+    yield from _cost(check, window, found, "computes metrics in the loop", "metrics_share", suspect, detail)
 
 
-def profiler(check: Check, window: ProcessWindow, suspect: Suspect) -> Iterator[Finding]:
+def profiler(check: Check, window: ProcessWindow, suspect: Suspect, detail: Detail) -> Iterator[Finding]:
     """OBS001: a profiler or a counter of FLOPs at work."""
     found = taken(window, lambda place: place.kind in _PROFILERS)
-    yield from _cost(check, window, found, "profiles itself", "profiler_share", suspect, Whose.DEVICE)
+    yield from _cost(check, window, found, "profiles itself", "profiler_share", suspect, detail, Whose.DEVICE)
 
 
-def logging(check: Check, window: ProcessWindow, suspect: Suspect) -> Iterator[Finding]:
+def logging(check: Check, window: ProcessWindow, suspect: Suspect, detail: Detail) -> Iterator[Finding]:
     """OBS002: trackers, prints, progress bars, log files."""
     found = taken(window, lambda place: place.phase == "logging", phase="logging")
-    yield from _cost(check, window, found, "logs", "logging_share", suspect)
+    yield from _cost(check, window, found, "logs", "logging_share", suspect, detail)
 
 
-def checkpoint(check: Check, window: ProcessWindow, suspect: Suspect) -> Iterator[Finding]:
+def checkpoint(check: Check, window: ProcessWindow, suspect: Suspect, detail: Detail) -> Iterator[Finding]:
     """OBS003: saves, of which several must have been seen: one alone says nothing about their period."""
-    yield from _recurring(check, window, "checkpoint", "saves", "checkpoint_share", suspect)
+    yield from _recurring(check, window, "checkpoint", "saves", "checkpoint_share", suspect, detail)
 
 
-def evaluation(check: Check, window: ProcessWindow, suspect: Suspect) -> Iterator[Finding]:
+def evaluation(check: Check, window: ProcessWindow, suspect: Suspect, detail: Detail) -> Iterator[Finding]:
     """OBS004: the same for evaluations."""
-    yield from _recurring(check, window, "evaluation", "evaluates", "evaluation_share", suspect, Whose.DEVICE)
+    yield from _recurring(
+        check, window, "evaluation", "evaluates", "evaluation_share", suspect, detail, Whose.DEVICE
+    )
 
 
 def unexplained(check: Check, window: ProcessWindow, detail: Detail) -> Iterator[Finding]:
@@ -98,6 +100,7 @@ def _cost(
     does: str,
     name: str,
     suspect: Suspect,
+    detail: Detail,
     whose: Whose = Whose.HOST,
 ) -> Iterator[Finding]:
     severity = level(found, check.limit("share_noted"), check.limit("share_warned"))
@@ -112,6 +115,7 @@ def _cost(
         severity=severity,
         name=name,
         suspect=suspect,
+        detail=detail,
     )
 
 
@@ -122,6 +126,7 @@ def _recurring(
     does: str,
     name: str,
     suspect: Suspect,
+    detail: Detail,
     whose: Whose = Whose.HOST,
 ) -> Iterator[Finding]:
     enough(window)
@@ -142,6 +147,7 @@ def _recurring(
         severity=severity,
         name=name,
         suspect=suspect,
+        detail=detail,
         numbers=(Measurement(name=f"seconds_between_{phase}s", value=round(period, 1), unit="s"),),
     )
 

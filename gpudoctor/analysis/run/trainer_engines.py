@@ -4,13 +4,12 @@
 mended on it, but by the framework's settings.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.line_costs import LinePlace, place_of
 from gpudoctor.analysis.run.steady_run import Run
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.finding import Finding
 from gpudoctor.model.signs.recording import Process
 
 ENGINES = ("transformers.Trainer", "lightning")
@@ -55,13 +54,7 @@ def started_at(run: Run, spans: Sequence[SourceSpan]) -> str:
     return name if here else ""
 
 
-def engine_facts(run: Run, spans: Sequence[SourceSpan]) -> Iterable[tuple[str, str]]:
-    """The fact that tells a rule that the line is an engine's."""
-    name = started_at(run, spans)
-    return (("engine_loop", name),) if name else ()
-
-
-def engine_setting(finding: Finding, what: str, every: int) -> tuple[str, str] | None:
-    """Of a finding on an engine's line: the setting, and how it is written; `what` is log, save or evaluate."""
-    found = _SETTINGS.get((str(finding.fact("engine_loop") or ""), what))
+def engine_setting(engine: str | None, what: str, every: int) -> tuple[str, str] | None:
+    """For an engine's own loop: the setting, and how it is written; `what` is log, save or evaluate."""
+    found = _SETTINGS.get((engine or "", what))
     return (found[0].format(every=every), found[1].format(every=every)) if found else None

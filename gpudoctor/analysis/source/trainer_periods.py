@@ -56,13 +56,16 @@ def cheap_period(share: float, now: float, watching: float) -> int:
     return next(int(grain * part) for part in _ROUND if grain * part >= needed)
 
 
-def period_for(finding: Finding, patient: Patient, default: int) -> int:
-    """The period for what a finding has measured; never less than the default or the norm that it names."""
+def period_for(finding: Finding, patient: Patient, default: int, now: float | None, norm: float | None) -> int:
+    """The period for what a finding has measured; never less than the default or the norm.
+
+    `now` are the steps between two of them, None where nobody knows.
+    """
     share = finding.cost.share or 0.0
     return max(
         default,
-        int(finding.fact("norm") or 1),
-        cheap_period(share, float(finding.fact("period") or 1), _watching(patient)),
+        int(norm or 1),
+        cheap_period(share, float(now or 1), _watching(patient)),
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.config.batch_mismatch import BatchMismatchDetail
 from gpudoctor_rules.config.placing import auto_edits, settings
 
 
@@ -12,7 +13,7 @@ class BatchMismatchRule(Rule):
     answers = Code("CFG002")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        cure = finding.fact("cure")
+        cure = finding.detail_of(BatchMismatchDetail).cure
         items = [item for _, item in settings(finding, patient)]
         if cure == "auto" and items:
             key = items[0].key

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.config.deprecated_key import DeprecatedKeyDetail
 from gpudoctor_rules.config.placing import quoted, settings
 
 
@@ -12,21 +13,22 @@ class DeprecatedKeyRule(Rule):
     answers = Code("CFG009")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        new, same = str(finding.fact("new")), bool(finding.fact("same"))
+        detail = finding.detail_of(DeprecatedKeyDetail)
+        new, same = detail.new, detail.same
         edits: list[Edit] = []
         pairs = list(settings(finding, patient))
         items = [item for _, item in pairs]
         if same and not any(setup is not None and new in setup.items for setup, _ in pairs):
             for item in items:
                 edits += item.rename(new)
-        old_value = str(finding.fact("value") or "")
+        old_value = detail.value
         if old_value:
             changed = [edit for item in items if (edit := item.edit(quoted(item, new), python=repr(new)))]
             yield Remedy(
                 id="CFG009-value",
                 title=f"{new} instead of {old_value}",
                 steps=(new,),
-                applicability=_applicability(bool(changed), bool(finding.fact("installed"))),
+                applicability=_applicability(bool(changed), detail.installed),
                 effort=Effort.SETTING,
                 edits=tuple(changed),
             )
@@ -39,7 +41,7 @@ class DeprecatedKeyRule(Rule):
             steps=(
                 new if not dropped else f"remove {old}: {new.partition(': ')[2] or 'nothing takes its place'}",
             ),
-            applicability=_applicability(bool(edits), bool(finding.fact("installed"))),
+            applicability=_applicability(bool(edits), detail.installed),
             effort=Effort.SETTING,
             edits=tuple(edits),
         )

@@ -18,6 +18,7 @@ from gpudoctor.model import (
     Setting,
     SourceSpan,
 )
+from gpudoctor_checks.config.frequencies import FrequenciesDetail
 
 PERIODS = {"log": 50, "eval": 500, "save": 500}
 """Steps: the catalogue's 10 to 50 for logs, transformers' default of 500 for the others."""
@@ -31,11 +32,12 @@ class FrequenciesRule(Rule):
     answers = Code("CFG006")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        key, kind, run = str(finding.fact("key")), str(finding.fact("kind")), int(finding.fact("run") or 0)
-        norm = int(finding.fact("norm") or 1)
+        detail = finding.detail_of(FrequenciesDetail)
+        key, kind, run = detail.key, detail.kind, detail.run
+        norm = int(detail.norm or 1)
         declared = next(part.value for part in finding.evidence if isinstance(part, Measurement))
         period = engine_period(patient, kind, float(declared), PERIODS[kind], run or None, norm)
-        if not finding.fact("never") and period <= float(declared):
+        if not detail.never and period <= float(declared):
             return  # the run is too short for a period that cures
         override = OVERRIDES.get(key)
         span = finding.span

@@ -18,6 +18,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.model.signs.source import Call, Script
+from gpudoctor_checks.config.lora_misfit import LoraMisfitDetail
 from gpudoctor_rules.config.placing import settings
 
 RANK = "8"
@@ -30,7 +31,7 @@ class LoraMisfitRule(Rule):
     answers = Code("CFG007")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        cure = str(finding.fact("cure"))
+        cure = finding.detail_of(LoraMisfitDetail).cure
         items = [item for _, item in settings(finding, patient)]
         if cure == "targets" and items:
             yield _targets(items[0])

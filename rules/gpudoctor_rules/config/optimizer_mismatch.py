@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.config.optimizer_mismatch import OptimizerMismatchDetail
 from gpudoctor_rules.config.placing import auto_edits, settings
 
 
@@ -12,7 +13,7 @@ class OptimizerMismatchRule(Rule):
     answers = Code("CFG003")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        cure = finding.fact("cure")
+        cure = finding.detail_of(OptimizerMismatchDetail).cure
         items = [item for _, item in settings(finding, patient)]
         if cure == "auto" and items:
             key = items[0].key

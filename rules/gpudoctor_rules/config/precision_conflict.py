@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.declared_settings import Written, replace_key
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.config.precision_conflict import PrecisionConflictDetail
 from gpudoctor_rules.config.placing import auto_edits, settings
 
 STEPS = {
@@ -30,7 +31,7 @@ class PrecisionConflictRule(Rule):
     answers = Code("CFG001")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        cure = str(finding.fact("cure"))
+        cure = finding.detail_of(PrecisionConflictDetail).cure
         if cure == "auto":
             edits = auto_edits(finding, patient)
             yield _remedy("auto", *STEPS["auto"], edits)

@@ -15,6 +15,7 @@ from gpudoctor.model import (
     Rule,
     SourceSpan,
 )
+from gpudoctor_checks.config.quantisation_conflict import QuantisationConflictDetail
 from gpudoctor_rules.config.placing import settings
 
 AMPERE = (8, 0)
@@ -42,7 +43,7 @@ class QuantisationConflictRule(Rule):
     answers = Code("CFG008")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        cure = str(finding.fact("cure"))
+        cure = finding.detail_of(QuantisationConflictDetail).cure
         items = [item for _, item in settings(finding, patient)]
         if cure == "eight-off" and items:
             edit = items[0].edit("false", python="False")

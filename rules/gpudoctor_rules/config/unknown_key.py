@@ -17,6 +17,7 @@ from gpudoctor.model import (
     TextEdit,
 )
 from gpudoctor.model.signs.configs import ConfigFile
+from gpudoctor_checks.config.unknown_key import UnknownKeyDetail
 from gpudoctor_rules.config.placing import keyword_at
 
 
@@ -26,7 +27,8 @@ class UnknownKeyRule(Rule):
     answers = Code("CFG005")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        key, near = str(finding.fact("key")), str(finding.fact("near") or "")
+        detail = finding.detail_of(UnknownKeyDetail)
+        key, near = detail.key, detail.near
         edits = _edits(finding, patient, key, near) if near else ()
         yield Remedy(
             id="CFG005-rename" if near else "CFG005-remove",

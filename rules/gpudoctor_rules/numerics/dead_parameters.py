@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.numerics.dead_parameters import DeadParametersDetail
 
 
 class DeadParametersRule(Rule):
@@ -11,10 +12,11 @@ class DeadParametersRule(Rule):
     answers = Code("NUM005")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
-        if called := str(finding.fact("module") or ""):
+        detail = finding.detail_of(DeadParametersDetail)
+        if called := detail.module:
             yield from _called_without(called)
             return
-        name = str(finding.fact("parameter"))
+        name = detail.parameter
         module = name.rpartition(".")[0] or name
         yield Remedy(
             id="NUM005-use",

@@ -20,6 +20,7 @@ from gpudoctor.model import (
     SourceSpan,
 )
 from gpudoctor.model.signs.source import Call, Script
+from gpudoctor_checks.numerics.fp16_unsafe import Fp16UnsafeDetail
 
 AMPERE = (8, 0)
 """Compute capability from which cards have bf16."""
@@ -36,7 +37,7 @@ class Fp16UnsafeRule(Rule):
     answers = Code("NUM006")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        cure = str(finding.fact("cure"))
+        cure = finding.detail_of(Fp16UnsafeDetail).cure
         if cure == "scaler-step":
             yield self._scaler_step(finding, patient)
         elif cure == "dynamic":

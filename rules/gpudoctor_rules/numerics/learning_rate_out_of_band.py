@@ -17,6 +17,7 @@ from gpudoctor.model import (
     Setting,
     SourceSpan,
 )
+from gpudoctor_checks.numerics.learning_rate_out_of_band import LearningRateOutOfBandDetail
 
 MIDDLES = {
     "adam": ("1e-3", "from scratch 1e-4 to 1e-3"),
@@ -33,7 +34,8 @@ class LearningRateOutOfBandRule(Rule):
     answers = Code("NUM009")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        cure, method = str(finding.fact("cure")), str(finding.fact("method") or "")
+        detail = finding.detail_of(LearningRateOutOfBandDetail)
+        cure, method = detail.cure, detail.method
         if method and cure in {"adam", "low"}:
             cure = method
         if cure == "spent":

@@ -9,6 +9,7 @@ from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
 from gpudoctor.analysis.source.syntax_places import alone, block, find_extent, remove
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.numerics.weights_frozen import WeightsFrozenDetail
 
 
 class WeightsFrozenRule(Rule):
@@ -17,8 +18,9 @@ class WeightsFrozenRule(Rule):
     answers = Code("NUM008")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        optimizer, text = str(finding.fact("optimizer") or "the optimizer"), str(finding.fact("text") or "")
-        how = finding.fact("how") or "other"
+        detail = finding.detail_of(WeightsFrozenDetail)
+        optimizer, text = detail.optimizer or "the optimizer", (detail.text or "")
+        how = detail.how or "other"
         title, steps, edits = {
             "order": (
                 f"build {optimizer} after the model has its final form",
@@ -78,8 +80,9 @@ class WeightsFrozenRule(Rule):
 
 def _moved(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     """The optimizer's statement behind the change, in the same block, when nothing between uses it."""
-    built = find_extent(scripts_given(patient), finding.fact("statement"))
-    change = find_extent(scripts_given(patient), finding.fact("edit_at"))
+    detail = finding.detail_of(WeightsFrozenDetail)
+    built = find_extent(scripts_given(patient), detail.statement)
+    change = find_extent(scripts_given(patient), detail.edit_at)
     if built is None or change is None or built[0] is not change[0]:
         return ()
     script, moved, target = built[0], built[1], change[1]
@@ -89,7 +92,7 @@ def _moved(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     text = segment(script, moved)
     if target not in body or not alone(script, target) or "\n" in text:
         return ()
-    name = re.compile(rf"\b{re.escape(str(finding.fact('optimizer')))}\b")
+    name = re.compile(rf"\b{re.escape(str(detail.optimizer))}\b")
     between = body[body.index(moved) + 1 : body.index(target) + 1]
     if any(name.search(ast.unparse(item)) for item in between):
         return ()
@@ -98,5 +101,5 @@ def _moved(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
 
 
 def _renamed(finding: Finding, patient: Patient, text: str) -> tuple[Edit, ...]:
-    found = find_extent(scripts_given(patient), finding.fact("edit_at"))
+    found = find_extent(scripts_given(patient), finding.detail_of(WeightsFrozenDetail).edit_at)
     return (replace_node(found[0], found[1], text),) if found is not None and text else ()

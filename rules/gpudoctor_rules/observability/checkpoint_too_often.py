@@ -7,6 +7,7 @@ from gpudoctor.analysis.source.periodic_edits import thinned
 from gpudoctor.analysis.source.trainer_periods import period_for, transformers_period
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Resource, Rule
+from gpudoctor_checks.observability.checkpoint_too_often import CheckpointTooOftenDetail
 from gpudoctor_rules.observability.settings import by_setting
 
 EVERY = 500
@@ -21,15 +22,20 @@ class CheckpointTooOftenRule(Rule):
     answers = Code("OBS003")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        detail = finding.detail_of(CheckpointTooOftenDetail)
         every, edits = transformers_period(patient, "save", EVERY)
-        setting = engine_setting(finding, "save", every)
+        setting = engine_setting(detail.engine_loop, "save", every)
         if setting is not None:
             yield by_setting("OBS003", setting, "save", every, edits)
             return
-        every, option = period_for(finding, patient, EVERY), str(finding.fact("option") or "")
+        every, option = period_for(finding, patient, EVERY, detail.period, detail.norm), (detail.option or "")
         edits = _edits(finding, patient, every, last=True)
-        if not edits and (closer := _edits(finding, patient, period_for(finding, patient, NEAR), last=False)):
-            every, edits = period_for(finding, patient, NEAR), closer
+        if not edits and (
+            closer := _edits(
+                finding, patient, period_for(finding, patient, NEAR, detail.period, detail.norm), last=False
+            )
+        ):
+            every, edits = period_for(finding, patient, NEAR, detail.period, detail.norm), closer
         steps = [f"if step % {every} == 0:   # around the save, and one more save after the loop"]
         if option:
             steps.insert(0, f"launch with {option} {every}")

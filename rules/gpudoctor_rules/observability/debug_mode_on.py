@@ -20,6 +20,7 @@ from gpudoctor.model import (
     TextEdit,
 )
 from gpudoctor.model.signs.source import Script
+from gpudoctor_checks.observability.debug_mode_on import DebugModeOnDetail
 
 OFF = {
     "torch.autograd.set_detect_anomaly": "False",
@@ -38,7 +39,8 @@ class DebugModeOnRule(Rule):
     answers = Code("OBS005")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        keyword, facility = str(finding.fact("keyword")), str(finding.fact("facility"))
+        detail = finding.detail_of(DebugModeOnDetail)
+        keyword, facility = detail.keyword, detail.facility
         engine = bool(keyword) and facility not in OFF
         edits = _edits(finding, patient, keyword if engine else "", facility)
         text = finding.span.text if finding.span else facility

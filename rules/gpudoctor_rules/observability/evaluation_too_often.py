@@ -7,6 +7,7 @@ from gpudoctor.analysis.source.periodic_edits import thinned
 from gpudoctor.analysis.source.trainer_periods import period_for, transformers_period
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, SourceSpan
+from gpudoctor_checks.observability.evaluation_too_often import EvaluationTooOftenDetail
 from gpudoctor_rules.observability.settings import by_setting
 
 EVERY = 500
@@ -19,13 +20,14 @@ class EvaluationTooOftenRule(Rule):
     answers = Code("OBS004")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        detail = finding.detail_of(EvaluationTooOftenDetail)
         every, edits = transformers_period(patient, "eval", EVERY)
-        setting = engine_setting(finding, "evaluate", every)
+        setting = engine_setting(detail.engine_loop, "evaluate", every)
         if setting is not None:
             yield by_setting("OBS004", setting, "eval", every, edits)
             return
-        every = period_for(finding, patient, EVERY)
-        option = str(finding.fact("option") or "")
+        every = period_for(finding, patient, EVERY, detail.period, detail.norm)
+        option = detail.option or ""
         edits = _edits(finding, patient, every)
         yield Remedy(
             id="OBS004-every",
@@ -52,10 +54,11 @@ class EvaluationTooOftenRule(Rule):
 
 def _edits(finding: Finding, patient: Patient, every: int) -> tuple[Edit, ...]:
     """The number of the guard around the evaluation, or a guard around it, where the loop reaches it."""
+    detail = finding.detail_of(EvaluationTooOftenDetail)
     places = [(part.path, part.line, part.column) for part in finding.evidence if isinstance(part, SourceSpan)]
-    if finding.fact("event_line"):
-        inside = str(finding.fact("event_path")), int(finding.fact("event_line") or 0)
-        places.insert(0, (*inside, int(finding.fact("event_column") or 0)))
+    if detail.event_line:
+        inside = str(detail.event_path), int(detail.event_line or 0)
+        places.insert(0, (*inside, int(detail.event_column or 0)))
     for path, line, column in places:
         edits = thinned(scripts_given(patient), path, line, column, every, block=True)
         if edits:

@@ -19,6 +19,7 @@ from gpudoctor.model import (
     Rule,
     SourceSpan,
 )
+from gpudoctor_checks.observability.log_flush import LogFlushDetail
 
 _STEPS = {
     "sync": "Delete the fsync: the operating system writes the file within seconds, and at close.",
@@ -42,12 +43,13 @@ class LogFlushRule(Rule):
     answers = Code("OBS007")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        detail = finding.detail_of(LogFlushDetail)
         places = [item for item in finding.evidence if isinstance(item, SourceSpan)]
         drawn = any(_draws(patient, place) for place in places)
         found = [None if drawn else _edit(patient, place) for place in places]
         edits = tuple(edit for edit in found if edit is not None)
-        whole = len(edits) == finding.fact("calls")
-        kind = str(finding.fact("kind"))
+        whole = len(edits) == detail.calls
+        kind = detail.kind
         yield Remedy(
             id="OBS007-buffer",
             title=_BAR[0] if drawn else _TITLES.get(kind, "no flush in the step"),

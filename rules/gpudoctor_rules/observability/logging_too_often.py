@@ -24,6 +24,7 @@ from gpudoctor.model import (
     SourceSpan,
 )
 from gpudoctor.model.signs.source import Script
+from gpudoctor_checks.observability.logging_too_often import LoggingTooOftenDetail
 from gpudoctor_rules.observability.settings import by_setting
 
 EVERY = 50
@@ -36,16 +37,17 @@ class LoggingTooOftenRule(Rule):
     answers = Code("OBS002")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        detail = finding.detail_of(LoggingTooOftenDetail)
         every, edits = transformers_period(patient, "log", EVERY)
-        setting = engine_setting(finding, "log", every)
+        setting = engine_setting(detail.engine_loop, "log", every)
         if setting is not None:
             yield by_setting("OBS002", setting, "log", every, edits)
             return
-        every = period_for(finding, patient, EVERY)
+        every = period_for(finding, patient, EVERY, detail.period, detail.norm)
         places = [item for item in finding.evidence if isinstance(item, SourceSpan)]
         found = _found(finding, patient, places)
         edits = _together(*found, every) if found else ()
-        if not edits and finding.span is not None and (finding.fact("calls") or 1) == 1:
+        if not edits and finding.span is not None and (detail.calls or 1) == 1:
             span = finding.span
             edits = thinned(scripts_given(patient), span.path, span.line, span.column, every)
         yield Remedy(
@@ -78,11 +80,12 @@ def _found(
     finding: Finding, patient: Patient, places: list[SourceSpan]
 ) -> tuple[Script, list[ast.stmt], LoopCounter] | None:
     """The script, the statements at the places and what counts their passes; None unless all are told."""
-    if finding.fact("calls") != len(places):
+    detail = finding.detail_of(LoggingTooOftenDetail)
+    if detail.calls != len(places):
         return None
     for script, loop in scripts_given(patient).training_loops:
         head = loop_node(script, loop)
-        if head is None or loop.span.line != finding.fact("loop_line") or script.path != places[0].path:
+        if head is None or loop.span.line != detail.loop_line or script.path != places[0].path:
             continue
         wanted = {place.line for place in places}
         here = [node for node in nodes(script, ast.Expr) if node.lineno in wanted and own_lines(script, node)]

@@ -21,6 +21,7 @@ from gpudoctor.model import (
     SourceSpan,
 )
 from gpudoctor.model.signs.source import Script
+from gpudoctor_checks.observability.model_watch import ModelWatchDetail
 
 EVERY = 1000
 """wandb's own default for `log_freq`."""
@@ -32,11 +33,12 @@ class ModelWatchRule(Rule):
     answers = Code("OBS006")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        how = finding.fact("how")
+        detail = finding.detail_of(ModelWatchDetail)
+        how = detail.how
         edits = _edits(finding, patient)
         title = {
             "watch": f'log="gradients", log_freq={EVERY}',
-            "config": f"{finding.fact('key')}: {EVERY}",
+            "config": f"{detail.key}: {EVERY}",
             "variable": "WANDB_WATCH=false",
         }.get(str(how), f"histograms every {EVERY} steps")
         yield Remedy(
@@ -64,13 +66,14 @@ class ModelWatchRule(Rule):
 
 
 def _edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
-    span, how = finding.span, finding.fact("how")
+    detail = finding.detail_of(ModelWatchDetail)
+    span, how = finding.span, detail.how
     if how == "config":
         return _in_config(finding, patient)
     if span is None:
         return ()
     if how == "watch":
-        keywords = (("log_freq", str(EVERY)), *((("log", '"gradients"'),) if finding.fact("all") else ()))
+        keywords = (("log_freq", str(EVERY)), *((("log", '"gradients"'),) if detail.every else ()))
         if not settable(scripts_given(patient), span, *(name for name, _ in keywords), method="watch", free=2):
             return ()
         return (KeywordEdit(path=span.path, line=span.line, column=span.column, set=keywords, method="watch"),)

@@ -22,6 +22,7 @@ from gpudoctor.model import (
     SourceSpan,
 )
 from gpudoctor.model.signs.source import Call, Script
+from gpudoctor_checks.observability.profiler_in_loop import ProfilerInLoopDetail
 
 PERIOD = 500
 """Steps between two measurements that still cost nothing (the catalogue's S4)."""
@@ -40,24 +41,25 @@ class ProfilerInLoopRule(Rule):
     answers = Code("OBS001")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        edits = _less_often(finding, patient) if finding.fact("how") == "step" else ()
+        detail = finding.detail_of(ProfilerInLoopDetail)
+        edits = _less_often(finding, patient) if detail.how == "step" else ()
         if edits:
             yield _seldom(edits)
-        if finding.fact("how") == "config":
+        if detail.how == "config":
             yield from _in_config(finding, patient)
-        elif finding.fact("kind") == "flops":
+        elif detail.kind == "flops":
             yield _count_once()
-        elif finding.fact("how") == "engine":
+        elif detail.how == "engine":
             yield _without(finding)
         else:
             yield _schedule(finding, patient)
-        if finding.fact("how") == "step" and not edits:
+        if detail.how == "step" and not edits:
             yield _seldom(())
 
 
 def _in_config(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """The key's new value, written where it stands."""
-    value = str(finding.fact("set"))
+    value = str(finding.detail_of(ProfilerInLoopDetail).new_value)
     for setting in finding.evidence:
         if not isinstance(setting, Setting):
             continue
@@ -160,12 +162,13 @@ def _schedule(finding: Finding, patient: Patient) -> Remedy:
 
 def _schedule_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     """`repeat=1` on a schedule that never ends, or a schedule on a profiler whose loop calls `step()`."""
+    detail = finding.detail_of(ProfilerInLoopDetail)
     span = finding.span
     script = next((item for item in scripts_given(patient).scripts if span and item.path == span.path), None)
-    if span is None or script is None or finding.fact("how") != "around":
+    if span is None or script is None or detail.how != "around":
         return ()
     schedules = list(script.calls_to(".schedule"))
-    if finding.fact("period") != 1:
+    if detail.period != 1:
         target = schedules[0] if len(schedules) == 1 else None
         return (_keywords(target, ("repeat", "1")),) if target else ()
     profiler = next((call for call in script.calls if call.span == span), None)

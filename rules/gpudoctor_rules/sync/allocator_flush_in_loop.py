@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.call_frequency import without
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, TextEdit
+from gpudoctor_checks.sync.allocator_flush_in_loop import AllocatorFlushInLoopDetail
 
 
 class AllocatorFlushInLoopRule(Rule):
@@ -13,7 +14,7 @@ class AllocatorFlushInLoopRule(Rule):
     answers = Code("SYNC002")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        call = str(finding.fact("call"))
+        call = finding.detail_of(AllocatorFlushInLoopDetail).call
         edit = _deletion(finding, patient)
         yield Remedy(
             id="SYNC002-remove",

@@ -6,6 +6,7 @@ from gpudoctor.analysis.source.call_frequency import without
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, SourceSpan
 from gpudoctor.model.signs.source import Source
+from gpudoctor_checks.sync.explicit_synchronize import ExplicitSynchronizeDetail
 
 
 class ExplicitSynchronizeRule(Rule):
@@ -14,15 +15,16 @@ class ExplicitSynchronizeRule(Rule):
     answers = Code("SYNC003")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        detail = finding.detail_of(ExplicitSynchronizeDetail)
         places = [item for item in finding.evidence if isinstance(item, SourceSpan)]
         found = [_deletion(scripts_given(patient), place) for place in places]
         edits = tuple(edit for edit in found if edit is not None)
         whole = bool(edits) and len(edits) == len(places)
-        timed = bool(finding.fact("timed"))
+        timed = bool(detail.timed)
         # Own streams may need the wait; a clock beside it would time launches instead of steps.
-        risky = timed or bool(finding.fact("streams"))
+        risky = timed or bool(detail.streams)
         applicability = Applicability.UNSAFE if risky else Applicability.SAFE
-        steps = [f"Delete {finding.fact('call')}(): the next read of a tensor waits for what it needs."]
+        steps = [f"Delete {detail.call}(): the next read of a tensor waits for what it needs."]
         if timed:
             steps += [
                 "To time steps: start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2));",

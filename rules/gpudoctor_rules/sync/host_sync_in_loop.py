@@ -6,6 +6,7 @@ from gpudoctor.analysis.source.steering_reads import steers
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, SourceSpan
+from gpudoctor_checks.sync.host_sync_in_loop import HostSyncInLoopDetail
 
 _EVERY = 50
 """Steps between reads: a reader of curves sees no difference, and a wait every 50 steps costs 1/50."""
@@ -17,9 +18,10 @@ class HostSyncInLoopRule(Rule):
     answers = Code("SYNC001")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        reads = float(finding.fact("reads") or 1)
+        detail = finding.detail_of(HostSyncInLoopDetail)
+        reads = float(detail.reads or 1)
         places = [part for part in finding.evidence if isinstance(part, SourceSpan)]
-        if finding.fact("copies"):
+        if detail.copies:
             yield Remedy(
                 id="SYNC001-copies",
                 title="copies from pinned memory that do not block",
@@ -54,7 +56,7 @@ class HostSyncInLoopRule(Rule):
                 "https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization",
             ),
         )
-        if reads >= 2 and float(finding.fact("waits") or reads) >= 2:
+        if reads >= 2 and float(detail.waits or reads) >= 2:
             yield Remedy(
                 id="SYNC001-together",
                 title=f"Fetch the {reads:.0f} values in one transfer"

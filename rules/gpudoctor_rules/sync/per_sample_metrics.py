@@ -6,6 +6,7 @@ from gpudoctor.analysis.source.periodic_edits import thinned
 from gpudoctor.analysis.source.trainer_periods import period_for
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, SourceSpan
+from gpudoctor_checks.sync.per_sample_metrics import PerSampleMetricsDetail
 
 EVERY = 10
 """Steps between two metrics: the catalogue's S4."""
@@ -17,7 +18,8 @@ class PerSampleMetricsRule(Rule):
     answers = Code("SYNC004")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        every = period_for(finding, patient, EVERY)
+        detail = finding.detail_of(PerSampleMetricsDetail)
+        every = period_for(finding, patient, EVERY, detail.period, detail.norm)
         edits = _edits(finding, patient, every)
         yield Remedy(
             id="SYNC004-every",
@@ -30,7 +32,7 @@ class PerSampleMetricsRule(Rule):
             sets=(("metric_period", str(every)),),
             edits=edits,
         )
-        if finding.fact("per_sample"):
+        if detail.per_sample:
             yield Remedy(
                 id="SYNC004-batched",
                 title="the whole batch at once, on the device, read once",
@@ -61,6 +63,6 @@ def _edits(finding: Finding, patient: Patient, every: int) -> tuple[Edit, ...]:
     """A guard around the metric, where it is a statement of its own: `meter.update(f1_score(...))`."""
     span = finding.span
     others = {part.line for part in finding.evidence if isinstance(part, SourceSpan)}
-    if span is None or (len(others) != 1 and not finding.fact("per_sample")):
+    if span is None or (len(others) != 1 and not finding.detail_of(PerSampleMetricsDetail).per_sample):
         return ()
     return thinned(scripts_given(patient), span.path, span.line, span.column, every)

@@ -160,7 +160,7 @@ HF_FILE = "output_dir: o\nper_device_train_batch_size: 1\nnum_train_epochs: 1\no
 def test_values_that_newer_versions_no_longer_take(value, version, severities) -> None:
     signs = {"packages": make_packages(**({"transformers": version} if version else {}))}
     patient = patient_of({"train.yaml": HF_FILE.format(value=value)}, **signs)
-    found = [item for item in examine(DeprecatedKey, patient) if item.fact("value")]
+    found = [item for item in examine(DeprecatedKey, patient) if item.detail.value]
     assert [item.severity for item in found] == severities
     for item in found:
         [remedy] = prescribe(DeprecatedKeyRule, item, patient)
@@ -172,7 +172,7 @@ def test_a_value_of_a_launch_line() -> None:
     line = launch_line("torchrun train.py --output_dir o --bf16 True --optim adamw_hf")
     files = {"train.py": "from transformers import HfArgumentParser\n"}
     patient = patient_of(files, line, packages=make_packages(transformers="4.51.3"))
-    [finding] = [item for item in examine(DeprecatedKey, patient) if item.fact("value")]
+    [finding] = [item for item in examine(DeprecatedKey, patient) if item.detail.value]
     assert finding.message == "--optim=adamw_hf was removed in transformers 4.51.3; now: adamw_torch."
 
 
@@ -182,4 +182,4 @@ def test_a_call_with_a_value_that_loop005_knows_is_left_to_it() -> None:
         patient = patient_of(
             {"train.py": text.format(value=value)}, packages=make_packages(transformers="5.23.0")
         )
-        assert len([item for item in examine(DeprecatedKey, patient) if item.fact("value")]) == count
+        assert len([item for item in examine(DeprecatedKey, patient) if item.detail.value]) == count

@@ -31,8 +31,8 @@ def test_every_script_is_named():
 @pytest.mark.parametrize("path", sick_scripts("CFG006"), ids=lambda path: path.stem)
 def test_sick_scripts(path):
     findings = examine(Frequencies, script_patient(path))
-    assert {finding.fact("key"): finding.severity for finding in findings} == EXPECTED[path.stem]
-    assert all(str(finding.fact("key")) in finding.span.text for finding in findings)
+    assert {finding.detail.key: finding.severity for finding in findings} == EXPECTED[path.stem]
+    assert all(str(finding.detail.key) in finding.span.text for finding in findings)
 
 
 @pytest.mark.parametrize("path", healthy_scripts("CFG006"), ids=lambda path: path.stem)

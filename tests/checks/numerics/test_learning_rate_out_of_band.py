@@ -99,7 +99,7 @@ def of_run(rate, n=400, name="SGD"):
 def test_sick_a_schedule_of_epochs_that_is_stepped_per_batch(known):
     """Halved every ten steps; the rate is read in every step, or in every seventh."""
     [finding] = of_run(lambda i: 0.1 * 0.5 ** (i // 10) if i % known == 0 else math.nan)
-    assert finding.severity is Severity.WARNING and finding.fact("cure") == "spent"
+    assert finding.severity is Severity.WARNING and finding.detail.cure == "spent"
     assert "fell from 0.1 to 1.8e-13" in finding.message
     since = 200 if known == 1 else 203
     assert f"below 1e-07 since step {since}, in {400 - since} of 400 steps" in finding.message
@@ -124,7 +124,7 @@ def test_healthy_schedules_end_low(name):
 
 def test_sick_a_rate_that_was_never_high_enough_breaks_the_run():
     [finding] = of_run(lambda i: 1e-9)
-    assert finding.fact("cure") == "low" and finding.cost.breaks
+    assert finding.detail.cure == "low" and finding.cost.breaks
 
 
 SEQUENCE = """

@@ -58,7 +58,7 @@ def test_every_script_is_named():
 def test_sick_scripts(path):
     patient = script_patient(path)
     [finding] = examine(WeightsFrozen, patient)
-    assert (finding.fact("how"), finding.span.text) == GUILTY[path.stem]
+    assert (finding.detail.how, finding.span.text) == GUILTY[path.stem]
     assert (finding.severity, finding.confidence) == (Severity.ERROR, Confidence.SUSPECTED)
     assert finding.cost.breaks
     [remedy] = prescribe(WeightsFrozenRule, finding, patient)

@@ -20,7 +20,7 @@ def test_sick_script_and_its_cure(path):
     patient = script_patient(path)
     [finding] = examine(CheckpointTooOften, patient)
     line, period, severity, cure = GUILTY[path.stem]
-    assert (finding.span.line, finding.fact("period"), finding.severity) == (line, period, severity)
+    assert (finding.span.line, finding.detail.period, finding.severity) == (line, period, severity)
     assert prescribe(CheckpointTooOftenRule, finding, patient)[0].applicability is Applicability.UNSAFE
     text = path.read_text("utf-8")
     assert cure in mended(text, select="OBS003")

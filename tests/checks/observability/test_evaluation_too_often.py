@@ -30,7 +30,7 @@ UNFOLLOWED = """
 def test_sick_script_and_its_cure(path):
     [finding] = examine(EvaluationTooOften, script_patient(path))
     line, period, severity, cure = GUILTY[path.stem]
-    assert (finding.span.line, finding.fact("period"), finding.severity) == (line, period, severity)
+    assert (finding.span.line, finding.detail.period, finding.severity) == (line, period, severity)
     text = path.read_text("utf-8")
     assert cure in mended(text, select="OBS004")
     assert mended(text, unsafe=False, select="OBS004") == text

@@ -21,7 +21,7 @@ GUILTY = {
 @pytest.mark.parametrize("path", sick_scripts("OBS007"), ids=lambda path: path.stem)
 def test_sick_script(path):
     [finding] = examine(LogFlush, script_patient(path))
-    assert (finding.span.line, finding.fact("kind"), finding.severity) == GUILTY[path.stem]
+    assert (finding.span.line, finding.detail.kind, finding.severity) == GUILTY[path.stem]
 
 
 @pytest.mark.parametrize("path", healthy_scripts("OBS007"), ids=lambda path: path.stem)

@@ -53,7 +53,7 @@ def test_sick_scripts(path):
     [finding] = examine(LoggingTooOften, script_patient(path))
     text, period, severity = GUILTY[path.stem]
     assert finding.span.text.startswith(text)
-    assert (finding.fact("period"), finding.severity) == (period, severity)
+    assert (finding.detail.period, finding.severity) == (period, severity)
 
 
 @pytest.mark.parametrize("path", healthy_scripts("OBS002"), ids=lambda path: path.stem)
@@ -110,7 +110,7 @@ def test_sick_at_the_users_threshold():
 
 def test_one_finding_names_every_line():
     [finding] = look("print(step); wandb.log({})")
-    assert finding.fact("calls") == 2
+    assert finding.detail.calls == 2
     assert "wandb.log" in finding.message
 
 

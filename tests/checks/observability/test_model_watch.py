@@ -63,7 +63,7 @@ def test_sick_calls(call, severity):
 def test_sick_config_and_its_cure():
     patient = config_patient(CONFIG)
     [finding] = examine(ModelWatch, patient)
-    assert (finding.fact("period"), finding.severity) == (10, Severity.WARNING)
+    assert (finding.detail.period, finding.severity) == (10, Severity.WARNING)
     [edit] = prescribe(ModelWatchRule, finding, patient)[0].edits
     assert (edit.expected, edit.new_text) == ("10", "1000")
 

@@ -56,8 +56,8 @@ def test_healthy_scripts(path):
 def test_sick_counter_below_the_period(period):
     inside = f"FlopCounterMode(model) if step % {period} == 0 else None"
     [finding] = look(inside=inside)
-    assert finding.fact("period") == period
-    assert finding.fact("kind") == "flops"
+    assert finding.detail.period == period
+    assert finding.detail.kind == "flops"
 
 
 def test_healthy_counter_at_the_period():

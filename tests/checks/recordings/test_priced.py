@@ -269,7 +269,7 @@ def test_a_counter_inside_the_operations_of_the_forward_pass():
         )  # fmt: skip
 
     [finding] = findings("OBS001", None, make_process(make_steps(200), records=[window, seen(counter)]))
-    assert "A FLOPs counter takes 30 % of the time" in finding.message and finding.fact("kind") == "flops"
+    assert "A FLOPs counter takes 30 % of the time" in finding.message and finding.detail.kind == "flops"
     assert finding.span.line == 12 and finding.cost.step_share == pytest.approx(0.3, abs=0.01)
     library = seen("/env/site-packages/torch/nn/functional.py")
     assert findings("OBS001", None, make_process(make_steps(200), records=[library])) == []

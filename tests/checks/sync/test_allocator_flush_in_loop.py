@@ -29,13 +29,13 @@ def test_sick_every_step_is_a_warning_and_the_line_goes():
 
 def test_sick_both_flushes_of_a_called_function_are_found():
     found = examine(AllocatorFlushInLoop, script_patient(FOLDER / "sick_collect_in_function.py"))
-    assert sorted(finding.fact("call") for finding in found) == ["gc.collect", "torch.cuda.empty_cache"]
+    assert sorted(finding.detail.call for finding in found) == ["gc.collect", "torch.cuda.empty_cache"]
 
 
 def test_sick_short_period_is_a_note():
     [finding] = examine(AllocatorFlushInLoop, script_patient(FOLDER / "sick_short_period.py"))
     assert finding.severity is Severity.NOTE
-    assert finding.fact("period") == 50
+    assert finding.detail.period == 50
 
 
 @pytest.mark.parametrize("path", healthy_scripts("SYNC002"), ids=lambda path: path.stem)

@@ -38,7 +38,7 @@ def test_sick_three_times_a_step_is_a_warning_and_clocks_make_the_edit_unsafe():
     path = FOLDER / "sick_timed_in_method.py"
     patient = script_patient(path)
     [finding] = examine(ExplicitSynchronize, patient)
-    assert (finding.severity, finding.fact("waits")) == (Severity.WARNING, 3.0)
+    assert (finding.severity, finding.detail.waits) == (Severity.WARNING, 3.0)
     [remedy] = prescribe(ExplicitSynchronizeRule, finding, patient)
     assert remedy.applicability is Applicability.UNSAFE
     assert any("enable_timing" in step for step in remedy.steps)

@@ -27,7 +27,7 @@ def test_sick_script(path):
 def test_sick_reads_are_counted(script, severity, reads):
     [finding] = examine(HostSyncInLoop, script_patient(FOLDER / script))
     assert finding.severity is severity
-    assert finding.fact("reads") == reads
+    assert finding.detail.reads == reads
 
 
 def test_sick_evidence_lists_each_line_once():
@@ -131,7 +131,7 @@ def test_healthy_an_operand_that_is_seldom_reached(condition):
 def test_sick_the_first_operand_is_read_in_any_case(condition):
     script = _training(f"{condition}\n    loss = loss * 2", "filled = bool(open('state').read())")
     [finding] = examine(HostSyncInLoop, script_patient(script))
-    assert finding.fact("reads") == 1
+    assert finding.detail.reads == 1
 
 
 _KEPT = """
@@ -177,7 +177,7 @@ def test_reads_with_no_work_between_them_are_one_wait(between, said, severity):
     body = f"a = loss.item()\n{between}\nb = out.max().item()\n{between}\nc = float(loss)"
     [finding] = examine(HostSyncInLoop, script_patient(_training(body, "names = []")))
     assert said in finding.message and finding.severity is severity
-    assert finding.fact("waits") == (1 if severity is Severity.NOTE else 3)
+    assert finding.detail.waits == (1 if severity is Severity.NOTE else 3)
 
 
 def test_one_wait_leaves_nothing_to_fetch_together():
@@ -240,7 +240,7 @@ def test_sick_reads_of_an_inner_loop_are_what_is_known_of_its_passes(head, count
 def test_sick_a_format_reads_each_tensor_in_it(line, count):
     script = _training(line, "def note(*what):\n    log.append(what)\nlog = []")
     [finding] = examine(HostSyncInLoop, script_patient(script))
-    assert finding.fact("reads") == count
+    assert finding.detail.reads == count
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_sick_values_that_the_step_goes_by_are_a_note():
     body = "\n".join(f"v{n} = out[{n}].max().item()\nif v{n} > 9:\n    break" for n in range(4))
     patient = script_patient(_training(body))
     [finding] = examine(HostSyncInLoop, patient)
-    assert finding.severity is Severity.NOTE and finding.fact("reads") == 4
+    assert finding.severity is Severity.NOTE and finding.detail.reads == 4
     [remedy] = prescribe(HostSyncInLoopRule, finding, patient)
     assert remedy.id == "SYNC001-device"
 
@@ -326,7 +326,7 @@ def test_healthy_a_loop_that_leaves_after_a_few_steps():
 def test_of_two_arms_one_reads(other, reads):
     body = f"if filled:\n    seen = loss.item()\nelse:\n    {other}"
     script = _training(body, "filled = bool(open('state').read())")
-    assert [finding.fact("reads") for finding in examine(HostSyncInLoop, script_patient(script))] == (
+    assert [finding.detail.reads for finding in examine(HostSyncInLoop, script_patient(script))] == (
         [reads] if reads else []
     )
 
@@ -581,4 +581,4 @@ def test_what_the_loader_gives_is_on_the_host_until_it_is_moved(before, after, r
             print(loss.item())
         """
     [finding] = examine(HostSyncInLoop, script_patient(script))
-    assert finding.fact("reads") == reads
+    assert finding.detail.reads == reads
