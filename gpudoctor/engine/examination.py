@@ -28,6 +28,7 @@ from gpudoctor.model import (
     EffectOrigin,
     Finding,
     Found,
+    LogDetail,
     Outcome,
     Passed,
     Patient,
@@ -113,7 +114,12 @@ def _unread(patient: Patient) -> list[str]:
     source = _or_none(patient.signs.source.take)
     configs = _or_none(patient.signs.configs.take)
     silent = recording.problems if recording and not _spoke(recording) else ()
-    return [*silent, *(sentence for sign in (source, configs) if sign for _, sentence in sign.unread)]
+    log = _or_none(patient.signs.job_log.take)
+    return [
+        *silent,
+        *(log.problems if log else ()),
+        *(sentence for sign in (source, configs) if sign for _, sentence in sign.unread),
+    ]
 
 
 def _spoke(recording: Recording) -> bool:
@@ -194,7 +200,10 @@ def _prescribe(
 ) -> tuple[Remedy, ...]:
     """Remedies of every rule that answers a finding; a rule that fails is a problem of the examination."""
     remedies: list[Remedy] = []
+    in_log = isinstance(finding.detail, LogDetail)
     for kind in rules.get(finding.code, ()):
+        if in_log and not kind.reads_logs:
+            continue
         try:
             for remedy in kind().prescribe(finding, patient):
                 known = knowable(_supported(_editable(remedy), patient), finding, patient)

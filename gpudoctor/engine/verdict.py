@@ -34,6 +34,10 @@ def pronounce(
         from gpudoctor.engine.watch_verdict import pronounce_live
 
         return pronounce_live(patient.process, ranked)
+    if patient.kind is PatientKind.LOG:
+        from gpudoctor.engine.log_verdict import pronounce_log
+
+        return pronounce_log(patient, ranked)
     if patient.kind is PatientKind.RECORDING:
         from gpudoctor.engine.saved_verdict import pronounce_saved
 

@@ -96,7 +96,7 @@ def _kind(path: Path) -> TargetKind:
     try:
         os.stat(path)
     except FileNotFoundError:
-        raise UsageError(f"{path}: no such file or folder{_near(path)}") from None
+        raise UsageError(f"{path}: no such file or folder{near_name(path)}") from None
     except NotADirectoryError:
         raise UsageError(f"{path}: a part of this path is a file, not a folder") from None
     except PermissionError:
@@ -131,7 +131,7 @@ def _refuse_empty(folder: Path) -> None:
     raise UsageError(f"{folder}: nothing to examine in it (no script, notebook, config or job script)")
 
 
-def _near(path: Path) -> str:
+def near_name(path: Path) -> str:
     """A clause that names a file of nearly this name beside it."""
     try:
         names = os.listdir(path.parent)
