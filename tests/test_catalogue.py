@@ -86,6 +86,7 @@ NAMES = {
     "FAIL015": "hub-unreachable",
     "FAIL016": "data-file-unreadable",
     "FAIL017": "compile-failed",
+    "FAIL018": "cause-not-in-log",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""
 

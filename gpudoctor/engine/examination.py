@@ -45,6 +45,7 @@ from gpudoctor.model import (
     Summary,
     Unavailable,
 )
+from gpudoctor.model.log_summary import LogSummary
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording
 
@@ -92,7 +93,18 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
         problems=tuple(dict.fromkeys(trouble)),
         remarks=tuple(_remarks(patient)),
         run=run,
+        log=_log(patient),
     )
+
+
+def _log(patient: Patient) -> LogSummary | None:
+    """The log's own story; loaded only where a log was named."""
+    log = _or_none(patient.signs.job_log.take)
+    if log is None:
+        return None
+    from gpudoctor.engine.log_summary import summarise_log
+
+    return summarise_log(log)
 
 
 def _run(

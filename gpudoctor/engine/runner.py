@@ -65,13 +65,13 @@ def _examined(check: Check, patient: Patient) -> Iterator[Finding]:
         yield from check.examine(patient)
         return
     try:
-        log = patient.job_log
+        _ = patient.job_log
     except Unavailable:
         yield from check.examine(patient)
         return
     with suppress(Unavailable):
         yield from check.examine(patient)
-    yield from log_findings(check, log)
+    yield from log_findings(check, patient)
 
 
 def _distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -54,6 +54,8 @@ class Check(ABC):
     """Its life."""
     log_messages: ClassVar[tuple[LogMessage, ...]] = ()
     """What a log says of the ailment; the engine makes the finding where one of them is the first cause."""
+    log_knobs: ClassVar[tuple[str, ...]] = ()
+    """Settings that bear on it: keys of configs and keyword arguments, shown where they stand beside a log."""
     thresholds: ClassVar[tuple[Threshold, ...]] = ()
     """Every number it compares with."""
     track_record: ClassVar[TrackRecord | None] = None

@@ -63,6 +63,10 @@ class LoaderDead(Check):
     name = "loader-dead"
     reads = frozenset({Reads.RECORDING, Reads.PROCESS, Reads.LOG})
     severity = Severity.ERROR
+    log_knobs = (
+        "num_workers",
+        "dataloader_num_workers",
+    )
     log_messages = (
         LogMessage(
             kind="worker-exited",

@@ -59,6 +59,10 @@ class CollectiveTimeout(Check):
     name = "collective-timeout"
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
+    log_knobs = (
+        "ddp_timeout",
+        "timeout",
+    )
     log_messages = (
         LogMessage(
             kind="mismatch",

@@ -59,6 +59,10 @@ class Killed(Check):
     name = "killed"
     reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
+    log_knobs = (
+        "num_workers",
+        "dataloader_num_workers",
+    )
     log_messages = (
         LogMessage(
             kind="oom-kernel",

@@ -101,6 +101,10 @@ class Fp16Unsafe(Check):
     name = "fp16-unsafe"
     track_record = TrackRecord(right=0, wrong=1)
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING, Reads.LOG})
+    log_knobs = (
+        "fp16",
+        "torch_dtype",
+    )
     log_messages = (
         LogMessage(
             kind="scale-minimum",

@@ -22,6 +22,7 @@ def _calm(kind: str, cue: str | tuple[str, ...], pattern: str, *, source: str = 
 
 
 CONSEQUENCES: tuple[LogMessage, ...] = (
+    _row("aborted", "process group", r"(?i)process group (?:was |is )?aborted"),
     _row("launcher", "childfailederror", r"ChildFailedError", source="torch/distributed/elastic"),
     _row(
         "launcher",
