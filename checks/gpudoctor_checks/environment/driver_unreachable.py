@@ -145,6 +145,15 @@ class DriverUnreachable(Check):
             "CUDA_VISIBLE_DEVICES are not in order.",
         ),
         LogMessage(
+            kind="smi-failed",
+            cue="nvidia-smi has failed",
+            pattern="NVIDIA-SMI has failed",
+            text="nvidia-smi could not reach the driver.",
+            bearing=Bearing.HINT,
+            everywhere=True,
+            explains=".",
+        ),
+        LogMessage(
             kind="warned",
             cue=("cuda initialization:",),
             pattern="CUDA initialization: (?!.*too old)(?P<said_by_cuda>[^.]{5,150})",

@@ -25,10 +25,6 @@ class CheckpointMisfit(LogCheck):
 
     code = Code("FAIL014")
     name = "checkpoint-misfit"
-    log_knobs = (
-        "resume_from_checkpoint",
-        "load_checkpoint",
-    )
     log_messages = (
         LogMessage(
             kind="zero3",

@@ -80,8 +80,11 @@ class CollectiveTimeout(Check):
         LogMessage(
             kind="barrier",
             cue="monitoredbarrier",
-            pattern=r"[Rr]anks? (?P<missing>[\d, ]+) failed to pass monitoredBarrier in (?P<limit>\d+) ms",
-            text="Rank {missing} did not reach a barrier that the other ranks waited at.",
+            pattern=r"[Rr]anks? (?P<missing>[\d, ]+) failed to pass monitoredBarrier in (?P<limit>\d+) ms|"
+            "reached monitoredBarrier, but received errors while waiting for send/recv from rank "
+            r"(?P<absent>\d+)",
+            text="[Rank {missing}][Rank {absent}] did not reach a barrier that the other ranks waited at.",
+            everywhere=True,
             source="torch.distributed.monitored_barrier",
         ),
         LogMessage(

@@ -24,11 +24,6 @@ class HubUnreachable(LogCheck):
 
     code = Code("FAIL015")
     name = "hub-unreachable"
-    log_knobs = (
-        "model_name_or_path",
-        "base_model",
-        "dataset_name",
-    )
     log_messages = (
         LogMessage(
             kind="401",

@@ -126,11 +126,13 @@ class Killed(Check):
             cue=(
                 "due to preemption",
                 "preempted",
+                "preemption",
                 "spot instance",
                 "evicted",
             ),
-            pattern=r"DUE TO PREEMPTION|\b[Jj]ob .{0,40}was preempted|\bPREEMPTED\b|reason: (?:Evicted|"
-            r"Preempted)|\bEvicted\b|instance .{0,40}(?:reclaimed|interrupted)",
+            pattern=r"DUE TO PREEMPTION|\b(?:[Jj]ob|[Nn]ode|[Ww]orker|[Ii]nstance)\b.{0,40}was preempted|"
+            r"\bPREEMPTED\b|reason: (?:Evicted|Preempted)|\bEvicted\b|instance .{0,40}(?:reclaimed|"
+            "interrupted)",
             text="The scheduler preempted the job.",
             everywhere=True,
             source="Slurm, Kubernetes",
@@ -176,8 +178,8 @@ class Killed(Check):
                 "sigint",
                 "interrupt",
             ),
-            pattern=r"(?:got|received|caught)(?: a)? (?:signal:? )?(?:SIGINT|2\b)|[Rr]eceived SIGINT|srun: "
-            r"[Ii]nterrupt|\bSIGINT\b",
+            pattern=r"^KeyboardInterrupt\b|[Dd]etected KeyboardInterrupt|(?:got|received|caught)(?: a)? "
+            r"(?:signal:? )?(?:SIGINT|2\b)|[Rr]eceived SIGINT|srun: [Ii]nterrupt|\bSIGINT\b",
             text="The job was interrupted from outside (SIGINT), as by Ctrl-C or scancel.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,

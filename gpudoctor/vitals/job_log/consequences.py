@@ -2,6 +2,9 @@
 
 from gpudoctor.model.log_message import Bearing, LogMessage
 
+UNHEEDED = "exiting"
+"""The kind of what happens while a process ends, or in a thread or destructor: nothing ended by it."""
+
 
 def _row(kind: str, cue: str | tuple[str, ...], pattern: str, *, source: str = "") -> LogMessage:
     return LogMessage(
@@ -140,7 +143,6 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         source="ProcessGroupNCCL",
     ),
     _row("exiting", "terminate called", r"terminate called (?:after throwing|without an active|recursively)"),
-    _row("exiting", "core dumped", r"^Aborted \(core dumped\)|^Aborted!?$"),
     _row("exiting", "fatal python error: aborted", r"Fatal Python error: Aborted"),
     _row("scheduler", "exited with exit code", r"srun: error: .*task.*Exited with exit code [1-9]"),
     _row(
@@ -163,7 +165,6 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     _row(
         "mpi", "mpirun", r"mpirun (?:noticed that|detected that|has exited)|Primary job\s+terminated normally"
     ),
-    _row("keyboard", "keyboardinterrupt", r"^KeyboardInterrupt"),
     _row(
         "trackers",
         "wandb",

@@ -8,12 +8,18 @@ from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.vitals.job_log.consequences import UNHEEDED
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, plain, seconds_of, take_apart
 from gpudoctor.vitals.job_log.matching import Match, Messages, skeleton
 from gpudoctor.vitals.job_log.opening import Block, blocks, open_log, text_of
 from gpudoctor.vitals.job_log.progress import CUES, DONE_CUES, says_done, step_of, whole_step
 from gpudoctor.vitals.job_log.tracebacks import Raised, Tracebacks, loose_exception
 
+_VARYING = b"0123456789.+-"
+"""What differs between the lines of a loop."""
+_MOST_COMMON = 100_000
+_LAST_PIECES = 5
+_MOST_DULL = 20_000
 _MOST_EVENTS = 20_000
 """Different events; a log of 4,096 ranks that all die has four of each."""
 _MOST_LINE = 16_384
@@ -128,6 +134,11 @@ class _FileReader:
         self._own_ranks: set[int] = set()
         self._last_progress_line = 0
         self._last_line = 0
+        self._dull: set[bytes] = set()
+        """Lines, numbers apart, that hold a cue and mean nothing."""
+        self._common: set[bytes] = set()
+        """Lines, digits apart, without any cue."""
+        self._changes = 0
         self._beginning: set[str] = set()
         self._begun_again: set[str] = set()
         self.lines = 0
@@ -136,80 +147,100 @@ class _FileReader:
 
     def take(self, block: Block) -> None:
         """The next lines of the file."""
-        data = block.data
-        small = data.lower()
-        self._bytes += len(data)
-        self.lines = block.first_line - 1 + data.count(b"\n") + (0 if data.endswith(b"\n") else 1)
-        number, at = block.first_line, 0
-        if number == 1:
+        lines = block.data.split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        first = block.first_line
+        self._bytes += len(block.data)
+        self.lines = first - 1 + len(lines)
+        if first == 1:
             self._follow = _BEGINNING
-        for start in self._starts(small):
+        at = 0
+        for index in self._with_cue(lines, block.data):
             # Lines up to here are read only while a traceback is open or a failure is followed.
-            while at < start and (self._tracebacks.waiting or self._follow > 0):
-                end = data.find(b"\n", at) + 1 or len(data)
-                self._line(data[at:end], number, known=False)
-                number += 1
-                at = end
-            if at > start:
-                continue
-            number += data.count(b"\n", at, start)
-            self._before(data, small, start, number)
-            end = data.find(b"\n", start) + 1 or len(data)
-            self._line(data[start:end], number, known=True)
-            number += 1
-            at = end
-        while at < len(data) and (self._tracebacks.waiting or self._follow > 0):
-            end = data.find(b"\n", at) + 1 or len(data)
-            self._line(data[at:end], number, known=False)
-            number += 1
-            at = end
-        self._before(data, small, len(data), self.lines)
-        if not self._job.finished:
-            self._look_for_end(data, small)
+            while at < index and (self._tracebacks.waiting or self._follow > 0):
+                self._line(lines[at], first + at, known=False)
+                at += 1
+            if not self._is_dull(lines[index]):
+                self._before(lines, index, first)
+                self._line(lines[index], first + index, known=True)
+            at = index + 1
+        while at < len(lines) and (self._tracebacks.waiting or self._follow > 0):
+            self._line(lines[at], first + at, known=False)
+            at += 1
+        self._before(lines, len(lines), first)
 
-    def _starts(self, small: bytes) -> list[int]:
-        """Where lines begin that hold a cue."""
+    def _with_cue(self, lines: list[bytes], data: bytes) -> list[int]:
+        """Numbers of the lines that hold a cue; lines that differ from known ones in digits only are left out.
+
+        A log is mostly a loop's lines: they are told apart by what is left of them without digits.
+        """
+        bare = data.translate(None, _VARYING).split(b"\n")
+        common = self._common
+        fresh = [index for index in range(len(lines)) if bare[index] not in common]
+        if not fresh:
+            return []
+        text = b"\n".join([lines[index] for index in fresh]).lower()
         found: set[int] = set()
         for cue in self._table.cues:
-            at = small.find(cue)
+            at = text.find(cue)
             while at >= 0:
-                found.add(small.rfind(b"\n", 0, at) + 1)
-                following = small.find(b"\n", at)
+                found.add(at)
+                following = text.find(b"\n", at)
                 if following < 0:
                     break
-                at = small.find(cue, following)
-        return sorted(found)
+                at = text.find(cue, following)
+        if not self._job.finished:
+            self._look_for_end(text)
+        marks = sorted(found)
+        chosen: set[int] = set()
+        place = number = 0
+        for index in fresh:
+            end = place + len(lines[index])
+            while number < len(marks) and marks[number] <= end:
+                chosen.add(index)
+                number += 1
+            place = end + 1
+        if len(common) < _MOST_COMMON:
+            common.update(bare[index] for index in fresh if index not in chosen)
+        return sorted(chosen)
 
-    def _before(self, data: bytes, small: bytes, at: int, number: int) -> None:
-        """Remember the last step printed before a place."""
-        end = at
-        for back in range(_BACK):
-            if end <= 0:
-                return
-            begin = max(small.rfind(b"\n", 0, end - 1), small.rfind(b"\r", 0, end - 1)) + 1
-            piece = small[begin:end]
-            if any(cue in piece for cue in CUES) and len(piece) < _MOST_LINE:
-                text = plain(text_of(data[begin:end])).strip()
-                step = step_of(text)
-                if step is not None:
-                    self._progress(text, step, take_apart(text).rank, max(1, number - back))
-                    return
-            end = begin
-
-    def _look_for_end(self, data: bytes, small: bytes) -> None:
+    def _look_for_end(self, text: bytes) -> None:
         for cue in DONE_CUES:
-            at = small.find(cue)
+            at = text.find(cue)
             while at >= 0:
-                begin, end = small.rfind(b"\n", 0, at) + 1, small.find(b"\n", at)
-                end = end if end >= 0 else len(data)
-                if end - begin < _MOST_LINE and says_done(text_of(data[begin:end])):
+                begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+                end = end if end >= 0 else len(text)
+                if end - begin < _MOST_LINE and says_done(text_of(text[begin:end])):
                     self._job.finished = True
                     return
-                at = small.find(cue, end)
+                at = text.find(cue, end)
+
+    def _before(self, lines: list[bytes], index: int, first: int) -> None:
+        """Remember the last step printed before a line."""
+        for back in range(1, min(_BACK, index) + 1):
+            line = lines[index - back]
+            for piece in reversed(line[-_MOST_LINE:].split(b"\r")[-_LAST_PIECES:]):
+                if any(cue in piece.lower() for cue in CUES):
+                    text = plain(text_of(piece)).strip()
+                    step = step_of(text)
+                    if step is not None:
+                        self._progress(text, step, take_apart(text).rank, first + index - back)
+                        return
+
+    def _is_dull(self, raw: bytes) -> bool:
+        """Whether a line with a cue is like one that meant nothing."""
+        return (
+            self._follow <= 0
+            and not self._tracebacks.waiting
+            and raw[:_MOST_LINE].translate(None, _VARYING) in self._dull
+        )
 
     def _line(self, raw: bytes, number: int, *, known: bool) -> None:
         """One line; `known` says that it holds a cue."""
         raw = raw.rstrip(b"\n")
+        quiet = known and self._follow <= 0 and not self._tracebacks.waiting
+        events = self._changes
         if b"\r" in raw:
             pieces = [piece for piece in raw.split(b"\r") if piece.strip()]
             if len(pieces) > _MOST_PIECES:
@@ -220,6 +251,8 @@ class _FileReader:
             self._text(plain(text_of(piece[: 4 * _MOST_LINE]))[:_MOST_LINE], number, known=known)
         if self._follow > 0:
             self._follow -= 1
+        if quiet and events == self._changes and not self._tracebacks.waiting and len(self._dull) < _MOST_DULL:
+            self._dull.add(raw[:_MOST_LINE].translate(None, _VARYING))
 
     def _text(self, text: str, number: int, *, known: bool) -> None:
         line = take_apart(text)
@@ -255,6 +288,11 @@ class _FileReader:
             self._launcher = next((name for name, form in _LAUNCHERS if form.search(text)), "")
         if self._job.world is None and (found := _WORLD.search(text)):
             self._job.world = int(next(group for group in found.groups() if group))
+        if "what():" in text:
+            match = self._table.in_exception(text.partition("what():")[2].strip())
+            if match is not None and not match.plain and match.known.message.bearing is Bearing.CAUSE:
+                self._add(match, text, number, line)
+                return
         loose = None if self._tracebacks.waiting else loose_exception(text)
         if loose is not None:
             harmless = self._table.in_line(text)
@@ -302,7 +340,8 @@ class _FileReader:
         raised, match = (strong or plain_ones or weak)[0]
         known = match.known.message if match is not None else None
         bearing = known.bearing if known is not None else Bearing.CAUSE
-        if raised.unheeded and (match is None or match.plain):
+        unheeded = raised.unheeded and (match is None or match.plain or bearing is Bearing.SYMPTOM)
+        if unheeded:
             bearing = Bearing.CONSEQUENCE
         frame = raised.frame or next((item.frame for item in reversed(chain) if item.frame), None)
         self._keep(
@@ -313,7 +352,7 @@ class _FileReader:
                 text=mask_text(raised.text[:600]),
                 bearing=bearing,
                 code=match.known.code if match is not None else "",
-                kind=known.kind if known is not None else PLAIN,
+                kind=UNHEEDED if unheeded else known.kind if known is not None else PLAIN,
                 values=tuple((name, mask_text(value[:300])) for name, value in match.values) if match else (),
                 exception=raised.type,
                 fatal=bearing in (Bearing.CAUSE, Bearing.SYMPTOM),
@@ -327,6 +366,9 @@ class _FileReader:
         )
 
     def _keep(self, event: LogEvent) -> None:
+        if event.bearing is Bearing.HARMLESS:
+            return
+        self._changes += 1
         key = (
             event.code,
             event.kind,
