@@ -69,6 +69,24 @@ class LoaderDead(Check):
     )
     log_messages = (
         LogMessage(
+            kind="handed-over",
+            cue=(
+                "connectionreseterror",
+                "eoferror",
+                "connectionrefusederror",
+                "brokenpipeerror",
+                "filenotfounderror",
+                "connectionabortederror",
+            ),
+            pattern="^(?:ConnectionResetError|EOFError|ConnectionRefusedError|BrokenPipeError|"
+            r"FileNotFoundError|ConnectionAbortedError)\b[\s\S]*\nin "
+            ".*torch/utils/data/.*multiprocessing/",
+            text="A loader worker process was gone when its batch was to be taken over.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            source="torch/multiprocessing/reductions.py",
+        ),
+        LogMessage(
             kind="worker-exited",
             cue="exited unexpectedly",
             pattern=r"DataLoader worker \(pid\(?s?\)? ?(?P<pid>[\d, ]+)\)? exited unexpectedly",

@@ -61,10 +61,19 @@ class NanLoss(Check):
     severity = Severity.ERROR
     log_messages = (
         LogMessage(
+            kind="logged",
+            cue=("loss",),
+            pattern=r"""(?i)(?<![a-z])(?:train_?|total_?)?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\()?-?(?:nan|inf)\b""",
+            text="The logged loss is not finite, and the training goes on with it.",
+            everywhere=True,
+            lasting=True,
+        ),
+        LogMessage(
             kind="stopped",
             cue=(
                 "loss is nan",
                 "loss is infinite",
+                "infinite or nan",
                 "not finite",
                 "non-finite",
                 "nan or inf",
@@ -77,10 +86,10 @@ class NanLoss(Check):
                 "contains nan",
                 "nan encountered",
             ),
-            pattern=r"(?i)loss (?:value )?(?:is|was|became|=|:)+ ?(?:\S{0,20} )?\[?(?:nan|infinite|inf|not "
-            r"finite|non-finite)\b|nan loss|loss is (?:infinite or )?nan|NaN or Inf found in input|"
-            "found nan in (?:local )?grad|non-finite loss|loss is not finite|nan (?:detected|"
-            "encountered) in|contains? (?:nan|non-finite)",
+            pattern=r"(?i)loss became infinite or nan|loss (?:value )?(?:is|was|became|=|:)+ ?(?:\S{0,20} "
+            r")?\[?(?:nan|infinite|inf|not finite|non-finite)\b|nan loss|loss is (?:infinite or )?nan|"
+            "NaN or Inf found in input|found nan in (?:local )?grad|non-finite loss|loss is not "
+            "finite|nan (?:detected|encountered) in|contains? (?:nan|non-finite)",
             text="The program stopped because the loss or a tensor was not finite.",
             general=True,
         ),
