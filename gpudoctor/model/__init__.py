@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gpudoctor.model.detail import Detail
     from gpudoctor.model.evidence import Evidence, LogLine, Measurement, Provenance, Setting, SourceSpan
     from gpudoctor.model.finding import Code, Cost, Finding, Resource, Whose
+    from gpudoctor.model.leak import LeakDetail, LeakKind
     from gpudoctor.model.outcome import Crashed, Found, Outcome, Passed, Skipped
     from gpudoctor.model.patient import Patient, PatientKind, Sign, Signs
     from gpudoctor.model.remedy import (
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         Remedy,
         TextEdit,
     )
+    from gpudoctor.model.replay import BadStepDetail
     from gpudoctor.model.report import SCHEMA, Json, Named, Ranked, Report, SetAside, Silenced, Subject, Summary
     from gpudoctor.model.rule import Rule
     from gpudoctor.model.severity import Confidence, Severity
@@ -40,6 +42,7 @@ __all__ = [
     "Absent",
     "Advice",
     "Applicability",
+    "BadStepDetail",
     "Check",
     "Code",
     "Confidence",
@@ -56,6 +59,8 @@ __all__ = [
     "ImportEdit",
     "Json",
     "KeywordEdit",
+    "LeakDetail",
+    "LeakKind",
     "LogLine",
     "Maturity",
     "Measurement",
@@ -100,9 +105,11 @@ _HOMES = {
     "detail": "Detail",
     "evidence": "Evidence LogLine Measurement Provenance Setting SourceSpan",
     "finding": "Code Cost Finding Resource Whose",
+    "leak": "LeakDetail LeakKind",
     "outcome": "Crashed Found Outcome Passed Skipped",
     "patient": "Patient PatientKind Sign Signs",
     "remedy": "Applicability Edit Effect EffectOrigin Effort ImportEdit KeywordEdit Remedy TextEdit",
+    "replay": "BadStepDetail",
     "report": "SCHEMA Json Named Ranked Report SetAside Silenced Subject Summary",
     "rule": "Rule",
     "severity": "Confidence Severity",

@@ -85,7 +85,6 @@ class Check(ABC):
         subject: str = "",
         scarce: frozenset[Resource] = frozenset(),
         effect_of: Code | None = None,
-        facts: tuple[tuple[str, float | int | str | bool], ...] = (),
         detail: Detail | None = None,
     ) -> Finding:
         """A finding that carries this check's code, name and default severity.
@@ -103,7 +102,6 @@ class Check(ABC):
             subject=subject,
             scarce=scarce,
             effect_of=effect_of,
-            facts=facts,
             detail=detail,
             traits=self.traits,
         )

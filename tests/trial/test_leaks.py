@@ -14,12 +14,14 @@ from gpudoctor.analysis.source.retention import RetentionKind, keeping_at
 from gpudoctor.model import (
     GROWTH,
     Applicability,
+    BadStepDetail,
     Code,
     Confidence,
     Cost,
     Effort,
     Finding,
     Found,
+    LeakDetail,
     Measurement,
     Passed,
     Ranked,
@@ -137,6 +139,7 @@ TRAITS = {
 
 def leak(code: str = "MEM002", *lines: int, **fields) -> Ranked:
     spans = tuple(SourceSpan(path="train.py", line=line, text="") for line in lines)
+    fields = {"detail": LeakDetail(), **fields}
     finding = Finding(
         code=Code(code), name="host-memory-leak", severity=Severity.WARNING, confidence=Confidence.CONFIRMED,
         message="The memory grew.", evidence=(*spans, Measurement(name="bytes_per_step", value=1, unit="B")),
@@ -325,7 +328,7 @@ def test_a_run_that_dies_is_no_cure_and_the_steps_follow_the_bad_one():
     cures = Cures(FakeBench(lambda arm: "it ended with exit code 1"), None, [leak()], growing(0.0), 5.0)
     assert cures.of(leak(), SimpleNamespace(overrides={}), float("inf")) == "it ended with exit code 1"
     assert cures.steps(leak()) == 200
-    assert cures.steps(leak("NUM002", facts=(("step", 12),))) == 42
+    assert cures.steps(leak("NUM002", detail=BadStepDetail(step=12, suspected="rate"))) == 42
 
 
 def tried(source, item: Ranked, outcome: str, *, loss_moves: bool = False):

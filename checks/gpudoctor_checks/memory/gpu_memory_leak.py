@@ -15,6 +15,7 @@ from gpudoctor.model import (
     Confidence,
     Cost,
     Finding,
+    LeakDetail,
     Patient,
     Reads,
     Resource,
@@ -114,7 +115,7 @@ class GpuMemoryLeak(Check):
             cost=Cost(breaks="the device runs out of memory" if soon else None, bytes=int(grown.bytes)),
             subject=f"rank {process.rank}",
             scarce=frozenset({Resource.DEVICE_MEMORY}),
-            facts=(("what", things[0].what if things else ""),),
+            detail=LeakDetail(),
         )
 
     def _kept(self, patient: Patient, snapshot: MemorySnapshot) -> Iterator[Finding]:
@@ -138,5 +139,5 @@ class GpuMemoryLeak(Check):
                     cost=Cost(bytes=held.bytes),
                     subject=f"{held.path}:{held.line}",
                     scarce=frozenset({Resource.DEVICE_MEMORY}),
-                    facts=(("what", ""),),
+                    detail=LeakDetail(),
                 )

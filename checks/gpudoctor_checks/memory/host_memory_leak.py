@@ -24,6 +24,8 @@ from gpudoctor.model import (
     Confidence,
     Cost,
     Finding,
+    LeakDetail,
+    LeakKind,
     Patient,
     Reads,
     Resource,
@@ -106,41 +108,45 @@ class HostMemoryLeak(Check):
         if own is not None and own.bytes >= self.limit("grown"):
             yield self._found(patient, run, process, own, self._kind(run, process))
         elif tree is not None and run.recording.workers and tree.bytes >= self.limit("grown"):
-            yield self._found(patient, run, process, tree, "workers")
+            yield self._found(patient, run, process, tree, LeakKind.WORKERS)
 
-    def _kind(self, run: Run, process: Process) -> str:
+    def _kind(self, run: Run, process: Process) -> LeakKind:
         """What kind of leak it is, as far as the recording tells."""
         state = next(item for item in run.states if item.process is process)
         on = coverage(state, "profil")
         if on is not None and on.share > 0.5:
-            return "profiler"
+            return LeakKind.PROFILER
         thing = next(iter(growing_things(process, "cpu")), None)
         if thing is None:
-            return "objects"
+            return LeakKind.OBJECTS
         if thing.is_plain:
-            return "tensors"
+            return LeakKind.TENSORS
         if thing.holds_none:
-            return "container"
-        return "graphs" if thing.has_graph else "objects"
+            return LeakKind.CONTAINER
+        return LeakKind.GRAPHS if thing.has_graph else LeakKind.OBJECTS
 
-    def _found(self, patient: Patient, run: Run, process: Process, grown: MemoryGrowth, kind: str) -> Finding:
+    def _found(
+        self, patient: Patient, run: Run, process: Process, grown: MemoryGrowth, kind: LeakKind
+    ) -> Finding:
         limit = memory_limit(run.recording)
         lasting = grown.trend.early_slope >= _LASTING * grown.trend.slope  # else nobody knows how it goes on
-        things = growing_things(process, "cpu") if kind != "workers" else ()
+        things = growing_things(process, "cpu") if kind is not LeakKind.WORKERS else ()
         reach = self.limit("day")
-        if not things and kind != "workers":
+        if not things and kind is not LeakKind.WORKERS:
             reach = min(reach, _REACH * grown.bytes / grown.per_second)
-        soon = limit is not None and lasting and grown.seconds_to(limit) <= reach and kind != "profiler"
+        soon = (
+            limit is not None and lasting and grown.seconds_to(limit) <= reach and kind is not LeakKind.PROFILER
+        )
         places = self._places(patient, things)
-        named = bool(things or places) or kind != "objects"
+        named = bool(things or places) or kind is not LeakKind.OBJECTS
         vague = not named and grown.steps < _UNNAMED and grown.bytes < _MUCH * (limit or math.inf)
         what = f"; what grew: {things[0].words}" if things else ""
         if vague:
             what = "; no growing Python objects were seen. It may be the allocator: record a longer run"
         full = grown.projection(limit) if limit is not None else ""
         words = {
-            "workers": "The memory of the training and its workers",
-            "profiler": "The memory of the training, with a profiler on,",
+            LeakKind.WORKERS: "The memory of the training and its workers",
+            LeakKind.PROFILER: "The memory of the training, with a profiler on,",
         }.get(kind, "The memory of the training")
         who = f" (rank {process.rank})" if len(run.states) > 1 else ""
         return self.finding(
@@ -158,8 +164,8 @@ class HostMemoryLeak(Check):
             ),
             subject=f"rank {process.rank}",
             scarce=frozenset({Resource.HOST_MEMORY}),
-            effect_of=Code("OBS001") if kind == "profiler" else None,
-            facts=(("kind", kind), ("target", things[0].name if things else "")),
+            effect_of=Code("OBS001") if kind is LeakKind.PROFILER else None,
+            detail=LeakDetail(kind=kind, target=things[0].name if things else ""),
         )
 
     def _places(self, patient: Patient, things: Sequence[GrowingObject]) -> list[LinePlace]:

@@ -7,7 +7,19 @@ from gpudoctor.analysis.run.early_divergence import grew, readings_before
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import risky_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model import (
+    BadStepDetail,
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    Trait,
+)
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
 
@@ -87,7 +99,7 @@ class NanGradients(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=f"from step {step_of(bad)} on the weights are NaN"),
             subject=f"step {step_of(bad)}",
-            facts=(("cause", cause), ("step", step_of(bad))),
+            detail=BadStepDetail(step=step_of(bad), suspected=cause),
         )
 
     def _cause(self, process: Process, step: int) -> tuple[str, str]:

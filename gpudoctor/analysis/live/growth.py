@@ -9,6 +9,7 @@ from gpudoctor.model.check import Check
 from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Cost, Finding, Resource, Whose
+from gpudoctor.model.leak import LeakDetail, LeakKind
 from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.signs.process import ProcessWindow, Rank, Series
 from gpudoctor.model.unavailable import Unavailable
@@ -150,5 +151,5 @@ def _finding(
         cost=Cost(breaks=breaks if soon else None, bytes=int(found.trend.growth)),
         subject=found.rank.title,
         scarce=frozenset({scarce}),
-        facts=(("kind", "workers" if found.rank.workers else "objects"), ("what", "")),
+        detail=LeakDetail(kind=LeakKind.WORKERS if found.rank.workers else LeakKind.OBJECTS),
     )

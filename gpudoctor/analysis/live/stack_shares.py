@@ -174,7 +174,6 @@ def confirmed(
     name: str,
     suspect: Suspect | None = None,
     numbers: Sequence[Evidence] = (),
-    facts: tuple[tuple[str, float | int | str | bool], ...] = (),
     detail: Detail | None = None,
     breaks: str | None = None,
     whose: Whose = Whose.HOST,
@@ -185,7 +184,7 @@ def confirmed(
     cost = Cost(step_share=worth(window, found.share, whose), whose=whose, breaks=breaks)
     base = _match(_suspicions(suspect), lines) if suspect else None
     if base is not None:
-        return grown(base, message, evidence=evidence, severity=severity, cost=cost, facts=facts, detail=detail)
+        return grown(base, message, evidence=evidence, severity=severity, cost=cost, detail=detail)
     return check.finding(
         message,
         evidence=tuple(evidence),
@@ -193,7 +192,6 @@ def confirmed(
         severity=severity,
         cost=cost,
         subject=f"{lines[0].path.rpartition('/')[2]}:{lines[0].line}" if lines else "",
-        facts=facts,
         detail=detail,
     )
 

@@ -107,7 +107,6 @@ def confirmed(
     run: Run,
     numbers: Iterable[Evidence] = (),
     name: str = "step_share",
-    facts: tuple[tuple[str, float | int | str | bool], ...] = (),
     detail: Detail | None = None,
     breaks: str | None = None,
     whose: Whose = Whose.HOST,
@@ -126,7 +125,7 @@ def confirmed(
     cost = Cost(step_share=worth, whose=whose, breaks=breaks)
     base = best_match(suspected, spans)
     if base is not None:
-        return grown(base, message, evidence=evidence, severity=severity, cost=cost, facts=facts, detail=detail)
+        return grown(base, message, evidence=evidence, severity=severity, cost=cost, detail=detail)
     subject = f"{spans[0].path}:{spans[0].line}" if spans else ""
     return check.finding(
         message,
@@ -135,7 +134,6 @@ def confirmed(
         severity=severity,
         cost=cost,
         subject=subject,
-        facts=facts,
         detail=detail,
     )
 

@@ -305,10 +305,9 @@ def grown(
     evidence: Iterable[Evidence],
     severity: Severity,
     cost: Cost,
-    facts: Sequence[tuple[str, float | int | str | bool]] = (),
     detail: Detail | None = None,
 ) -> Finding:
-    """What the source suspected, now measured: its places stay, and its facts where the run has none."""
+    """What the source suspected, now measured: its places stay, and its detail where the run has none."""
     known = {(item.path, item.line) for item in finding.evidence if isinstance(item, SourceSpan)}
     new = [item for item in evidence if not (isinstance(item, SourceSpan) and (item.path, item.line) in known)]
     return replace(
@@ -318,7 +317,6 @@ def grown(
         confidence=Confidence.CONFIRMED,
         severity=severity,
         cost=cost,
-        facts=(*facts, *(item for item in finding.facts if item[0] not in dict(facts))),
         detail=finding.detail if detail is None else detail.over(finding.detail),
     )
 

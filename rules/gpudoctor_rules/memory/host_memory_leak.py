@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor.model import Applicability, Code, Effort, Finding, LeakDetail, LeakKind, Patient, Remedy, Rule
 from gpudoctor_rules.memory import retained
 
 
@@ -12,8 +12,8 @@ class HostMemoryLeakRule(Rule):
     answers = Code("MEM002")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        kind = finding.fact("kind")
-        if kind == "workers":
+        kind = finding.detail_of(LeakDetail).kind
+        if kind is LeakKind.WORKERS:
             yield Remedy(
                 id="MEM002-arrays",
                 title="arrays instead of lists of Python objects in the data set",
@@ -28,7 +28,7 @@ class HostMemoryLeakRule(Rule):
                 references=("https://github.com/pytorch/pytorch/issues/13246",),
             )
             return
-        if kind == "profiler":
+        if kind is LeakKind.PROFILER:
             yield Remedy(
                 id="MEM002-schedule",
                 title="a profiler schedule that ends (repeat=1)",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor.model import Applicability, BadStepDetail, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_rules.numerics import not_finite
 
 
@@ -13,7 +13,7 @@ class NanLossRule(Rule):
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         yield from not_finite.remedies(self.answers, finding, patient)
-        if finding.fact("replayed"):
+        if finding.detail_of(BadStepDetail).replay is not None:
             return
         yield Remedy(
             id="NUM002-batch",
