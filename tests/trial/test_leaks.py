@@ -43,6 +43,7 @@ from gpudoctor.trial.trial_runner import TrialRun
 from gpudoctor.trial.verdict import verdict_words
 from gpudoctor.trial.window import TrialWindow
 from gpudoctor.vitals.source import read_source
+from gpudoctor_rules.memory.advice import ADVICE
 from gpudoctor_rules.memory.host_memory_leak import HostMemoryLeakRule
 
 MIB, KIB = 1 << 20, 1 << 10
@@ -175,7 +176,7 @@ def test_the_guilty_line_and_the_least_change_of_it(source):
     assert found.words.startswith("losses (train.py:7) retains it: 300 KiB a step as it is, ")
     assert "290 KiB with loss.detach() at train.py:7, 400 B with loss.item() at train.py:7." in found.words
     finding = held(leak("MEM002", 8).finding, found)
-    [number, bound] = prescribe(HostMemoryLeakRule, finding, make_patient(source=source))
+    [number, bound] = prescribe((HostMemoryLeakRule, *ADVICE), finding, make_patient(source=source))
     assert (number.id, number.title, number.applicability) == (
         "MEM002-number", "keep loss.item() (train.py:7)", Applicability.SAFE)  # fmt: skip
     assert number.edits == list(known)[1] and "del losses[:-1000]" in bound.steps[0]
@@ -190,7 +191,9 @@ def test_what_no_line_explains_is_searched_for_in_general(source):
     assert (
         found.words == "It is reference cycles: 300 KiB a step as it is, 1 B with gc.collect() every 10 steps."
     )
-    [remedy] = prescribe(HostMemoryLeakRule, held(leak().finding, found), make_patient(source=source))
+    [remedy] = prescribe(
+        (HostMemoryLeakRule, *ADVICE), held(leak().finding, found), make_patient(source=source)
+    )
     assert remedy.id == "MEM002-cycles"
     nothing, _ = hunt(FakeBench(lambda arm: 300 * KIB), source, leak("MEM002", 7))
     assert nothing.words == "The owner of the memory was not found: 5 changes left it at 300 KiB a step."

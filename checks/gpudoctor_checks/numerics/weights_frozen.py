@@ -180,7 +180,7 @@ class WeightsFrozen(Check):
             severity=Severity.WARNING if meant else Severity.ERROR,
             run=run,
             numbers=(measured("steps_without_gradients", steps, "{steps}", run.recording),),
-            detail=WeightsFrozenDetail(how="idle", text=name),
+            detail=WeightsFrozenDetail(how="idle", text=name or "the parameters of this optimizer"),
             breaks=None if meant else f"{name or 'a part of the model'} does not learn",
         )
 

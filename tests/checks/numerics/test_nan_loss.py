@@ -6,6 +6,7 @@ from recordings import make_process, make_recording, make_steps, record
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.numerics.nan_loss import NanLoss
+from gpudoctor_rules.numerics.advice import ADVICE
 from gpudoctor_rules.numerics.nan_loss import NanLossRule
 
 
@@ -16,7 +17,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(NanLossRule, finding, make_patient(recording=make_recording()))
+    found = prescribe((NanLossRule, *ADVICE), finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
