@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.run.deaths import Death, death, user_place
-from gpudoctor.analysis.run.exception_causes import beyond
 from gpudoctor.analysis.run.steady_run import spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, LogLine, Patient, Reads, Severity
+from gpudoctor_checks.failure.exception_causes import beyond
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.run.curves import first_bad, names, numerics, step_of
-from gpudoctor.analysis.run.early_divergence import grew, readings_before
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import risky_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
@@ -22,6 +21,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor_checks.numerics.early_divergence import grew, readings_before
 
 
 class NanGradients(Check):

@@ -9,7 +9,6 @@ from gpudoctor.analysis.run.curves import (
     skipped,
     step_of,
 )
-from gpudoctor.analysis.run.early_divergence import grew, readings_before
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines, risky_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
@@ -28,6 +27,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor_checks.numerics.early_divergence import grew, readings_before
 
 
 class NanLoss(Check):

@@ -14,17 +14,6 @@ from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, spot
 from gpudoctor.analysis.source.control_flow import bound, passes_between, steady, switched_off
-from gpudoctor.analysis.source.profilers import (
-    LIGHTNING,
-    LIGHTNING_PROFILERS,
-    Tool,
-    cycle,
-    disabled,
-    lightning_profiler,
-    profiled_loops,
-    tools,
-    uses,
-)
 from gpudoctor.model import (
     Check,
     Code,
@@ -46,6 +35,17 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile, Configs
 from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
 from gpudoctor.text import percent
+from gpudoctor_checks.observability.profilers import (
+    LIGHTNING,
+    LIGHTNING_PROFILERS,
+    Tool,
+    cycle,
+    disabled,
+    lightning_profiler,
+    profiled_loops,
+    tools,
+    uses,
+)
 
 _PLACES = 3
 """Lines shown of those inside which a profiler works."""

@@ -10,7 +10,6 @@ from gpudoctor.analysis.run.aligned_ranks import straggler
 from gpudoctor.analysis.run.cost_attribution import at, confirmed
 from gpudoctor.analysis.run.data_feeders import feeders
 from gpudoctor.analysis.run.line_ownership import LineOwner, lines_of, owned, share_of
-from gpudoctor.analysis.run.non_tensor_time import foreign
 from gpudoctor.analysis.run.recorded_statements import calling, loop_heads
 from gpudoctor.analysis.run.rollouts import experience
 from gpudoctor.analysis.run.steady_run import Run, dear, demanded, level, measured, sites_of, spot
@@ -18,6 +17,7 @@ from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.analysis.run.trainer_engines import started_at
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.text import duration, joined, percent
+from gpudoctor_checks.performance.non_tensor_time import foreign
 
 _GATHERS, _ONE_RANK, _FED, _FOREIGN = "experience", "one rank", "fed", "foreign"
 """Kinds of time that have remedies of their own."""

@@ -13,7 +13,6 @@ from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.analysis.run.line_ownership import LineOwner, waits_otherwise
 from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, ran_on_cpu, source_of, spot
 from gpudoctor.analysis.source.call_frequency import brief, measures, step_period
-from gpudoctor.analysis.source.device_queue import Queue
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
 from gpudoctor.analysis.source.metrics import OFTEN, is_metric, samples_around
 from gpudoctor.analysis.source.steering_reads import steers
@@ -34,6 +33,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
 from gpudoctor.text import percent
+from gpudoctor_checks.sync.device_queue import Queue
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})
 _CONVERSIONS = frozenset({"float", "int", "bool", "builtins.float", "builtins.int", "builtins.bool"})
