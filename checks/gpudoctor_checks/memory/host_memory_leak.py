@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from gpudoctor.analysis.live.growth import host_leak
+from gpudoctor.analysis.live.growth import growing, leak, long_enough
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.facility_windows import coverage
 from gpudoctor.analysis.run.line_costs import LinePlace
@@ -33,6 +33,7 @@ from gpudoctor.model import (
     Threshold,
     Trait,
 )
+from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import size
@@ -42,6 +43,11 @@ _UNNAMED, _MUCH = 200, 0.1
 an allocator that several threads use keeps what it cannot reuse, for a while at the same pace as a leak."""
 _REACH = 50
 """Times the recorded time that growth is carried forward for an error where no object explains it."""
+_TRAINING = "The memory of the training"
+_WHOSE = {
+    LeakKind.WORKERS: "The memory of the training and its workers",
+    LeakKind.PROFILER: "The memory of the training, with a profiler on,",
+}
 _LASTING = 0.2
 """Slope of the first half against the whole below which growth began in the middle."""
 
@@ -97,7 +103,7 @@ class HostMemoryLeak(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from host_leak(self, window)
+            yield from self._live(window)
             return
         run = demanded(patient, 50)
         tree = tree_growth(run.recording)
@@ -109,6 +115,20 @@ class HostMemoryLeak(Check):
             yield self._found(patient, run, process, own, self._kind(run, process))
         elif tree is not None and run.recording.workers and tree.bytes >= self.limit("grown"):
             yield self._found(patient, run, process, tree, LeakKind.WORKERS)
+
+    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+        """In a watched job: resident bytes of a rank and its workers."""
+        long_enough(window)
+        found = [one for rank in window.ranks if (one := growing(rank, rank.tree_rss))]
+        worst = max(found, key=lambda one: one.rate, default=None)
+        if worst is None or worst.trend.growth < self.limit("grown"):
+            return
+        host = window.host
+        room = host.memory_total - host.memory.last if host.memory.known() and host.memory_total else None
+        total = worst.now + room if room is not None else None
+        kind = LeakKind.WORKERS if worst.rank.workers else LeakKind.OBJECTS
+        breaks = "the machine runs out of memory"
+        yield leak(self, worst, _WHOSE.get(kind, _TRAINING), total, breaks, Resource.HOST_MEMORY)
 
     def _kind(self, run: Run, process: Process) -> LeakKind:
         """What kind of leak it is, as far as the recording tells."""
@@ -144,10 +164,7 @@ class HostMemoryLeak(Check):
         if vague:
             what = "; no growing Python objects were seen. It may be the allocator: record a longer run"
         full = grown.projection(limit) if limit is not None else ""
-        words = {
-            LeakKind.WORKERS: "The memory of the training and its workers",
-            LeakKind.PROFILER: "The memory of the training, with a profiler on,",
-        }.get(kind, "The memory of the training")
+        words = _WHOSE.get(kind, _TRAINING)
         who = f" (rank {process.rank})" if len(run.states) > 1 else ""
         return self.finding(
             f"{words}{who} grew by {size(grown.bytes)} in {grown.steps} steps, {size(grown.per_step)} a step "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from operator import sub
 
-from gpudoctor.analysis.live.growth import step_drift
+from gpudoctor.analysis.live.growth import growing, long_enough, of_rank
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.cost_attribution import at, confirmed
 from gpudoctor.analysis.run.cpu_contention import crowd, fairness
@@ -16,7 +16,22 @@ from gpudoctor.analysis.run.rollouts import plays
 from gpudoctor.analysis.run.steady_run import demanded, level, measured, spot
 from gpudoctor.analysis.run.steady_state import PARTS, Steady, counts
 from gpudoctor.analysis.run.trends import Trend, trend
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Detail,
+    Finding,
+    Measurement,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    Unavailable,
+    Whose,
+)
+from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import PHASES, Recording
 from gpudoctor.text import duration
 
@@ -134,7 +149,7 @@ class StepTimeDrift(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from step_drift(self, window, StepTimeDriftDetail)
+            yield from self._live(window)
             return
         run = demanded(patient, self.limit("least_steps"))
         found = _drift(run.lead, run.recording)
@@ -163,6 +178,32 @@ class StepTimeDrift(Check):
             name="drift_share",
             numbers=(measured("step_time_rise", rise, "1", run.recording),),
             detail=StepTimeDriftDetail(found.part, longer),
+        )
+
+    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+        """Step times that rise, of ranks that `gpudoctor run` records."""
+        timed = [rank for rank in window.ranks if rank.step_seconds.values]
+        if not timed:
+            raise Unavailable("steps can be timed only where `gpudoctor run` records the job")
+        long_enough(window, "a drift")
+        found = [one for rank in timed if (one := growing(rank, rank.step_seconds)) and one.trend.first > 0]
+        worst = max(found, key=lambda one: one.trend.growth / one.trend.first, default=None)
+        if worst is None or worst.trend.growth < self.limit("share_noted") * worst.trend.first:
+            return
+        first, last = worst.trend.first, worst.trend.last
+        phases = worst.rank.steps.phases if worst.rank.steps is not None else {}
+        yield self.finding(
+            f"A step{of_rank(worst.rank)} takes {duration(last)} and took {duration(first)} "
+            f"{duration(worst.seconds)} ago (p={worst.trend.p:.1g}).",
+            evidence=(
+                Measurement(name="step_time_rise", value=round(last / first - 1, 4), unit="1"),
+                Measurement(name="step_seconds_now", value=last, unit="s"),
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=Severity.WARNING if last / first - 1 >= self.limit("share_warned") else Severity.NOTE,
+            cost=Cost(step_share=1 - first / last, whose=Whose.STEPS),
+            subject=worst.rank.title,
+            detail=StepTimeDriftDetail(max(phases, key=lambda name: phases[name], default="other")),
         )
 
     def _rise(self, found: Drift) -> float:
