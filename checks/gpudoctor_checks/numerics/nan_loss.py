@@ -9,11 +9,11 @@ from gpudoctor.analysis.run.curves import (
     skipped,
     step_of,
 )
-from gpudoctor.analysis.run.early_divergence import grew, readings_before
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines, risky_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import (
+    BadStepDetail,
     Check,
     Code,
     Confidence,
@@ -28,6 +28,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor_checks.numerics.early_divergence import grew, readings_before
 
 
 class NanLoss(Check):
@@ -161,7 +162,7 @@ class NanLoss(Check):
                 confidence=Confidence.CONFIRMED,
                 severity=Severity.NOTE,
                 subject=f"step {step}",
-                facts=(("cause", "operation"), ("step", step)),
+                detail=BadStepDetail(step=step, suspected="operation"),
             )
             return
 
@@ -182,5 +183,5 @@ class NanLoss(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=f"from step {step_of(loss)} on the weights are NaN"),
             subject=f"step {step_of(loss)}",
-            facts=(("cause", "rate" if rate else "operation"), ("step", step_of(loss))),
+            detail=BadStepDetail(step=step_of(loss), suspected="rate" if rate else "operation"),
         )
