@@ -59,7 +59,7 @@ class LogEvent:
     lasting: bool = False
     """Whether it counts although the training goes on."""
     at_end: bool = False
-    """Whether it came again up to the end of the file."""
+    """Whether it came often, and up to the end of the file."""
     explains: str = ""
     """Of a hint: a regular expression for the failure that it explains."""
     count: int = 1

@@ -160,7 +160,11 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"RayTaskError(?!\()",
     ),
     _row("actors", "worker group", r"Worker group .* (?:failed|is unhealthy)|ActorUnschedulable"),
-    _row("actors", "actordiederror", r"(?:ActorDiedError|RayActorError)"),
+    _row(
+        "actors",
+        ("actordiederror", "rayactorerror", "actorunavailableerror"),
+        r"(?:Actor(?:Died|Unavailable)Error|RayActorError)",
+    ),
     _row("actors", "raytaskerror(", r"^(?:ray\.exceptions\.)?RayTaskError\("),
     _row(
         "mpi", "mpirun", r"mpirun (?:noticed that|detected that|has exited)|Primary job\s+terminated normally"

@@ -17,6 +17,8 @@ from gpudoctor.vitals.job_log.tracebacks import Raised, Tracebacks, loose_except
 
 _VARYING = b"0123456789.+-"
 """What differs between the lines of a loop."""
+_LASTS, _SHORT = 3, 10
+"""Times that a lasting condition must have come, unless a few lines were pasted."""
 _NEAR_END = 60
 """Lines, or a twentieth of the file, that count as its end."""
 _MOST_COMMON = 100_000
@@ -275,7 +277,7 @@ class _FileReader:
 
     def _text(self, text: str, number: int, *, known: bool) -> None:
         line = take_apart(text)
-        if number <= _BEGINNING:
+        if number <= _BEGINNING and not self._drafts and not self._tracebacks.waiting:
             self._beginning.add(skeleton(line.text))
         elif self._follow > 0 and skeleton(line.text) in self._beginning:
             self._begun_again.add(skeleton(line.text))
@@ -451,7 +453,15 @@ class _FileReader:
         self._job.ranks |= self._own_ranks
         near = self.lines - max(_NEAR_END, self.lines // 20)
         return [
-            replace(item.event, progress=len(item.seen), at_end=item.event.last_line >= near)
+            replace(
+                item.event,
+                progress=len(item.seen),
+                at_end=item.event.last_line >= near
+                and (
+                    item.event.count >= _LASTS
+                    or (self.lines <= _SHORT and item.event.last_line >= self.lines - 1)
+                ),
+            )
             for item in self._drafts
         ]
 

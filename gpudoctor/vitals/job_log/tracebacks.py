@@ -44,6 +44,8 @@ _LIBRARY = re.compile(
 )
 _PACKAGE = re.compile(r"/(?:(?:site|dist)-packages|python\d[\d.]*)/(.+)$")
 _INNERMOST = 12
+_OF_FRAME = 2
+"""Blanks before `File` in a traceback that is not indented."""
 _MOST_LINES = 600
 """Lines of one traceback; a recursion's is folded by Python."""
 _MOST_NOISE = 60
@@ -170,12 +172,13 @@ class Tracebacks:
 
     def _inside(self, opened: _Open, line: PrefixedLine, number: int, text: str) -> None:
         """A line between the header and the exception."""
-        if opened.indent and not text[: opened.indent].strip():
-            text = text[opened.indent :]
+        indent = opened.indent if opened.indent and not text[: opened.indent].strip() else 0
+        text = text[indent:]
         stripped = text.strip("│| \t") if opened.boxed else text
         frame = _frame(text)
         if frame is not None:
             opened.frames.append(frame)
+            opened.indent = max(opened.indent, indent + len(text) - len(text.lstrip(" ")) - _OF_FRAME)
             opened.noise = 0
             opened.pending_code = True
             return
@@ -227,7 +230,7 @@ class Tracebacks:
             and len(current.text) < _MOST_TEXT
             and opened.message_lines <= _MOST_MESSAGE_LINES
             and not line.stamp
-            and (_raised(text) is None or text.startswith("nccl"))
+            and (_raised(text) is None or text.startswith("nccl") or current.text.endswith("raised:"))
             and step_of(text) is None
         ):
             current.text += "\n" + text[:500]
