@@ -136,7 +136,7 @@ def _remarks(patient: Patient) -> Iterator[str]:
         yield from recording.problems
         if patient.kind is PatientKind.RECORDING and recording.command:
             yield from _without_source(patient)
-    if patient.kind is PatientKind.RECORDING:
+    if patient.kind in (PatientKind.RECORDING, PatientKind.LOG):
         if log := _or_none(patient.signs.kernel_log.take):
             yield from log.problems
         survey = _or_none(patient.signs.gpu_survey.take)

@@ -1,0 +1,45 @@
+"""Tells by its content what a file is that a job left behind beside its logs, whatever its name."""
+
+import os
+from enum import Enum
+from pathlib import Path
+
+from gpudoctor.model.external_files import open_file, read_head
+from gpudoctor.vitals.log_lines import text_of
+
+_HEAD = 8192
+_LAST_LINES = 5
+
+
+class LeftKind(Enum):
+    """What a file is."""
+
+    SURVEY = "survey"
+    """The output of `nvidia-smi -q`, text or XML."""
+
+
+def kind_of(path: Path) -> LeftKind | None:
+    """The kind of a file; None for a log and for all else. Raises `OSError`."""
+    head = text_of(read_head(path, _HEAD))
+    if _is_survey(path, head):
+        return LeftKind.SURVEY
+    return None
+
+
+def _is_survey(path: Path, head: str) -> bool:
+    """Whether all of a file is of `nvidia-smi -q`: a job script may print that at the top of its log, too."""
+    from gpudoctor.vitals.smi_query.blocks import LISTING, is_xml
+
+    if is_xml(head):
+        return True
+    first = next((line for line in head.splitlines() if line.strip()), "")
+    if LISTING not in first:
+        return False
+    lines = [line for line in text_of(_tail(path)).splitlines()[1:] if line.strip()]
+    return all(line[:1].isspace() or line.startswith(("GPU ", "===")) for line in lines[-_LAST_LINES:])
+
+
+def _tail(path: Path) -> bytes:
+    with open_file(path) as stream:
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - _HEAD))
+        return stream.read(_HEAD)
