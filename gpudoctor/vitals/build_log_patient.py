@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.errors import UsageError
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
+from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT
 from gpudoctor.vitals.left_behind_kinds import LeftKind, kind_of
 from gpudoctor.vitals.targets import near_name
@@ -16,7 +17,6 @@ from gpudoctor.vitals.targets import near_name
 if TYPE_CHECKING:
     from gpudoctor.model.signs.configs import Configs
     from gpudoctor.model.signs.gpu import GpuSurvey
-    from gpudoctor.model.signs.job_log import JobLog
     from gpudoctor.model.signs.kernel_log import KernelLog
     from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
     from gpudoctor.model.signs.source import Source
@@ -41,6 +41,8 @@ class LeftBehind:
     """Memory snapshots of torch."""
     surveys: tuple[str, ...] = ()
     """Outputs of `nvidia-smi -q`."""
+    stacks: tuple[str, ...] = ()
+    """Stack dumps in JSON."""
     scripts: tuple[Path, ...] = ()
     configs: tuple[Path, ...] = ()
     problems: tuple[str, ...] = ()
@@ -72,6 +74,7 @@ def sort_left_behind(names: Sequence[str]) -> LeftBehind:
         kernel_logs=tuple(kernel),
         snapshots=tuple(snapshots),
         surveys=tuple(others[LeftKind.SURVEY]),
+        stacks=tuple(others[LeftKind.STACKS]),
         scripts=tuple(scripts),
         configs=tuple(configs),
         problems=tuple(problems),
@@ -172,7 +175,14 @@ def _logs_in(folder: str) -> Iterator[str]:
 def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> Patient:
     """A patient whose signs are those of the files: the job may have run on another machine."""
     table = tuple(messages)
-    names = [*found.logs, *found.snapshots, *found.surveys, *map(str, found.scripts), *map(str, found.configs)]
+    names = [
+        *found.logs,
+        *found.snapshots,
+        *found.surveys,
+        *found.stacks,
+        *map(str, found.scripts),
+        *map(str, found.configs),
+    ]
     first = "standard input" if names[:1] == [STANDARD_INPUT] else Path(names[0]).name if names else "nothing"
     return Patient(
         PatientKind.LOG,
@@ -189,12 +199,14 @@ def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> 
     )
 
 
-def _log(found: LeftBehind, messages: tuple[tuple[str, LogMessage], ...]) -> "JobLog":
-    if not found.logs:
+def _log(found: LeftBehind, messages: tuple[tuple[str, LogMessage], ...]) -> JobLog:
+    if not (found.logs or found.stacks):
         raise Unavailable("no log was named")
     from gpudoctor.vitals.job_log import read_job_log
+    from gpudoctor.vitals.job_log.dump_files import with_dump_files
 
-    return read_job_log(found.logs, messages)
+    log = read_job_log(found.logs, messages) if found.logs else JobLog(files=(), events=())
+    return with_dump_files(log, found.stacks)
 
 
 def _kernel_log(found: LeftBehind) -> "KernelLog":

@@ -17,12 +17,17 @@ class LeftKind(Enum):
     SURVEY = "survey"
     """The output of `nvidia-smi -q`, text or XML."""
 
+    STACKS = "stacks"
+    """The output of `py-spy dump --json`; its text is read as a log."""
+
 
 def kind_of(path: Path) -> LeftKind | None:
     """The kind of a file; None for a log and for all else. Raises `OSError`."""
     head = text_of(read_head(path, _HEAD))
     if _is_survey(path, head):
         return LeftKind.SURVEY
+    if head.lstrip()[:1] == "[" and '"frames"' in head and '"thread' in head:
+        return LeftKind.STACKS
     return None
 
 

@@ -24,6 +24,7 @@ from gpudoctor.model.severity import Confidence
 from gpudoctor.model.signs.process import NAN, ProcessWindow, Rank
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration, percent
+from gpudoctor.text import ranks as named
 
 WAITS = ("collective", "sync")
 """Where a rank stands that waits for others: NCCL's calls return at once, and the wait surfaces at a sync."""
@@ -200,7 +201,4 @@ def _names(ranks: list[Rank]) -> str:
     numbers = sorted(rank.rank for rank in ranks if rank.rank is not None)
     if not numbers:
         return ", ".join(rank.title for rank in ranks[:4])
-    if len(numbers) == 1:
-        return f"rank {numbers[0]}"
-    whole = numbers == list(range(numbers[0], numbers[-1] + 1))
-    return f"ranks {numbers[0]}-{numbers[-1]}" if whole else f"ranks {', '.join(map(str, numbers[:8]))}"
+    return named(numbers)

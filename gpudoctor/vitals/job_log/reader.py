@@ -7,11 +7,14 @@ from dataclasses import dataclass, field, replace
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile
+from gpudoctor.model.signs.stack_dump import RankStack
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, plain, seconds_of, take_apart
 from gpudoctor.vitals.job_log.matching import Match, Messages, skeleton
 from gpudoctor.vitals.job_log.opening import Block, blocks, open_log, text_of
 from gpudoctor.vitals.job_log.progress import CUES, DONE_CUES, says_done, step_of, whole_step
+from gpudoctor.vitals.job_log.stack_dumps import CUES as STACK_CUES
+from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
 from gpudoctor.vitals.job_log.tracebacks import Raised, Tracebacks, loose_exception
 
 _MOST_EVENTS = 20_000
@@ -53,6 +56,7 @@ def read_job_log(paths: Sequence[str], messages: Iterable[tuple[str, LogMessage]
     files: list[LogFile] = []
     events: list[LogEvent] = []
     problems: list[str] = []
+    stacks: list[RankStack] = []
     state = _Job()
     for path in paths:
         reader = _FileReader(path, table, state)
@@ -70,6 +74,7 @@ def read_job_log(paths: Sequence[str], messages: Iterable[tuple[str, LogMessage]
         if not damage or reader.lines:
             files.append(reader.file())
             events += found
+            stacks += reader.stacks()
     if not files:
         raise Unavailable("; ".join(problems) or "no log was named")
     events = _ordered(events, len(files))
@@ -80,6 +85,7 @@ def read_job_log(paths: Sequence[str], messages: Iterable[tuple[str, LogMessage]
         world=state.world,
         last_step=state.last_step,
         finished=state.finished,
+        stacks=with_ranks(stacks),
         problems=tuple(problems),
     )
 
@@ -116,6 +122,7 @@ class _FileReader:
     def __init__(self, path: str, table: Messages, job: _Job) -> None:
         self._path, self._table, self._job = path, table, job
         self._tracebacks = Tracebacks()
+        self._stacks = StackDumps(path)
         self._drafts: list[_Draft] = []
         self._same: dict[tuple[str, str, int | None, str], int] = {}
         self._follow = 0
@@ -124,7 +131,7 @@ class _FileReader:
         """The last step or epoch, and its whole number."""
         self._bytes = 0
         self._launcher = ""
-        self._rank = _rank_of(path)
+        self._rank = rank_of(path)
         self._own_ranks: set[int] = set()
         self._last_progress_line = 0
         self._last_line = 0
@@ -145,7 +152,7 @@ class _FileReader:
             self._follow = _BEGINNING
         for start in self._starts(small):
             # Lines up to here are read only while a traceback is open or a failure is followed.
-            while at < start and (self._tracebacks.waiting or self._follow > 0):
+            while at < start and self._reads_all:
                 end = data.find(b"\n", at) + 1 or len(data)
                 self._line(data[at:end], number, known=False)
                 number += 1
@@ -158,7 +165,7 @@ class _FileReader:
             self._line(data[start:end], number, known=True)
             number += 1
             at = end
-        while at < len(data) and (self._tracebacks.waiting or self._follow > 0):
+        while at < len(data) and self._reads_all:
             end = data.find(b"\n", at) + 1 or len(data)
             self._line(data[at:end], number, known=False)
             number += 1
@@ -167,10 +174,15 @@ class _FileReader:
         if not self._job.finished:
             self._look_for_end(data, small)
 
+    @property
+    def _reads_all(self) -> bool:
+        """Whether lines without a cue are read, too."""
+        return self._tracebacks.waiting or self._stacks.waiting or self._follow > 0
+
     def _starts(self, small: bytes) -> list[int]:
         """Where lines begin that hold a cue."""
         found: set[int] = set()
-        for cue in self._table.cues:
+        for cue in (*self._table.cues, *STACK_CUES):
             at = small.find(cue)
             while at >= 0:
                 found.add(small.rfind(b"\n", 0, at) + 1)
@@ -223,17 +235,19 @@ class _FileReader:
 
     def _text(self, text: str, number: int, *, known: bool) -> None:
         line = take_apart(text)
+        if line.rank is None and self._rank is not None:
+            line = replace(line, rank=self._rank)
+        self._last_line = number
+        if line.rank is not None:
+            self._own_ranks.add(line.rank)
+        if self._stacks.take(line, number):
+            return  # the dumps of the ranks are alike: they are no second beginning
         if number <= _BEGINNING:
             self._beginning.add(skeleton(line.text))
         elif self._follow > 0 and skeleton(line.text) in self._beginning:
             self._begun_again.add(skeleton(line.text))
             if len(self._begun_again) >= _SAME_BEGINNING:
                 self._restart()
-        if line.rank is None and self._rank is not None:
-            line = replace(line, rank=self._rank)
-        self._last_line = number
-        if line.rank is not None:
-            self._own_ranks.add(line.rank)
         for chain in self._tracebacks.take(line, number):
             self._chain(chain)
         if self._follow > 0:
@@ -383,6 +397,10 @@ class _FileReader:
         self._job.ranks |= self._own_ranks
         return [replace(item.event, progress=len(item.seen)) for item in self._drafts]
 
+    def stacks(self) -> list[RankStack]:
+        """Where its ranks stood; nothing where they trained on after the last dump."""
+        return self._stacks.stacks() if self._last_progress_line <= self._stacks.last_line else []
+
     def file(self) -> LogFile:
         """The file itself."""
         return LogFile(
@@ -395,6 +413,7 @@ class _FileReader:
         )
 
 
-def _rank_of(path: str) -> int | None:
+def rank_of(path: str) -> int | None:
+    """The rank that a file's name or folder says."""
     found = _FOLDER_RANK.search(path) or _FILE_RANK.search(path.replace("\\", "/").rpartition("/")[2])
     return int(found[1]) if found else None
