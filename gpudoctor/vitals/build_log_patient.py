@@ -43,6 +43,8 @@ class LeftBehind:
     """Outputs of `nvidia-smi -q`."""
     stacks: tuple[str, ...] = ()
     """Stack dumps in JSON."""
+    records: tuple[str, ...] = ()
+    """What a scheduler kept of the job."""
     scripts: tuple[Path, ...] = ()
     configs: tuple[Path, ...] = ()
     problems: tuple[str, ...] = ()
@@ -75,6 +77,7 @@ def sort_left_behind(names: Sequence[str]) -> LeftBehind:
         snapshots=tuple(snapshots),
         surveys=tuple(others[LeftKind.SURVEY]),
         stacks=tuple(others[LeftKind.STACKS]),
+        records=tuple(others[LeftKind.SCHEDULER]),
         scripts=tuple(scripts),
         configs=tuple(configs),
         problems=tuple(problems),
@@ -180,6 +183,7 @@ def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> 
         *found.snapshots,
         *found.surveys,
         *found.stacks,
+        *found.records,
         *map(str, found.scripts),
         *map(str, found.configs),
     ]
@@ -200,13 +204,14 @@ def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> 
 
 
 def _log(found: LeftBehind, messages: tuple[tuple[str, LogMessage], ...]) -> JobLog:
-    if not (found.logs or found.stacks):
+    if not (found.logs or found.stacks or found.records):
         raise Unavailable("no log was named")
     from gpudoctor.vitals.job_log import read_job_log
     from gpudoctor.vitals.job_log.dump_files import with_dump_files
+    from gpudoctor.vitals.scheduler_records import with_scheduler_records
 
     log = read_job_log(found.logs, messages) if found.logs else JobLog(files=(), events=())
-    return with_dump_files(log, found.stacks)
+    return with_scheduler_records(with_dump_files(log, found.stacks), found.records, messages)
 
 
 def _kernel_log(found: LeftBehind) -> "KernelLog":

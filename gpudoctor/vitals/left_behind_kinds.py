@@ -5,7 +5,9 @@ from enum import Enum
 from pathlib import Path
 
 from gpudoctor.model.external_files import open_file, read_head
+from gpudoctor.model.read_limits import SMALL_JSON
 from gpudoctor.vitals.log_lines import text_of
+from gpudoctor.vitals.scheduler_records import is_scheduler_record
 
 _HEAD = 8192
 _LAST_LINES = 5
@@ -20,6 +22,9 @@ class LeftKind(Enum):
     STACKS = "stacks"
     """The output of `py-spy dump --json`; its text is read as a log."""
 
+    SCHEDULER = "scheduler"
+    """What a scheduler kept of the job: sacct, scontrol, kubectl."""
+
 
 def kind_of(path: Path) -> LeftKind | None:
     """The kind of a file; None for a log and for all else. Raises `OSError`."""
@@ -28,6 +33,8 @@ def kind_of(path: Path) -> LeftKind | None:
         return LeftKind.SURVEY
     if head.lstrip()[:1] == "[" and '"frames"' in head and '"thread' in head:
         return LeftKind.STACKS
+    if path.stat().st_size <= SMALL_JSON.most and is_scheduler_record(read_head(path, SMALL_JSON.most)):
+        return LeftKind.SCHEDULER
     return None
 
 

@@ -85,7 +85,8 @@ class Killed(Check):
             pattern=r"[Dd]etected \d+ oom[-_ ]kill event|some of your (?:processes|step tasks) .{0,40}killed "
             r"by the cgroup out-of-memory handler|\bOUT_OF_ME(?:MORY)?\b|exceeded (?:job |step "
             ")?memory limit",
-            text="Slurm's memory limit was reached, and the kernel killed a process of the job.",
+            text="Slurm's memory limit was reached, and the kernel killed a process of the job[: it used "
+            "{used}][ and may use {limit}].",
             everywhere=True,
             source="Slurm",
         ),
@@ -98,7 +99,7 @@ class Killed(Check):
             ),
             pattern=r"\bOOMKilled\b|node was low on resource: memory|TERM_MEMLIMIT|exceeded its (?:local "
             ")?memory limit",
-            text="The scheduler ended the job because it exceeded its memory limit.",
+            text="The scheduler ended the job because it exceeded its memory limit[ of {limit}].",
             everywhere=True,
             source="Kubernetes, LSF",
         ),
@@ -110,10 +111,12 @@ class Killed(Check):
                 "walltime",
                 "deadlineexceeded",
                 "time limit exceeded",
+                "jobstate=timeout",
+                "state: timeout",
             ),
             pattern=r"CANCELLED AT (?P<when>\S+) DUE TO TIME LIMIT|TERM_RUNLIMIT|job killed: walltime \d+ "
-            "exceeded limit|DeadlineExceeded|walltime.{0,20}exceeded",
-            text="The scheduler ended the job at its time limit[ ({when})].",
+            "exceeded limit|DeadlineExceeded|walltime.{0,20}exceeded|(?:JobState=|^State: )TIMEOUT",
+            text="The scheduler ended the job at its time limit[ of {limit}][ ({when})].",
             everywhere=True,
             source="Slurm, LSF, PBS, Kubernetes",
         ),
@@ -149,7 +152,7 @@ class Killed(Check):
                 "cancelled by",
             ),
             pattern=r"(?:JOB \d+ ON \S+ )CANCELLED AT (?P<when>\S+) \*\*\*|CANCELLED by \d+",
-            text="The job was cancelled[ at {when}]: by its user, an administrator or a limit.",
+            text="The job was cancelled[ by {who}][ at {when}]: by its user, an administrator or a limit.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             everywhere=True,

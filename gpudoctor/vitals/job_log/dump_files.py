@@ -13,6 +13,8 @@ from gpudoctor.vitals.job_log.stack_dumps import of_json, with_ranks
 
 def with_dump_files(log: JobLog, paths: Sequence[str]) -> JobLog:
     """The log with the stacks of these files. Raises `Unavailable` if nothing at all could be read."""
+    if not paths:
+        return log
     files, problems, stacks = list(log.files), list(log.problems), list(log.stacks)
     for path in paths:
         try:

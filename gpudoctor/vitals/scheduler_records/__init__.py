@@ -1,0 +1,8 @@
+"""What a scheduler kept of a job: `sacct`, `scontrol show job`, `kubectl describe pod`, its events, JSON.
+
+`slurm` and `kubernetes` read the forms into `SchedulerRecord`s, `into_log` makes events of a job's log of them.
+"""
+
+from gpudoctor.vitals.scheduler_records.into_log import is_scheduler_record, with_scheduler_records
+
+__all__ = ["is_scheduler_record", "with_scheduler_records"]
