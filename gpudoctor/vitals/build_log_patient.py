@@ -208,9 +208,11 @@ def _log(found: LeftBehind, messages: tuple[tuple[str, LogMessage], ...]) -> Job
         raise Unavailable("no log was named")
     from gpudoctor.vitals.job_log import read_job_log
     from gpudoctor.vitals.job_log.dump_files import with_dump_files
+    from gpudoctor.vitals.job_log.kernel_events import with_kernel_logs
     from gpudoctor.vitals.scheduler_records import with_scheduler_records
 
     log = read_job_log(found.logs, messages) if found.logs else JobLog(files=(), events=())
+    log = with_kernel_logs(log, found.kernel_logs, messages)
     return with_scheduler_records(with_dump_files(log, found.stacks), found.records, messages)
 
 

@@ -69,7 +69,8 @@ class Killed(Check):
             ),
             pattern=r"(?:Memory cgroup o|O)ut of memory: Killed? process (?P<pid>\d+) \((?P<program>[^)]*)\)|"
             r"oom-kill:.{0,300}task=(?P<task>[\w.-]+),pid=(?P<task_pid>\d+)",
-            text="The kernel killed [process {pid} ({program})][{task}] because memory ran out.",
+            text="The kernel killed [process {pid} ({program})][{task}] because memory ran out[: it held "
+            "{memory}][ (control group {cgroup})].",
             everywhere=True,
             source="Linux mm/oom_kill.c",
         ),
