@@ -11,7 +11,7 @@ from gpudoctor.errors import UsageError
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT
-from gpudoctor.vitals.left_behind_kinds import LeftKind, kind_of
+from gpudoctor.vitals.left_behind_kinds import LeftKind, is_left_behind, kind_of
 from gpudoctor.vitals.targets import near_name
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ _SCRIPTS = {".py", ".pyw", ".ipynb"}
 _CONFIGS = {".yaml", ".yml", ".toml", ".jsonc"}
 _PACKED = (".gz", ".xz", ".zst")
 _LOGS = {".log", ".out", ".err", ".txt", ".stdout", ".stderr", ".json", ".jsonl", ""}
+_DUMPS = {"", ".json", ".xml", ".pickle", ".pkl"}
+"""Endings of dumps and records in a folder, which holds much else that ends so."""
 _MOST_FILES = 10_000
 _WILD = set("*?[")
 
@@ -171,8 +173,9 @@ def _logs_in(folder: str) -> Iterator[str]:
                 "stdout",
                 "stderr",
             )
-            if job or suffix[1:].isdigit():
-                yield os.path.join(root, file)
+            path = os.path.join(root, file)
+            if job or suffix[1:].isdigit() or (suffix in _DUMPS and is_left_behind(Path(path))):
+                yield path
 
 
 def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> Patient:

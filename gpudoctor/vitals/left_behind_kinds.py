@@ -7,7 +7,7 @@ from pathlib import Path
 from gpudoctor.model.external_files import open_file, read_head
 from gpudoctor.model.read_limits import SMALL_JSON
 from gpudoctor.vitals.log_lines import text_of
-from gpudoctor.vitals.scheduler_records import is_scheduler_record
+from gpudoctor.vitals.scheduler_records import begins_as_record, is_scheduler_record
 
 _HEAD = 8192
 _LAST_LINES = 5
@@ -33,7 +33,8 @@ def kind_of(path: Path) -> LeftKind | None:
         return LeftKind.SURVEY
     if head.lstrip()[:1] == "[" and '"frames"' in head and '"thread' in head:
         return LeftKind.STACKS
-    if path.stat().st_size <= SMALL_JSON.most and is_scheduler_record(read_head(path, SMALL_JSON.most)):
+    small = path.stat().st_size <= SMALL_JSON.most
+    if small and begins_as_record(head) and is_scheduler_record(read_head(path, SMALL_JSON.most)):
         return LeftKind.SCHEDULER
     return None
 
@@ -55,3 +56,18 @@ def _tail(path: Path) -> bytes:
     with open_file(path) as stream:
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - _HEAD))
         return stream.read(_HEAD)
+
+
+def is_left_behind(path: Path) -> bool:
+    """Whether a file of a folder, whose name is none of a log, is a dump or a record by its content."""
+    from gpudoctor.vitals.recording.snapshot import is_pickle
+    from gpudoctor.vitals.saved_kernel_log import is_kernel_log
+
+    try:
+        if kind_of(path) is not None:
+            return True
+        if is_pickle(path):
+            return b"segments" in read_head(path, 256)
+        return path.suffix == "" and is_kernel_log(path)
+    except OSError:
+        return False

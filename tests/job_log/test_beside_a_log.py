@@ -80,3 +80,16 @@ def test_a_log_that_begins_with_nvidia_smi_stays_a_log(tmp_path, capsys):
     log = written(tmp_path / "job.out", smi_text({}) + STEPS + "KeyError: 'speaker'\n")
     code, printed = autopsy(capsys, log)
     assert code == 1 and "FAIL001" in printed
+
+
+def test_a_folder_gives_its_dumps_by_content_and_nothing_else(tmp_path, capsys):
+    written(tmp_path / "job.out", STEPS + OOM + "\n")
+    written(tmp_path / "memory.pickle", snapshot((1, [(600, 41)])))
+    written(tmp_path / "gpus.xml", smi_xml({"uncorrected": "3"}))
+    written(tmp_path / "sacct", "JobID|State|ExitCode\n1|FAILED|1:0\n")
+    written(tmp_path / "config.json", '{"kind": "Pod"}')
+    written(tmp_path / "tokens.pkl", pickle.dumps({"a": 1}))
+    written(tmp_path / "LICENSE", "Permission is hereby granted\n")
+    code, printed = autopsy(capsys, tmp_path)
+    assert code == 1 and "job.out and 3 more" in printed, printed
+    assert "train.py:41 held 600 MiB" in printed and "GPU003" in printed

@@ -1,7 +1,7 @@
 """Events of a job's log from kernel logs beside it: whom the out-of-memory killer took, what the driver met.
 
-A kernel log is of a whole machine and of days. Only what belongs to this death counts: by the job that a control
-group names, by a process, or by the time. What belongs to another is kept as an event of before.
+A kernel log is of a whole machine and of days. Only what belongs to this death counts: by the job that a
+control group names, by a process, or by the time. What belongs to another is kept as an event of before.
 """
 
 import re

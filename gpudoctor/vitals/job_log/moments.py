@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 _ORIGIN = datetime(2000, 1, 1)
-_MONTHS = {
-    name: number + 1 for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())
-}
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _CLOCK = r"(?P<clock>\d\d:\d\d:\d\d)"
 _FORMS = (
     re.compile(
@@ -44,8 +42,9 @@ def moment(stamp: str) -> Moment | None:
         if found is None:
             continue
         parts = found.groupdict()
-        month = int(parts["month"]) if parts.get("month") else _MONTHS.get(parts.get("name") or "", 0)
         try:
+            name = parts.get("name")
+            month = int(parts["month"]) if name is None else 1 + _MONTHS.index(name)
             clock = datetime.strptime(parts["clock"], "%H:%M:%S")
             day = datetime(int(parts.get("year") or 2000), month, int(parts["day"]))
         except ValueError:

@@ -18,6 +18,16 @@ from gpudoctor.vitals.scheduler_records.record import BEFORE_ALL, ORDER, Schedul
 _JSON_KIND = re.compile(rf'"kind"\s*:\s*"(?:{"|".join(kubernetes.KINDS)})"')
 
 
+def begins_as_record(head: str) -> bool:
+    """Whether the first lines of a text may be of one: few logs begin so, and only those are read whole."""
+    first = next((line for line in head.splitlines() if line.strip()), "")
+    return (
+        first.startswith(("{", "JobId=", "Name:"))
+        or slurm.names_columns(first)
+        or kubernetes.is_events([first])
+    )
+
+
 def is_scheduler_record(data: bytes) -> bool:
     """Whether a whole small file is one: a log may begin or end with such a text, too."""
     text = text_of(data)

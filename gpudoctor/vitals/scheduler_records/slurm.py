@@ -39,6 +39,12 @@ def is_sacct(lines: list[str]) -> bool:
     return all(re.match(r"[A-Z][A-Z_]+\+?(?: by \d+)?$", state) for state in states)
 
 
+def names_columns(line: str) -> bool:
+    """Whether a line is the head of a table of sacct, cut by whatever."""
+    names = set(re.split(rf"[\s{re.escape(_DELIMITERS)}]+", line.strip().lower()))
+    return "state" in names and len(names & _COLUMNS) > 1
+
+
 def is_scontrol(lines: list[str]) -> bool:
     """Whether a text is of `scontrol show job` and nothing else."""
     return bool(lines) and lines[0].startswith("JobId=") and all(_SETTING.match(line) for line in lines[-5:])
