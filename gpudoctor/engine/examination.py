@@ -45,6 +45,7 @@ from gpudoctor.model import (
     Summary,
     Unavailable,
 )
+from gpudoctor.model.log_summary import LogSummary
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording
 
@@ -92,7 +93,18 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
         problems=tuple(dict.fromkeys(trouble)),
         remarks=tuple(_remarks(patient)),
         run=run,
+        log=_log(patient),
     )
+
+
+def _log(patient: Patient) -> LogSummary | None:
+    """The log's own story; loaded only where a log was named."""
+    log = _or_none(patient.signs.job_log.take)
+    if log is None:
+        return None
+    from gpudoctor.engine.log_summary import summarise_log
+
+    return summarise_log(log)
 
 
 def _run(
@@ -118,8 +130,23 @@ def _unread(patient: Patient) -> list[str]:
     return [
         *silent,
         *(log.problems if log else ()),
+        *_left_unread(patient),
         *(sentence for sign in (source, configs) if sign for _, sentence in sign.unread),
     ]
+
+
+def _left_unread(patient: Patient) -> Iterator[str]:
+    """Sentences about what lies beside a log and could not be read."""
+    if patient.kind is not PatientKind.LOG:
+        return
+    for take in (patient.signs.memory_snapshot.take, patient.signs.gpu_survey.take):
+        try:
+            take()
+        except Unavailable as reason:
+            if str(reason).startswith(patient.targets):
+                yield str(reason)
+        except ReaderCrashed:
+            pass
 
 
 def _spoke(recording: Recording) -> bool:

@@ -65,13 +65,13 @@ def _examined(check: Check, patient: Patient) -> Iterator[Finding]:
         yield from check.examine(patient)
         return
     try:
-        log = patient.job_log
+        _ = patient.job_log
     except Unavailable:
         yield from check.examine(patient)
         return
     with suppress(Unavailable):
         yield from check.examine(patient)
-    for finding in log_findings(check, log):
+    for finding in log_findings(check, patient):
         if (told := check.beside_log(finding, patient)) is not None:
             yield told
 

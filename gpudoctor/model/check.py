@@ -54,6 +54,8 @@ class Check(ABC):
     """Its life."""
     log_messages: ClassVar[tuple[LogMessage, ...]] = ()
     """What a log says of the ailment; the engine makes the finding where one of them is the first cause."""
+    log_knobs: ClassVar[tuple[str, ...]] = ()
+    """Settings that bear on it: keys of configs and keyword arguments, shown where they stand beside a log."""
     thresholds: ClassVar[tuple[Threshold, ...]] = ()
     """Every number it compares with."""
     track_record: ClassVar[TrackRecord | None] = None
@@ -100,7 +102,6 @@ class Check(ABC):
         subject: str = "",
         scarce: frozenset[Resource] = frozenset(),
         effect_of: Code | None = None,
-        facts: tuple[tuple[str, float | int | str | bool], ...] = (),
         detail: Detail | None = None,
     ) -> Finding:
         """A finding that carries this check's code, name and default severity.
@@ -118,7 +119,6 @@ class Check(ABC):
             subject=subject,
             scarce=scarce,
             effect_of=effect_of,
-            facts=facts,
             detail=detail,
             traits=self.traits,
         )

@@ -93,3 +93,12 @@ def test_a_folder_gives_its_dumps_by_content_and_nothing_else(tmp_path, capsys):
     code, printed = autopsy(capsys, tmp_path)
     assert code == 1 and "job.out and 3 more" in printed, printed
     assert "train.py:41 held 600 MiB" in printed and "GPU003" in printed
+
+
+def test_without_a_log_the_dump_itself_is_told_of(tmp_path, capsys):
+    code, printed = autopsy(capsys, written(tmp_path / "memory.pickle", snapshot((0, [(600, 41)]))))
+    assert code == 0 and "device 0 has 600 MiB in use" in printed
+    code, printed = autopsy(capsys, written(tmp_path / "gpus.xml", smi_xml({"uncorrected": "3"})))
+    assert code == 1 and "GPU003" in printed and "nothing could be read" not in printed
+    code, printed = autopsy(capsys, written(tmp_path / "broken.pickle", b"\x80\x04nothing"))
+    assert code == 3 and "nothing could be read" in printed, printed

@@ -1,12 +1,13 @@
 """DIST008 hang."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.analysis.job_log.stack_positions import odd_rank, shown, standings, stands_still, told
-from gpudoctor.analysis.live.rank_positions import hang
-from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.live.rank_positions import seen, standing_for, works
+from gpudoctor.analysis.live.stack_shares import by_hand, spans, watched
 from gpudoctor.analysis.run.rank_positions import RankPosition, odd_one, standing
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import (
@@ -16,6 +17,7 @@ from gpudoctor.model import (
     Cost,
     Detail,
     Finding,
+    Measurement,
     Patient,
     Reads,
     Severity,
@@ -23,12 +25,18 @@ from gpudoctor.model import (
     Trait,
 )
 from gpudoctor.model.signs.job_log import JobLog
+from gpudoctor.model.signs.process import ProcessWindow, Rank
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import Unavailable, optional
-from gpudoctor.text import capitalised, count, duration, ranks
+from gpudoctor.text import capitalised, count, duration
+from gpudoctor.text import ranks as named
 
 _BUSY = frozenset({"evaluation", "checkpoint"})
 """Phases that rightly take long."""
+_BUSY_LIVE = frozenset({"checkpoint", "compile", "start"})
+"""What may stand for long with idle CPUs and devices: disks, compilers of their own, a rendezvous."""
+_STILL_SECONDS = 60.0
+"""WATCH-PREFLIGHT: the same stack for a minute; long evaluations and saves have their own limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +108,7 @@ class Hang(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from hang(self, window, HangDetail)
+            yield from self._live(window)
             return
         log = optional(lambda: patient.job_log)
         if log is not None and log.stacks:
@@ -151,6 +159,43 @@ class Hang(Check):
             detail=HangDetail(odd_rank(log)),
         )
 
+    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+        """In a watched job: nothing moves on any rank; who stands where, merged, and who stands elsewhere."""
+        ranks = [rank for rank in window.ranks if rank.alive]
+        if not ranks or any(not rank.samples for rank in ranks):
+            raise Unavailable("not every rank's stack can be read")
+        if any(standing_for(rank) < self._live_limit(rank) for rank in ranks) or works(window, ranks):
+            return
+        if len(ranks) == 1 and ranks[0].trail[-1][1] == "data_wait":
+            return  # the loader's ailment
+        groups = Counter(_leaf(rank) for rank in ranks)
+        common = groups.most_common(1)[0][0]
+        odd = [rank for rank in ranks if _leaf(rank) != common]
+        odd = odd if len(odd) * 2 <= len(ranks) else []
+        places = [f"{_names([rank for rank in ranks if _leaf(rank) == leaf])} in {leaf}" for leaf in groups]
+        alone = len(odd) == 1
+        stands = f"{odd[0].title} stands" if alone else f"{_names(odd)} stand"
+        who = f"; {stands} elsewhere" if odd else ""
+        shown = [*odd, *(rank for rank in ranks if rank not in odd)][:4]
+        silent, how = min(map(standing_for, ranks)), by_hand(window)
+        yield self.finding(
+            f"{seen(ranks)} for {duration(silent)} on any rank{who}: {'; '.join(places)}.",
+            evidence=(
+                *(span for rank in shown for span in spans(rank.places[:1], most=1)),
+                Measurement(name="seconds_without_a_sign", value=round(silent, 1), unit="s", reproduce=how),
+            ),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks="the training makes no progress"),
+            subject=odd[0].title if alone else "",
+            detail=HangDetail(odd[0].rank if odd and odd[0].rank is not None else -1),
+        )
+
+    def _live_limit(self, rank: Rank) -> float:
+        """Seconds of standing still that are too many in what it does."""
+        phase = rank.trail[-1][1] if rank.trail else ""
+        step = rank.steps.seconds if rank.steps and rank.steps.seconds == rank.steps.seconds else 0.0
+        return self.limit("busy_seconds") if phase in _BUSY_LIVE else max(_STILL_SECONDS, 10 * step)
+
     def _limit(self, recording: Recording, everyone: Sequence[RankPosition], odd: RankPosition | None) -> float:
         """Seconds without a step that are a hang here."""
         asked = recording.settings.get("hang_after")
@@ -184,7 +229,23 @@ def _who(everyone: Sequence[RankPosition], odd: RankPosition | None) -> str:
     groups: dict[str, list[int]] = {}
     for item in everyone:
         groups.setdefault(item.words, []).append(item.rank)
-    places = "; ".join(f"{ranks(numbers)}: {words}" for words, numbers in list(groups.items())[:4])
+    places = "; ".join(f"{named(numbers)}: {words}" for words, numbers in list(groups.items())[:4])
     together = "all are at the same place" if len(groups) == 1 else "they are at different places"
     who = f"rank {odd.rank} is at a different place from the others" if odd is not None else together
     return f" on any rank; {who} ({places})"
+
+
+def _leaf(rank: Rank) -> str:
+    """Where it stands: the library's function that it waits in, and the user's line."""
+    place = rank.places[0] if rank.places else None
+    if place is None:
+        return rank.stack[-1].label if rank.stack else "an unknown place"
+    return f"{place.via} at {place.label}" if place.via else place.label
+
+
+def _names(ranks: Sequence[Rank]) -> str:
+    """`ranks 0-6`, `rank 7`."""
+    numbers = sorted(rank.rank for rank in ranks if rank.rank is not None)
+    if not numbers:
+        return ", ".join(rank.title for rank in ranks[:4])
+    return named(numbers)

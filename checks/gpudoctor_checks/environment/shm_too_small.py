@@ -80,6 +80,10 @@ class ShmTooSmall(Check):
     name = "shm-too-small"
     reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE, Reads.LOG})
     severity = Severity.WARNING
+    log_knobs = (
+        "num_workers",
+        "dataloader_num_workers",
+    )
     log_messages = (
         LogMessage(
             kind="shm-full",

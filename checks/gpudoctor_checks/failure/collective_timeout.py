@@ -67,6 +67,10 @@ class CollectiveTimeout(Check):
     name = "collective-timeout"
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
+    log_knobs = (
+        "ddp_timeout",
+        "timeout",
+    )
     log_messages = (
         LogMessage(
             kind="mismatch",
@@ -84,8 +88,11 @@ class CollectiveTimeout(Check):
         LogMessage(
             kind="barrier",
             cue="monitoredbarrier",
-            pattern=r"[Rr]anks? (?P<missing>[\d, ]+) failed to pass monitoredBarrier in (?P<limit>\d+) ms",
-            text="Rank {missing} did not reach a barrier that the other ranks waited at.",
+            pattern=r"[Rr]anks? (?P<missing>[\d, ]+) failed to pass monitoredBarrier in (?P<limit>\d+) ms|"
+            "reached monitoredBarrier, but received errors while waiting for send/recv from rank "
+            r"(?P<absent>\d+)",
+            text="[Rank {missing}][Rank {absent}] did not reach a barrier that the other ranks waited at.",
+            everywhere=True,
             source="torch.distributed.monitored_barrier",
         ),
         LogMessage(
@@ -100,6 +107,7 @@ class CollectiveTimeout(Check):
             "time: it was still busy (for example with preprocessing) or dead.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
+            waits=True,
             source="https://github.com/hiyouga/LlamaFactory/issues/1196",
         ),
         LogMessage(
@@ -115,6 +123,7 @@ class CollectiveTimeout(Check):
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             everywhere=True,
+            waits=True,
             source="torch: ProcessGroupNCCL.cpp",
         ),
         LogMessage(
@@ -142,6 +151,7 @@ class CollectiveTimeout(Check):
             "part in it in time.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
+            waits=True,
             source="gloo: transport/tcp",
         ),
     )

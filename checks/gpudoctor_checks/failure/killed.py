@@ -59,6 +59,10 @@ class Killed(Check):
     name = "killed"
     reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
+    log_knobs = (
+        "num_workers",
+        "dataloader_num_workers",
+    )
     log_messages = (
         LogMessage(
             kind="oom-kernel",
@@ -126,11 +130,13 @@ class Killed(Check):
             cue=(
                 "due to preemption",
                 "preempted",
+                "preemption",
                 "spot instance",
                 "evicted",
             ),
-            pattern=r"DUE TO PREEMPTION|\b[Jj]ob .{0,40}was preempted|\bPREEMPTED\b|reason: (?:Evicted|"
-            r"Preempted)|\bEvicted\b|instance .{0,40}(?:reclaimed|interrupted)",
+            pattern=r"DUE TO PREEMPTION|\b(?:[Jj]ob|[Nn]ode|[Ww]orker|[Ii]nstance)\b.{0,40}was preempted|"
+            r"\bPREEMPTED\b|reason: (?:Evicted|Preempted)|\bEvicted\b|instance .{0,40}(?:reclaimed|"
+            "interrupted)",
             text="The scheduler preempted the job.",
             everywhere=True,
             source="Slurm, Kubernetes",
@@ -176,8 +182,8 @@ class Killed(Check):
                 "sigint",
                 "interrupt",
             ),
-            pattern=r"(?:got|received|caught)(?: a)? (?:signal:? )?(?:SIGINT|2\b)|[Rr]eceived SIGINT|srun: "
-            r"[Ii]nterrupt|\bSIGINT\b",
+            pattern=r"^KeyboardInterrupt\b|[Dd]etected KeyboardInterrupt|(?:got|received|caught)(?: a)? "
+            r"(?:signal:? )?(?:SIGINT|2\b)|[Rr]eceived SIGINT|srun: [Ii]nterrupt|\bSIGINT\b",
             text="The job was interrupted from outside (SIGINT), as by Ctrl-C or scancel.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
@@ -199,7 +205,7 @@ class Killed(Check):
                 "exit code: 137",
             ),
             pattern=r"exit ?code:? ?-9\b|return code = -9\b|\bSIGKILL\b|[Ss]ignal 9\b|exit ?code:? 137\b|(?:^|"
-            r"[:\s])Killed\s*(?:$|python|\()|task \d+: Killed",
+            r"[:\s\]])Killed\s*(?:$|python|\()|task \d+: Killed",
             text="A process was killed by SIGKILL[ (pid {pid})], and this log does not say by whom: "
             "usually the kernel, because the host's memory ran out.",
             bearing=Bearing.SYMPTOM,
@@ -215,11 +221,13 @@ class Killed(Check):
                 "received sigterm",
                 "sigterm received",
                 "signal 15",
+                "termination signal",
                 "exitcode: -15",
                 "return code = -15",
             ),
             pattern="got signal: (?:15|SIGTERM)|[Rr]eceived (?:SIGTERM|signal 15|15 death signal)|SIGTERM "
-            r"received|exit ?code:? ?-15\b|caught signal 15|return code = -15",
+            r"received|[Tt]ermination signal`? is detected|exit ?code:? ?-15\b|caught signal 15|"
+            "return code = -15",
             text="The job received SIGTERM from outside: a limit, a preemption or a person ended it.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.SUSPECTED,

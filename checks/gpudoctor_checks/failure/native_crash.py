@@ -110,8 +110,11 @@ class NativeCrash(Check):
                 "exitcode: -6",
                 "signal 6",
                 "return code = -6",
+                "aborted",
+                "internal assert failed",
             ),
-            pattern=r"\bSIGABRT\b|exit ?code:? ?-6\b|[Ss]ignal:? 6\b|return code = -6\b",
+            pattern=r"^Aborted(?: \(core dumped\)|!)?\s*$|\bAborted +\(core dumped\)|INTERNAL ASSERT FAILED|"
+            r"\bSIGABRT\b|exit ?code:? ?-6\b|[Ss]ignal:? 6\b|return code = -6\b",
             text="A process aborted itself in native code.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.SUSPECTED,

@@ -51,6 +51,16 @@ class NcclSetupFailed(LogCheck):
             source="NCCL: socket.cc",
         ),
         LogMessage(
+            kind="p2p",
+            cue=(
+                "peer access is not supported",
+                "cuda ipc handle",
+            ),
+            pattern="peer access is not supported between|failed to open CUDA IPC handle",
+            text="NCCL could not use direct access between two GPUs.",
+            everywhere=True,
+        ),
+        LogMessage(
             kind="version",
             cue=(
                 "nccl version mismatch",

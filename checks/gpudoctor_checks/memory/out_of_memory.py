@@ -71,6 +71,17 @@ class OutOfMemory(Check):
     name = "out-of-memory"
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
+    log_knobs = (
+        "per_device_train_batch_size",
+        "train_micro_batch_size_per_gpu",
+        "micro_batch_size",
+        "batch_size",
+        "max_seq_length",
+        "max_length",
+        "cutoff_len",
+        "sequence_len",
+        "block_size",
+    )
     log_messages = (
         LogMessage(
             kind="size",
@@ -124,6 +135,7 @@ class OutOfMemory(Check):
             r"RESOURCE_EXHAUSTED: (?:XLA:TPU compile permanent error\. )?(?:Ran )?[Oo]ut of memory|"
             "OutOfMemoryError: Allocation on device",
             text="The GPU ran out of memory inside a library call.",
+            confidence=Confidence.PROBABLE,
         ),
         LogMessage(
             kind="out-of-memory",

@@ -101,6 +101,10 @@ class Fp16Unsafe(Check):
     name = "fp16-unsafe"
     track_record = TrackRecord(right=0, wrong=1)
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING, Reads.LOG})
+    log_knobs = (
+        "fp16",
+        "torch_dtype",
+    )
     log_messages = (
         LogMessage(
             kind="scale-minimum",
@@ -110,6 +114,19 @@ class Fp16Unsafe(Check):
             ),
             pattern="[Ll]oss scale already at minimum|Minimum loss scale reached",
             text="The fp16 loss scale fell to its minimum: gradients overflow in fp16 on every step.",
+            source="deepspeed/runtime/fp16/loss_scaler.py",
+        ),
+        LogMessage(
+            kind="skipping",
+            cue=(
+                "loss scale",
+                "overflow",
+            ),
+            pattern=r"(?i)(?:overflow|skipping step).{0,80}loss scale.{0,60}to (?:1(?:\.0+)?(?![\d.])|"
+            r"0(?:\.\d+)?(?![\d.])|[\d.]+e-\d+)",
+            text="The fp16 loss scale fell to 1 or below: every step overflows and is skipped.",
+            everywhere=True,
+            lasting=True,
             source="deepspeed/runtime/fp16/loss_scaler.py",
         ),
         LogMessage(

@@ -2,27 +2,31 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.job_log.beside import guilty_line, settings_of
+from gpudoctor.analysis.job_log.disagreement import disagreement
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
-from gpudoctor.model import Check, Cost, Finding, LogDetail, LogLine, LogMessage, Severity, SourceSpan
+from gpudoctor.model import Check, Cost, Finding, LogDetail, LogLine, LogMessage, Patient, Severity, SourceSpan
 from gpudoctor.model.log_message import filled
-from gpudoctor.model.signs.job_log import JobLog, LogEvent
+from gpudoctor.model.signs.job_log import LogEvent
 from gpudoctor.text import count
 
 _SHOWN = 3
 """Consequences that are shown as evidence beside the cause."""
 
 
-def log_findings(check: Check, log: JobLog) -> Iterator[Finding]:
+def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
     """The finding, where the first cause of the death is one of this check's messages."""
+    log = patient.job_log
     cause = first_cause(log)
     if cause is None or cause.root is None or cause.root.code != check.code:
         return
     root = cause.root
     kind = check.log_kind(root.kind, dict(root.values))
     message = next(item for item in check.log_messages if item.kind == kind)
+    line = guilty_line(patient, root)
     yield check.finding(
-        f"{_who(root, cause)}{_what(message, root)}{followers(cause)}",
-        evidence=log_evidence(cause),
+        f"{_who(root, cause)}{_what(message, root)}{disagreement(cause, log)}{followers(cause)}",
+        evidence=tuple(dict.fromkeys((*log_evidence(cause, line), *settings_of(patient, check.log_knobs)))),
         confidence=message.confidence,
         severity=Severity.ERROR,
         cost=Cost(breaks="the run died"),
@@ -31,14 +35,14 @@ def log_findings(check: Check, log: JobLog) -> Iterator[Finding]:
     )
 
 
-def log_evidence(cause: FirstCause) -> tuple[LogLine | SourceSpan, ...]:
+def log_evidence(cause: FirstCause, at: SourceSpan | None = None) -> tuple[LogLine | SourceSpan, ...]:
     """The line of the root, the user's line that it came from, and the first consequences."""
     found: list[LogLine | SourceSpan] = []
     root = cause.root
     if root is not None:
         found.append(log_line(root))
-        if root.frame is not None and root.frame.line > 0:
-            found.append(SourceSpan(path=root.frame.path, line=root.frame.line, text=root.frame.text))
+        if at is not None:
+            found.append(at)
     shown = cause.of(LogRole.CASCADE) if root is None else ()
     return (*found, *(log_line(item) for item in shown[:_SHOWN]))
 

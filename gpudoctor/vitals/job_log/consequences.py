@@ -2,6 +2,9 @@
 
 from gpudoctor.model.log_message import Bearing, LogMessage
 
+UNHEEDED = "exiting"
+"""The kind of what happens while a process ends, or in a thread or destructor: nothing ended by it."""
+
 
 def _row(kind: str, cue: str | tuple[str, ...], pattern: str, *, source: str = "") -> LogMessage:
     return LogMessage(
@@ -22,6 +25,7 @@ def _calm(kind: str, cue: str | tuple[str, ...], pattern: str, *, source: str = 
 
 
 CONSEQUENCES: tuple[LogMessage, ...] = (
+    _row("aborted", "process group", r"(?i)process group (?:was |is )?aborted"),
     _row("launcher", "childfailederror", r"ChildFailedError", source="torch/distributed/elastic"),
     _row(
         "launcher",
@@ -139,7 +143,6 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         source="ProcessGroupNCCL",
     ),
     _row("exiting", "terminate called", r"terminate called (?:after throwing|without an active|recursively)"),
-    _row("exiting", "core dumped", r"^Aborted \(core dumped\)|^Aborted!?$"),
     _row("exiting", "fatal python error: aborted", r"Fatal Python error: Aborted"),
     _row("scheduler", "exited with exit code", r"srun: error: .*task.*Exited with exit code [1-9]"),
     _row(
@@ -162,7 +165,6 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     _row(
         "mpi", "mpirun", r"mpirun (?:noticed that|detected that|has exited)|Primary job\s+terminated normally"
     ),
-    _row("keyboard", "keyboardinterrupt", r"^KeyboardInterrupt"),
     _row(
         "trackers",
         "wandb",

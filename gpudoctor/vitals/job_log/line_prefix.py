@@ -21,7 +21,7 @@ _FORMS = tuple(
         r"\[rank[ _]?(?P<rank>\d{1,6})\]\s?:?\s?",
         r"\[(?:default|trainer|worker|local_rank|local-rank)_?(?P<rank>\d{1,6})\]\s?:\s?",
         r"\[\d{1,6},(?P<rank>\d{1,6})\]<std\w+>:?\s?",
-        r"\((?P<actor>\w[\w.:<>-]{0,80})\s+(?:\(\w+\)\s+)?pid=(?P<pid>\d+)(?:,\s*ip=(?P<node>[\w.:-]+))?\)\s?",
+        r"\((?:(?P<actor>\w[\w.:<>-]{0,80})\s+)?(?:\(\w+\)\s+)?pid=(?P<pid>\d+)(?:,\s*ip=(?P<node>[\w.:-]+))?\)\s?",
         r"\[(?P<rank>\d{1,6})\]:\s?",
         r"(?P<number>\d{1,5}):[ \t]",
         r"\[pod/(?P<node>[\w.-]+)(?:/[\w.-]+)?\]\s",

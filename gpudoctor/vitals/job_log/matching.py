@@ -7,28 +7,58 @@ from dataclasses import dataclass
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
 from gpudoctor.vitals.job_log.consequences import CONSEQUENCES, HARMLESS
 
-_COMMON = (
-    b"error",
-    b"exception",
-    b"traceback",
-    b"fail",
-    b"kill",
-    b"abort",
-    b"cancel",
-    b"timeout",
-    b"timed out",
-    b"signal",
-    b"cannot",
-    b"could not",
-    b"unable",
-    b"not found",
-    b"no such",
-    b"terminat",
-    b"nvrm",
-    b"warning",
-    b"oom",
-    b"fault",
+_COMMON = tuple(
+    word.encode()
+    for word in (
+        "error",
+        "exception",
+        "traceback",
+        "fail",
+        "kill",
+        "abort",
+        "cancel",
+        "timeout",
+        "signal",
+        "cannot",
+        "unable",
+        "terminat",
+        "nvrm",
+        "warning",
+        "oom",
+        "fault",
+        "exit",
+        "sigb",
+        "sigt",
+        "sigi",
+        "sigf",
+        "siga",
+        "sigs",
+        "sigh",
+        "corrupt",
+        "preempt",
+        "invalid",
+        "nccl",
+        "argument",
+        "assert",
+        "uncorrect",
+        "ibv_",
+        "unrecog",
+        "mismatch",
+        "driver",
+        "libcuda",
+        "shared_mem",
+        "interrupt",
+        "timed out",
+        "could not",
+        "not found",
+        "no such",
+        "return code",
+        "out of bounds",
+        "due to",
+        "/dev/shm",
+    )
 )
+"""Words that most messages have one of: each is one search of the whole text."""
 _DIGITS = re.compile(r"\d[\d.,:e+-]*")
 _MOST_KNOWN = 50_000
 _LONGEST = 4000
@@ -90,7 +120,7 @@ class Messages:
         if known in self._seen:
             return None
         found = _first(self._lines, text)
-        if found is None:
+        if found is None or found.known.message.bearing is Bearing.HARMLESS:
             if len(self._seen) >= _MOST_KNOWN:
                 self._seen.clear()
             self._seen.add(known)
@@ -118,5 +148,9 @@ def _first(table: list[KnownMessage], text: str) -> Match | None:
 def _cues(table: list[KnownMessage]) -> tuple[bytes, ...]:
     """Few words that every message has one of."""
     rest = {cue.encode() for item in table for cue in item.message.cues}
-    rest = {cue for cue in rest if not any(word in cue for word in _COMMON)}
-    return (*_COMMON, *sorted(rest))
+    words = sorted({*_COMMON, *rest}, key=len)
+    found: list[bytes] = []
+    for word in words:
+        if word in _COMMON or not any(shorter in word for shorter in found):
+            found.append(word)
+    return tuple(found)

@@ -9,6 +9,7 @@ from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile
 from gpudoctor.model.signs.stack_dump import RankStack
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.vitals.job_log.consequences import UNHEEDED
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, plain, seconds_of, take_apart
 from gpudoctor.vitals.job_log.matching import Match, Messages, skeleton
 from gpudoctor.vitals.job_log.opening import Block, blocks, open_log, text_of
@@ -17,6 +18,13 @@ from gpudoctor.vitals.job_log.stack_dumps import CUES as STACK_CUES
 from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
 from gpudoctor.vitals.job_log.tracebacks import Raised, Tracebacks, loose_exception
 
+_VARYING = b"0123456789.+-"
+"""What differs between the lines of a loop."""
+_NEAR_END = 60
+"""Lines, or a twentieth of the file, that count as its end."""
+_MOST_COMMON = 100_000
+_LAST_PIECES = 5
+_MOST_DULL = 20_000
 _MOST_EVENTS = 20_000
 """Different events; a log of 4,096 ranks that all die has four of each."""
 _MOST_LINE = 16_384
@@ -135,6 +143,15 @@ class _FileReader:
         self._own_ranks: set[int] = set()
         self._last_progress_line = 0
         self._last_line = 0
+        self._dull: set[bytes] = set()
+        """Lines, numbers apart, that hold a cue and mean nothing."""
+        self._common: set[bytes] = set()
+        """Lines, digits apart, without any cue."""
+        self._repeats: dict[bytes, int] = {}
+        """Lines, digits apart, that only repeat an event: its number among the drafts."""
+        self._again: int | None = None
+        """The event that the last line repeated."""
+        self._changes = 0
         self._beginning: set[str] = set()
         self._begun_again: set[str] = set()
         self.lines = 0
@@ -143,85 +160,109 @@ class _FileReader:
 
     def take(self, block: Block) -> None:
         """The next lines of the file."""
-        data = block.data
-        small = data.lower()
-        self._bytes += len(data)
-        self.lines = block.first_line - 1 + data.count(b"\n") + (0 if data.endswith(b"\n") else 1)
-        number, at = block.first_line, 0
-        if number == 1:
+        lines = block.data.split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        first = block.first_line
+        self._bytes += len(block.data)
+        self.lines = first - 1 + len(lines)
+        if first == 1:
             self._follow = _BEGINNING
-        for start in self._starts(small):
+        at = 0
+        for index in self._with_cue(lines, block.data):
             # Lines up to here are read only while a traceback is open or a failure is followed.
-            while at < start and self._reads_all:
-                end = data.find(b"\n", at) + 1 or len(data)
-                self._line(data[at:end], number, known=False)
-                number += 1
-                at = end
-            if at > start:
-                continue
-            number += data.count(b"\n", at, start)
-            self._before(data, small, start, number)
-            end = data.find(b"\n", start) + 1 or len(data)
-            self._line(data[start:end], number, known=True)
-            number += 1
-            at = end
-        while at < len(data) and self._reads_all:
-            end = data.find(b"\n", at) + 1 or len(data)
-            self._line(data[at:end], number, known=False)
-            number += 1
-            at = end
-        self._before(data, small, len(data), self.lines)
-        if not self._job.finished:
-            self._look_for_end(data, small)
+            while at < index and self._reads_all:
+                self._line(lines[at], first + at, known=False)
+                at += 1
+            if not self._is_dull(lines[index], first + index):
+                self._before(lines, index, first)
+                self._line(lines[index], first + index, known=True)
+            at = index + 1
+        while at < len(lines) and self._reads_all:
+            self._line(lines[at], first + at, known=False)
+            at += 1
+        self._before(lines, len(lines), first)
 
     @property
     def _reads_all(self) -> bool:
         """Whether lines without a cue are read, too."""
         return self._tracebacks.waiting or self._stacks.waiting or self._follow > 0
 
-    def _starts(self, small: bytes) -> list[int]:
-        """Where lines begin that hold a cue."""
+    def _with_cue(self, lines: list[bytes], data: bytes) -> list[int]:
+        """Numbers of the lines that hold a cue; lines that differ from known ones in digits only are left out.
+
+        A log is mostly a loop's lines: they are told apart by what is left of them without digits.
+        """
+        bare = data.translate(None, _VARYING).split(b"\n")
+        common = self._common
+        fresh = [index for index in range(len(lines)) if bare[index] not in common]
+        if not fresh:
+            return []
+        text = b"\n".join([lines[index] for index in fresh]).lower()
         found: set[int] = set()
         for cue in (*self._table.cues, *STACK_CUES):
-            at = small.find(cue)
+            at = text.find(cue)
             while at >= 0:
-                found.add(small.rfind(b"\n", 0, at) + 1)
-                following = small.find(b"\n", at)
+                found.add(at)
+                following = text.find(b"\n", at)
                 if following < 0:
                     break
-                at = small.find(cue, following)
-        return sorted(found)
+                at = text.find(cue, following)
+        if not self._job.finished:
+            self._look_for_end(text)
+        marks = sorted(found)
+        chosen: set[int] = set()
+        place = number = 0
+        for index in fresh:
+            end = place + len(lines[index])
+            while number < len(marks) and marks[number] <= end:
+                chosen.add(index)
+                number += 1
+            place = end + 1
+        if len(common) < _MOST_COMMON:
+            common.update(bare[index] for index in fresh if index not in chosen)
+        return sorted(chosen)
 
-    def _before(self, data: bytes, small: bytes, at: int, number: int) -> None:
-        """Remember the last step printed before a place."""
-        end = at
-        for back in range(_BACK):
-            if end <= 0:
-                return
-            begin = max(small.rfind(b"\n", 0, end - 1), small.rfind(b"\r", 0, end - 1)) + 1
-            piece = small[begin:end]
-            if any(cue in piece for cue in CUES) and len(piece) < _MOST_LINE:
-                text = plain(text_of(data[begin:end])).strip()
-                step = step_of(text)
-                if step is not None:
-                    self._progress(text, step, take_apart(text).rank, max(1, number - back))
-                    return
-            end = begin
-
-    def _look_for_end(self, data: bytes, small: bytes) -> None:
+    def _look_for_end(self, text: bytes) -> None:
         for cue in DONE_CUES:
-            at = small.find(cue)
+            at = text.find(cue)
             while at >= 0:
-                begin, end = small.rfind(b"\n", 0, at) + 1, small.find(b"\n", at)
-                end = end if end >= 0 else len(data)
-                if end - begin < _MOST_LINE and says_done(text_of(data[begin:end])):
+                begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+                end = end if end >= 0 else len(text)
+                if end - begin < _MOST_LINE and says_done(text_of(text[begin:end])):
                     self._job.finished = True
                     return
-                at = small.find(cue, end)
+                at = text.find(cue, end)
+
+    def _before(self, lines: list[bytes], index: int, first: int) -> None:
+        """Remember the last step printed before a line."""
+        for back in range(1, min(_BACK, index) + 1):
+            line = lines[index - back]
+            for piece in reversed(line[-_MOST_LINE:].split(b"\r")[-_LAST_PIECES:]):
+                if any(cue in piece.lower() for cue in CUES):
+                    text = plain(text_of(piece)).strip()
+                    step = step_of(text)
+                    if step is not None:
+                        self._progress(text, step, take_apart(text).rank, first + index - back)
+                        return
+
+    def _is_dull(self, raw: bytes, number: int) -> bool:
+        """Whether a line with a cue is like one that meant nothing, or like one that is counted already."""
+        if self._reads_all:
+            return False
+        bare = raw[:_MOST_LINE].translate(None, _VARYING)
+        again = self._repeats.get(bare)
+        if again is not None:
+            event = self._drafts[again].event
+            self._drafts[again].event = replace(event, count=event.count + 1, last_line=number)
+            return True
+        return bare in self._dull
 
     def _line(self, raw: bytes, number: int, *, known: bool) -> None:
         """One line; `known` says that it holds a cue."""
         raw = raw.rstrip(b"\n")
+        quiet = known and self._follow <= 0 and not self._tracebacks.waiting
+        events = self._changes
         if b"\r" in raw:
             pieces = [piece for piece in raw.split(b"\r") if piece.strip()]
             if len(pieces) > _MOST_PIECES:
@@ -232,6 +273,17 @@ class _FileReader:
             self._text(plain(text_of(piece[: 4 * _MOST_LINE]))[:_MOST_LINE], number, known=known)
         if self._follow > 0:
             self._follow -= 1
+        if (
+            quiet
+            and not self._tracebacks.waiting
+            and b"gnored in" not in raw
+            and len(self._dull) + len(self._repeats) < _MOST_DULL
+        ):
+            bare = raw[:_MOST_LINE].translate(None, _VARYING)
+            if events == self._changes:
+                self._dull.add(bare)
+            elif events + 1 == self._changes and self._again is not None:
+                self._repeats[bare] = self._again
 
     def _text(self, text: str, number: int, *, known: bool) -> None:
         line = take_apart(text)
@@ -241,6 +293,7 @@ class _FileReader:
         if line.rank is not None:
             self._own_ranks.add(line.rank)
         if self._stacks.take(line, number):
+            self._changes += 1
             return  # the dumps of the ranks are alike: they are no second beginning
         if number <= _BEGINNING:
             self._beginning.add(skeleton(line.text))
@@ -252,10 +305,11 @@ class _FileReader:
             self._chain(chain)
         if self._follow > 0:
             step = step_of(line.text)
-            if step is not None and not (known and loose_exception(line.text)):
+            if step is not None:
                 self._progress(line.text, step, line.rank, number)
-                return
-        if known or self._tracebacks.waiting:
+                if not known:
+                    return
+        if (known or self._tracebacks.waiting) and not self._tracebacks.took:
             self._message(line, number)
 
     # Events
@@ -269,6 +323,11 @@ class _FileReader:
             self._launcher = next((name for name, form in _LAUNCHERS if form.search(text)), "")
         if self._job.world is None and (found := _WORLD.search(text)):
             self._job.world = int(next(group for group in found.groups() if group))
+        if "what():" in text:
+            match = self._table.in_exception(text.partition("what():")[2].strip())
+            if match is not None and not match.plain and match.known.message.bearing is Bearing.CAUSE:
+                self._add(match, text, number, line)
+                return
         loose = None if self._tracebacks.waiting else loose_exception(text)
         if loose is not None:
             harmless = self._table.in_line(text)
@@ -296,6 +355,8 @@ class _FileReader:
                 node=line.node,
                 stamp=line.stamp,
                 seconds=seconds_of(line.stamp) if line.stamp else None,
+                waits=match.known.message.waits,
+                lasting=match.known.message.lasting,
                 explains=match.known.message.explains,
                 last_line=number,
             )
@@ -303,7 +364,7 @@ class _FileReader:
 
     def _chain(self, chain: list[Raised]) -> None:
         """Exceptions of one traceback: the first of a known kind, else the first that wraps no other."""
-        matches = [(item, self._table.in_exception(item.text)) for item in chain]
+        matches = [(item, self._table.in_exception(_with_libraries(item))) for item in chain]
         strong = [
             (item, match)
             for item, match in matches
@@ -316,7 +377,8 @@ class _FileReader:
         raised, match = (strong or plain_ones or weak)[0]
         known = match.known.message if match is not None else None
         bearing = known.bearing if known is not None else Bearing.CAUSE
-        if raised.unheeded and (match is None or match.plain):
+        unheeded = raised.unheeded and (match is None or match.plain or bearing is Bearing.SYMPTOM)
+        if unheeded:
             bearing = Bearing.CONSEQUENCE
         frame = raised.frame or next((item.frame for item in reversed(chain) if item.frame), None)
         self._keep(
@@ -327,9 +389,10 @@ class _FileReader:
                 text=mask_text(raised.text[:600]),
                 bearing=bearing,
                 code=match.known.code if match is not None else "",
-                kind=known.kind if known is not None else PLAIN,
+                kind=UNHEEDED if unheeded else known.kind if known is not None else PLAIN,
                 values=tuple((name, mask_text(value[:300])) for name, value in match.values) if match else (),
                 exception=raised.type,
+                waits=known is not None and known.waits,
                 fatal=bearing in (Bearing.CAUSE, Bearing.SYMPTOM),
                 rank=raised.rank,
                 node=raised.node,
@@ -341,6 +404,10 @@ class _FileReader:
         )
 
     def _keep(self, event: LogEvent) -> None:
+        if event.bearing is Bearing.HARMLESS:
+            return
+        self._changes += 1
+        self._again = None
         key = (
             event.code,
             event.kind,
@@ -350,8 +417,9 @@ class _FileReader:
         old = self._same.get(key)
         if old is not None:
             draft = self._drafts[old]
-            if len(draft.seen) < 3 or event.bearing is not Bearing.CAUSE:
+            if len(draft.seen) < 3 or event.lasting or event.bearing is not Bearing.CAUSE:
                 draft.event = replace(draft.event, count=draft.event.count + 1, last_line=event.line)
+                self._again = old if not event.exception else None
                 return
         if len(self._drafts) >= _MOST_EVENTS:
             return
@@ -368,6 +436,7 @@ class _FileReader:
         for draft in self._drafts:
             draft.event = replace(draft.event, earlier=True)
         self._same.clear()
+        self._repeats.clear()
         self._mark = None
 
     def _progress(self, text: str, step: float, rank: int | None, number: int) -> None:
@@ -395,7 +464,11 @@ class _FileReader:
         for chain in self._tracebacks.finish():
             self._chain(chain)
         self._job.ranks |= self._own_ranks
-        return [replace(item.event, progress=len(item.seen)) for item in self._drafts]
+        near = self.lines - max(_NEAR_END, self.lines // 20)
+        return [
+            replace(item.event, progress=len(item.seen), at_end=item.event.last_line >= near)
+            for item in self._drafts
+        ]
 
     def stacks(self) -> list[RankStack]:
         """Where its ranks stood; nothing where they trained on after the last dump."""
@@ -411,6 +484,11 @@ class _FileReader:
             launcher=self._launcher,
             ends_in_progress=self.lines > 0 and self.lines - self._last_progress_line <= 2,
         )
+
+
+def _with_libraries(raised: Raised) -> str:
+    """The exception's text, and behind it the files that it came through: some wordings need both."""
+    return f"{raised.text[:3000]}\nin {' '.join(raised.libraries)}" if raised.libraries else raised.text
 
 
 def rank_of(path: str) -> int | None:

@@ -31,7 +31,7 @@ ADVICE = (
         'nvidia-smi; echo "$CUDA_VISIBLE_DEVICES"; python -c \'import torch; '
         "print(torch.cuda.device_count())'",
         "Slurm: ask for one (--gres=gpu:1); containers: --gpus all",
-        when=in_log("no-device", "unknown-cuda", "warned"),
+        when=in_log("no-device", "unknown-cuda", "warned", "smi-failed"),
     ),
     advise(
         "ENV002-install",

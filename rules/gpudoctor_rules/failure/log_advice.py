@@ -127,7 +127,7 @@ ADVICE = (
         "FAIL008-network",
         "Choose the network that works",
         "NCCL_SOCKET_IFNAME=eth0; NCCL_IB_DISABLE=1 as a test: if it runs then, InfiniBand is at fault",
-        when=in_log("socket", "ib", "system-error"),
+        when=in_log("socket", "ib", "system-error", "p2p"),
     ),
     advise(
         "FAIL008-version",
