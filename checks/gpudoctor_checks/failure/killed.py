@@ -45,6 +45,8 @@ class Killed(Check):
         From a recording: the exit code and signal of the command, kills that the control group counted, the
         kernel's messages of that time, the memory of the machine in the last seconds.
         From a job's log: the messages that name it, in the exception or line that came first.
+        Beside the log: what sacct, scontrol or kubectl say of the job, and the kills in a kernel log that its
+        control group, its process or its time ties to this death.
     False alarms:
         A run that gpudoctor or the user stopped is not a death.
     Remedies:
