@@ -40,8 +40,11 @@ ALSO_RIGHT = {
     ("FAIL005", ""): ("ENV006",),
 }
 """Codes that say the same of a kind of failure as the label: NCCL's /dev/shm is /dev/shm; a killed worker."""
-FORMS = {"file": "whole log files of public repositories", "excerpt": "excerpts pasted in threads",
-         "recomposed": "recomposed after threads: their messages in their order, other names and numbers"}  # fmt: skip
+FORMS = {
+    "file": "whole log files of public repositories",
+    "excerpt": "excerpts pasted in threads",
+    "recomposed": "recomposed after threads: their messages in their order, other names and numbers",
+}
 
 
 def sealed(url: str) -> bool:
