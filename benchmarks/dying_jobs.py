@@ -1,11 +1,12 @@
 """Real torchrun and gloo jobs that die, their merged logs, and what killed them.
 
-    python benchmarks/dying_jobs.py FOLDER [--only NAME ...] [--how tee folder plain srun] [--ranks 4] [--many 64]
+    python benchmarks/dying_jobs.py FOLDER [--only NAME ...] [--how tee folder plain srun] [--many 64]
 
 `FOLDER/NAME.HOW.log` is what the job left behind (`folder` leaves a folder), `FOLDER/truth.json` what happened:
-the code, the rank and the cause. The launchers: `tee` is `torchrun --tee 3`, `plain` is torchrun with one pipe for
-all, `folder` is `torchrun --log-dir --redirects 3`; `srun` is 64 ranks forked from one import of torch
-(`benchmarks/dying/many.py`), with srun's labels. All ranks are processes that train together over gloo on the CPU.
+the code, the rank and the cause. The launchers: `tee` is `torchrun --tee 3`, `plain` is torchrun with one pipe
+for all, `folder` is `torchrun --log-dir --redirects 3`; `srun` is 64 ranks forked from one import of torch
+(`benchmarks/dying/many.py`), with srun's labels. All ranks are processes that train together over gloo on the
+CPU. torchrun has 4 ranks: each imports torch, which takes seconds of a core.
 """
 
 import argparse
@@ -99,9 +100,8 @@ def cancel(stage: Stage) -> bool:
     if stage.log is not None:
         with open(stage.log, "ab") as file:
             now = time.strftime("%Y-%m-%dT%H:%M:%S")
-            file.write(
-                f"slurmstepd: error: *** JOB 4711 ON node001 CANCELLED AT {now} DUE TO TIME LIMIT ***\n".encode()
-            )
+            line = f"slurmstepd: error: *** JOB 4711 ON node001 CANCELLED AT {now} DUE TO TIME LIMIT ***\n"
+            file.write(line.encode())
     stage.job.send_signal(signal.SIGTERM)
     return True
 
@@ -116,7 +116,7 @@ def shorten_shard(stage: Stage) -> None:
 
 
 def small_disk(stage: Stage) -> None:
-    """The checkpoints' folder is a full file system: a small tmpfs in a namespace of mounts of the job's own."""
+    """The checkpoints' folder is a small file system: a tmpfs in a namespace of mounts of the job's own."""
     target = stage.folder / "checkpoints"
     line = f'mount -t tmpfs -o size=96k tmpfs "{target}" && exec "$@"'
     stage.prelude = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", line, "sh"]
@@ -133,24 +133,27 @@ def port_taken(stage: Stage) -> Iterator[None]:
         yield
 
 
+SHORT = ("--timeout", "12")
+"""Seconds of patience of a collective, where the death is a wait."""
+
 DEATHS = (
     Death("exception", "FAIL001", "RecordError of the script's own", "exception"),
     Death("killed", "FAIL002", "SIGKILL from outside", meddle=kill_rank),
-    Death("hang", "FAIL004", "waits for a lock; the others time out", "hang", options=("--timeout", "12")),
+    Death("hang", "FAIL004", "waits for a lock; the others time out", "hang", options=SHORT),
     Death("memory_limit", "FAIL001", "the allocator is refused memory (RLIMIT_AS)", "memory_limit"),
     Death("memory_limit_python", "FAIL001", "MemoryError (RLIMIT_AS)", "memory_limit_python"),
     Death("loader_worker", "DATA010", "a DataLoader worker is killed", "loader_worker", meddle=kill_worker),
-    Death("mismatch_shape", "FAIL004", "all-reduces another shape", "mismatch_shape", options=("--timeout", "12")),
-    Death("mismatch_order", "FAIL004", "calls another collective", "mismatch_order", options=("--timeout", "12")),
+    Death("mismatch_shape", "FAIL004", "all-reduces another shape", "mismatch_shape", options=SHORT),
+    Death("mismatch_order", "FAIL004", "calls another collective", "mismatch_order", options=SHORT),
     Death("disk_full", "ENV011", "no space left at a checkpoint of rank 0", spoil=small_disk),
     Death("segfault", "FAIL006", "a segmentation fault in native code", "segfault"),
     Death("port_taken", "FAIL007", "the port is in use", one_rank=False, surroundings=port_taken),
-    Death("node_missing", "FAIL007", "a node does not come", one_rank=False, spoil=no_node, options=("--timeout", "15")),
+    Death("node_missing", "FAIL007", "a node does not come", one_rank=False, spoil=no_node, options=SHORT),
     Death("missing_file", "FAIL016", "the shard of one rank is not there", spoil=lose_shard),
     Death("nan_loss", "NUM002", "the loss is NaN and the script stops itself", "nan_loss"),
     Death("label_range", "FAIL001", "IndexError: a label out of range", "label_range", also=("FAIL003",)),
     Death("time_limit", "FAIL002", "Slurm's time limit: SIGTERM", one_rank=False, meddle=cancel),
-    Death("uneven_data", "FAIL004", "one rank ends early", "uneven_data", spoil=shorten_shard, options=("--timeout", "12")),
+    Death("uneven_data", "FAIL004", "one rank ends early", "uneven_data", spoil=shorten_shard, options=SHORT),
     Death("checkpoint_misfit", "FAIL014", "a checkpoint of another width", "checkpoint_misfit", one_rank=False),
     Death("healthy", None, "ends well", one_rank=False),
     Death("handled", None, "a handled traceback, ends well", "handled"),
@@ -243,8 +246,9 @@ def produce(death: Death, how: str, ranks: int, seed: int, out: Path) -> dict[st
     named = victim if death.one_rank or death.name == "disk_full" else None
     log = f"{death.name}.{how}" + ("" if how == "folder" else ".log")
     return {
-        "log": log, "death": death.name, "how": how, "ranks": ranks, "code": death.code, "also": list(death.also),
-        "rank": named, "step": stage.at, "what": death.what, "exit": status, "seconds": round(time.monotonic() - begin, 1),
+        "log": log, "death": death.name, "how": how, "ranks": ranks, "code": death.code,
+        "also": list(death.also), "rank": named, "step": stage.at, "what": death.what, "exit": status,
+        "seconds": round(time.monotonic() - begin, 1),
     }  # fmt: skip
 
 

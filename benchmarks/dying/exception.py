@@ -11,9 +11,8 @@ class RecordError(Exception):
 class Strict(Job):
     def check_record(self, tokens: torch.Tensor) -> None:
         if tokens.min() == tokens.max():
-            raise RecordError(
-                f"record {self.step * 4} of {self.shard().name} holds one token {len(tokens[0])} times"
-            )
+            name = self.shard().name
+            raise RecordError(f"record {self.step * 4} of {name} holds one token {len(tokens[0])} times")
 
     def train_step(self, tokens: torch.Tensor) -> float:
         self.check_record(tokens)

@@ -2,8 +2,8 @@
 
     torchrun --nproc-per-node 4 benchmarks/dying/exception.py FOLDER --victim 2
 
-A death is a file beside this one that overrides one method of `Job`. `FOLDER` holds the shards, the checkpoints and
-small files by which `benchmarks/dying_jobs.py` learns who stands where; nothing of them is in the log.
+A death is a file beside this one that overrides one method of `Job`. `FOLDER` holds the shards, the checkpoints
+and small files by which `benchmarks/dying_jobs.py` learns who stands where; nothing of them is in the log.
 """
 
 import argparse

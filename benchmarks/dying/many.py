@@ -1,9 +1,10 @@
-"""Starts many ranks of a script from one process that has imported torch: what lets a small machine carry 64 of them.
+"""Starts many ranks of a script from one process that has imported torch: a small machine carries 64 of them.
 
     python benchmarks/dying/many.py --ranks 64 exception.py FOLDER --victim 2
 
-The ranks are real gloo ranks that meet over TCP; only the import is shared. Stands in for `srun`: every line gets
-`srun --label`'s prefix, and a rank that ends badly is told of in srun's words before the others are stopped.
+The ranks are real gloo ranks that meet over TCP; only the import is shared. Stands in for `srun`: every line
+gets `srun --label`'s prefix, and a rank that ends badly is told of in srun's words before the others are
+stopped.
 """
 
 import argparse
