@@ -72,6 +72,21 @@ NAMES = {
     "LOOP012": "silent-broadcast", "NUM010": "constant-output", "NUM011": "constant-target",
     "DATA013": "not-shuffled", "DATA014": "same-seed",
     "LOOP013": "call-misfit",
+    "CFG010": "settings-rejected",
+    "ENV015": "native-library-broken",
+    "ENV017": "toolchain-broken",
+    "FAIL007": "rendezvous-failed",
+    "FAIL008": "nccl-setup-failed",
+    "FAIL009": "cuda-library-error",
+    "FAIL010": "fork-after-cuda",
+    "FAIL011": "backward-failed",
+    "FAIL012": "reducer-misuse",
+    "FAIL013": "tensor-mismatch",
+    "FAIL014": "checkpoint-misfit",
+    "FAIL015": "hub-unreachable",
+    "FAIL016": "data-file-unreadable",
+    "FAIL017": "compile-failed",
+    "FAIL018": "cause-not-in-log",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""
 
@@ -220,7 +235,11 @@ def test_a_rule_answers_or_a_reason_is_stated(code):
     for rule in rules:
         folder = FOLDERS[topic_of(code)]
         home = f"gpudoctor_rules.{folder}"
-        assert rule.__module__ in (f"{home}.{check.name.replace('-', '_')}", f"{home}.advice")
+        assert rule.__module__ in (
+            f"{home}.{check.name.replace('-', '_')}",
+            f"{home}.advice",
+            f"{home}.log_advice",
+        )
 
 
 def details_of(code: str) -> list[type[Detail]]:

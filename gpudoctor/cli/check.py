@@ -46,7 +46,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "gpudoctor check [options] [TARGET ...] [-- SCRIPT ARGUMENTS]"
     parser.epilog = EPILOG
     parser.add_argument(
-        "targets", nargs="*", metavar="TARGET", help="scripts, notebooks, configs, job scripts, folders"
+        "targets",
+        nargs="*",
+        metavar="TARGET",
+        help="scripts, notebooks, configs, job scripts, folders; logs of a dead job",
     )
     job = parser.add_argument_group("the job")
     job.add_argument(
@@ -84,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = load_settings(arguments, registry, Path(arguments.targets[0]) if arguments.targets else Path())
     request = _request(arguments, registry, settings)
     targets = sort_targets(arguments.targets)
-    admission = _admission(arguments, targets)
+    admission = _admission(arguments, targets, registry)
     patient = admit(admission)
     _take_what_was_named(patient, arguments)
     report = _examine(patient, request, arguments, targets)
@@ -110,7 +113,7 @@ def _request(arguments: argparse.Namespace, registry: "Registry", settings: "Set
     )
 
 
-def _admission(arguments: argparse.Namespace, targets: "Targets") -> "PatientRequest":
+def _admission(arguments: argparse.Namespace, targets: "Targets", registry: "Registry") -> "PatientRequest":
     from gpudoctor.model.signs.job import Profile
     from gpudoctor.vitals.build_patient import DRIVER_LIMIT, PatientRequest
 
@@ -129,6 +132,7 @@ def _admission(arguments: argparse.Namespace, targets: "Targets") -> "PatientReq
         gpus=arguments.gpus,
         gpu=_card(arguments.gpu),
         driver_limit=arguments.wait or DRIVER_LIMIT,
+        log_messages=tuple(registry.log_messages()),
     )
 
 

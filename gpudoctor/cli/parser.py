@@ -30,6 +30,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "gpudoctor.cli.report",
         "report on a recorded run, in any format; join the recordings of several nodes",
     ),
+    "autopsy": (
+        "gpudoctor.cli.autopsy",
+        "find what killed a job first, from the logs that it left behind",
+    ),
     "watch": (
         "gpudoctor.cli.watch",
         "examine a running process, no preparation needed: what it waits for, what to do",

@@ -28,6 +28,7 @@ from gpudoctor.model import (
     EffectOrigin,
     Finding,
     Found,
+    LogDetail,
     Outcome,
     Passed,
     Patient,
@@ -44,6 +45,7 @@ from gpudoctor.model import (
     Summary,
     Unavailable,
 )
+from gpudoctor.model.log_summary import LogSummary
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording
 
@@ -91,7 +93,18 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
         problems=tuple(dict.fromkeys(trouble)),
         remarks=tuple(_remarks(patient)),
         run=run,
+        log=_log(patient),
     )
+
+
+def _log(patient: Patient) -> LogSummary | None:
+    """The log's own story; loaded only where a log was named."""
+    log = _or_none(patient.signs.job_log.take)
+    if log is None:
+        return None
+    from gpudoctor.engine.log_summary import summarise_log
+
+    return summarise_log(log)
 
 
 def _run(
@@ -113,7 +126,12 @@ def _unread(patient: Patient) -> list[str]:
     source = _or_none(patient.signs.source.take)
     configs = _or_none(patient.signs.configs.take)
     silent = recording.problems if recording and not _spoke(recording) else ()
-    return [*silent, *(sentence for sign in (source, configs) if sign for _, sentence in sign.unread)]
+    log = _or_none(patient.signs.job_log.take)
+    return [
+        *silent,
+        *(log.problems if log else ()),
+        *(sentence for sign in (source, configs) if sign for _, sentence in sign.unread),
+    ]
 
 
 def _spoke(recording: Recording) -> bool:
@@ -194,7 +212,10 @@ def _prescribe(
 ) -> tuple[Remedy, ...]:
     """Remedies of every rule that answers a finding; a rule that fails is a problem of the examination."""
     remedies: list[Remedy] = []
+    in_log = isinstance(finding.detail, LogDetail)
     for kind in rules.get(finding.code, ()):
+        if in_log and not kind.reads_logs:
+            continue
         try:
             for remedy in kind().prescribe(finding, patient):
                 known = knowable(_supported(_editable(remedy), patient), finding, patient)

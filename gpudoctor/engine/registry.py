@@ -1,14 +1,14 @@
 """Finds checks and rules through the entry-point groups; the engine knows none of them by name."""
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import TypeVar
 
 from gpudoctor.errors import IncompleteError
-from gpudoctor.model import Check, Code, Rule
+from gpudoctor.model import Check, Code, LogMessage, Rule
 
 CHECKS_GROUP = "gpudoctor.checks"
 RULES_GROUP = "gpudoctor.rules"
@@ -26,6 +26,11 @@ class Registry:
     """The rules that answer each code."""
     problems: tuple[str, ...] = ()
     """Plugins that could not be loaded, a sentence each."""
+
+    def log_messages(self) -> Iterator[tuple[str, LogMessage]]:
+        """What logs say of every ailment, with the code of its check."""
+        for code, check in self.checks.items():
+            yield from ((code, message) for message in check.log_messages)
 
     def by_name(self, name: str) -> type[Check] | None:
         """The check of an ailment's name, or None."""

@@ -1,10 +1,11 @@
 """Runs checks on a patient: four outcomes, one bad check never stops the rest."""
 
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+from gpudoctor.analysis.job_log.findings import log_findings
 from gpudoctor.analysis.run.unentered_loops import elsewhere
 from gpudoctor.model import (
     Check,
@@ -47,7 +48,7 @@ def run_checks(
 def _run(kind: type[Check], patient: Patient, overrides: Mapping[str, float]) -> Outcome:
     code = kind.code
     try:
-        examined = kind(overrides).examine(patient)
+        examined = _examined(kind(overrides), patient)
         findings = _distinct(item for item in examined if not elsewhere(patient, item))
     except Unavailable as reason:
         return Skipped(code=code, reason=str(reason))
@@ -56,6 +57,21 @@ def _run(kind: type[Check], patient: Patient, overrides: Mapping[str, float]) ->
     except Exception as error:  # noqa: BLE001  # the one boundary: a crashed check is a result
         return Crashed(code=code, error=f"{type(error).__name__}: {error} ({_place(error)})")
     return Found(code=code, findings=findings) if findings else Passed(code=code)
+
+
+def _examined(check: Check, patient: Patient) -> Iterator[Finding]:
+    """What the check sees, and what the job's log says of its ailment: either will do."""
+    if not check.log_messages:
+        yield from check.examine(patient)
+        return
+    try:
+        _ = patient.job_log
+    except Unavailable:
+        yield from check.examine(patient)
+        return
+    with suppress(Unavailable):
+        yield from check.examine(patient)
+    yield from log_findings(check, patient)
 
 
 def _distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:

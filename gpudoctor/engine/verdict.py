@@ -15,6 +15,7 @@ from gpudoctor.model import (
     SourceSpan,
 )
 from gpudoctor.model.run import RunSummary
+from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count, joined
 
 
@@ -34,6 +35,10 @@ def pronounce(
         from gpudoctor.engine.watch_verdict import pronounce_live
 
         return pronounce_live(patient.process, ranked)
+    if patient.kind is PatientKind.LOG or optional(lambda: patient.job_log) is not None:
+        from gpudoctor.engine.log_verdict import pronounce_log
+
+        return pronounce_log(patient, ranked)
     if patient.kind is PatientKind.RECORDING:
         from gpudoctor.engine.saved_verdict import pronounce_saved
 

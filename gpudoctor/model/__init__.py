@@ -8,11 +8,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpudoctor.model.advice import Advice, advise, rules_of, where
+    from gpudoctor.model.advice import Advice, advise, in_log, rules_of, where
     from gpudoctor.model.check import Check, Maturity, Reads
     from gpudoctor.model.detail import Detail
     from gpudoctor.model.evidence import Evidence, LogLine, Measurement, Provenance, Setting, SourceSpan
     from gpudoctor.model.finding import Code, Cost, Finding, Resource, Whose
+    from gpudoctor.model.log_message import Bearing, LogDetail, LogMessage
     from gpudoctor.model.outcome import Crashed, Found, Outcome, Passed, Skipped
     from gpudoctor.model.patient import Patient, PatientKind, Sign, Signs
     from gpudoctor.model.remedy import (
@@ -40,6 +41,7 @@ __all__ = [
     "Absent",
     "Advice",
     "Applicability",
+    "Bearing",
     "Check",
     "Code",
     "Confidence",
@@ -56,7 +58,9 @@ __all__ = [
     "ImportEdit",
     "Json",
     "KeywordEdit",
+    "LogDetail",
     "LogLine",
+    "LogMessage",
     "Maturity",
     "Measurement",
     "Named",
@@ -90,16 +94,18 @@ __all__ = [
     "Unavailable",
     "Whose",
     "advise",
+    "in_log",
     "rules_of",
     "where",
 ]
 
 _HOMES = {
-    "advice": "Advice advise rules_of where",
+    "advice": "Advice advise in_log rules_of where",
     "check": "Check Maturity Reads",
     "detail": "Detail",
     "evidence": "Evidence LogLine Measurement Provenance Setting SourceSpan",
     "finding": "Code Cost Finding Resource Whose",
+    "log_message": "Bearing LogDetail LogMessage",
     "outcome": "Crashed Found Outcome Passed Skipped",
     "patient": "Patient PatientKind Sign Signs",
     "remedy": "Applicability Edit Effect EffectOrigin Effort ImportEdit KeywordEdit Remedy TextEdit",

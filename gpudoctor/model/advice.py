@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeAlias, TypeVar
 
 from gpudoctor.model.detail import Detail
 from gpudoctor.model.finding import Code, Finding, Resource
+from gpudoctor.model.log_message import LogDetail
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.remedy import Applicability, Effort, Remedy
 from gpudoctor.model.rule import Rule
@@ -63,8 +64,13 @@ def advise(
 
 
 def where(kind: type[D], test: Callable[[D], object]) -> Condition:
-    """The condition that a test of the check's detail gives something true."""
-    return lambda finding: bool(test(finding.detail_of(kind)))
+    """The condition that a test of the check's detail gives something true; never for one read in a log."""
+    return lambda finding: not isinstance(finding.detail, LogDetail) and bool(test(finding.detail_of(kind)))
+
+
+def in_log(*kinds: str) -> Condition:
+    """The condition that the finding was read in a log, in one of these wordings, or in any."""
+    return lambda finding: isinstance(finding.detail, LogDetail) and (not kinds or finding.detail.kind in kinds)
 
 
 def rules_of(rows: Iterable[Advice], module: str) -> tuple[type[Rule], ...]:
@@ -81,6 +87,7 @@ def rules_of(rows: Iterable[Advice], module: str) -> tuple[type[Rule], ...]:
 class _TableRule(Rule):
     """Every row of a code whose condition holds, in their order."""
 
+    reads_logs = True
     rows: ClassVar[tuple[Advice, ...]]
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
@@ -95,7 +102,5 @@ def _filled(text: str, finding: Finding) -> str:
     detail = finding.detail
     if detail is None or "{" not in text:
         return text
-    names = {item.name for item in fields(detail)}
-    return re.sub(
-        r"\{(\w+)\}", lambda found: str(getattr(detail, found[1])) if found[1] in names else found[0], text
-    )
+    values = detail.placeholders()
+    return re.sub(r"\{(\w+)\}", lambda found: str(values.get(found[1], found[0])), text)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.finding import Code, Cost, Finding, Resource
+from gpudoctor.model.log_message import LogMessage
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.threshold import Threshold
@@ -23,6 +24,7 @@ class Reads(Enum):
     CONFIG = "config"
     RECORDING = "recording"
     PROCESS = "process"
+    LOG = "log"
 
 
 class Maturity(Enum):
@@ -50,6 +52,10 @@ class Check(ABC):
     """The severity when `finding` is not told otherwise."""
     maturity: ClassVar[Maturity] = Maturity.STABLE
     """Its life."""
+    log_messages: ClassVar[tuple[LogMessage, ...]] = ()
+    """What a log says of the ailment; the engine makes the finding where one of them is the first cause."""
+    log_knobs: ClassVar[tuple[str, ...]] = ()
+    """Settings that bear on it: keys of configs and keyword arguments, shown where they stand beside a log."""
     thresholds: ClassVar[tuple[Threshold, ...]] = ()
     """Every number it compares with."""
     track_record: ClassVar[TrackRecord | None] = None
@@ -69,6 +75,10 @@ class Check(ABC):
     @abstractmethod
     def examine(self, patient: Patient) -> Iterator[Finding]:
         """Yield a finding for each place where the patient has the ailment."""
+
+    def log_kind(self, kind: str, values: Mapping[str, str]) -> str:  # noqa: ARG002  # a check may tell more
+        """The wording that a message's values show, where they tell more than its text; else the same one."""
+        return kind
 
     def limit(self, name: str) -> float:
         """The threshold in force: the default, or the user's override."""

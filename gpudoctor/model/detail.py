@@ -1,5 +1,6 @@
 """What a check hands to its rule beside the evidence."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
 
@@ -17,3 +18,7 @@ class Detail:
             return self
         known = {item.name: getattr(self, item.name) for item in fields(self)}
         return replace(other, **{name: value for name, value in known.items() if value is not None})
+
+    def placeholders(self) -> Mapping[str, object]:
+        """The values that a row of advice may name in braces: the fields."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}

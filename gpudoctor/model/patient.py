@@ -11,6 +11,7 @@ from gpudoctor.model.signs.environment import Environment
 from gpudoctor.model.signs.gpu import Gpu, GpuSurvey
 from gpudoctor.model.signs.host import Host
 from gpudoctor.model.signs.job import Job
+from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory import JobMemory, MemoryForecast
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
@@ -32,6 +33,7 @@ class PatientKind(Enum):
     COMMAND = "command"
     PROCESS = "process"
     RECORDING = "recording"
+    LOG = "log"
 
 
 class Sign(Generic[T]):
@@ -111,6 +113,7 @@ class Signs:
     memory_snapshot: Sign[MemorySnapshot] = field(
         default_factory=_no("the memory snapshot", "no memory snapshot was named")
     )
+    job_log: Sign[JobLog] = field(default_factory=_no("the log", "no log was named"))
     process: Sign[ProcessWindow] = field(default_factory=_no("the process", "no running process was named"))
     memory: Sign[MemoryForecast] = field(default_factory=_no("the memory", "no job was given"))
 
@@ -221,6 +224,11 @@ class Patient:
     def memory_snapshot(self) -> MemorySnapshot:
         """Who holds the device's memory; raises `Unavailable` when no snapshot of it was named."""
         return self.signs.memory_snapshot.take()
+
+    @property
+    def job_log(self) -> JobLog:
+        """What the job printed; raises `Unavailable` when no log was named."""
+        return self.signs.job_log.take()
 
     @property
     def process(self) -> ProcessWindow:

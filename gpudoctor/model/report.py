@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from gpudoctor.model.finding import Code, Finding
+from gpudoctor.model.log_summary import LogSummary
 from gpudoctor.model.outcome import Outcome
 from gpudoctor.model.proof import TrialSummary
 from gpudoctor.model.remedy import Remedy
@@ -117,6 +118,8 @@ class Report:
     """What was special about reading and spoils nothing: comments in JSON, a key written twice."""
     run: RunSummary | None = None
     """The recording's numbers; None when nothing was run."""
+    log: LogSummary | None = None
+    """What the job's logs say, message by message; None when no log was named."""
     trial: TrialSummary | None = None
     """What trials have shown; None when there were none."""
     synthetic: SyntheticSummary | None = None

@@ -15,6 +15,8 @@ class Rule(ABC):
     `prescribe` may raise `Unavailable` when a sign it needs is missing: what it yielded before stands.
     """
 
+    reads_logs: ClassVar[bool] = False
+    """Whether it answers findings that were read in a log, too: their detail is a `LogDetail`."""
     answers: ClassVar[Code]
     """The code of the check that it answers."""
 

@@ -30,6 +30,7 @@ from gpudoctor.model import (
     Summary,
 )
 from gpudoctor.report.exhaustive import assert_never
+from gpudoctor.report.log_json import log_object
 from gpudoctor.report.run_json import run_object
 from gpudoctor.report.synthetic_json import synthetic_object
 from gpudoctor.report.trial_json import proof_object, trial_object
@@ -64,6 +65,7 @@ def as_object(report: Report) -> JsonObject:
         "problems": list(report.problems),
         "remarks": list(report.remarks),
         "run": finite(run_object(report.run)) if report.run else None,
+        "log": finite(log_object(report.log)) if report.log else None,
         "trial": finite(trial_object(report.trial)) if report.trial else None,
         "synthetic": finite(synthetic_object(report.synthetic)) if report.synthetic else None,
         "estimate": finite(dict(report.synthetic.estimate)) if report.synthetic else None,

@@ -3,6 +3,7 @@
 import re
 
 from gpudoctor.model import Crashed, Evidence, Ranked, Report, Setting, Skipped, SourceSpan
+from gpudoctor.report.log_words import moment_rows, read_words
 from gpudoctor.report.printable import one_line, printable
 from gpudoctor.report.run_words import phase_rows, run_facts
 from gpudoctor.report.steps import is_code
@@ -19,6 +20,8 @@ from gpudoctor.text import count, percent
 LONGEST = 60_000
 """Characters: GitHub refuses a comment above 65,536."""
 _CELL = 200
+_MOMENTS = 30
+"""Rows of a time line."""
 _SENTENCE = 60
 """Characters of a message in the table; the whole of it stands in the section below."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!&])")
@@ -26,7 +29,9 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!&])")
 
 def render(report: Report) -> str:
     """The comment; findings that do not fit are counted, never cut in the middle."""
-    head = f"### gpudoctor: {escape(report.summary.verdict)}\n" + _synthetic(report) + _run(report)
+    head = (
+        f"### gpudoctor: {escape(report.summary.verdict)}\n" + _synthetic(report) + _run(report) + _log(report)
+    )
     tail = "\n".join(_tail(report)) + "\n"
     room = LONGEST - len(head) - len(tail) - 200
     rows, sections, left = ["| # | finding | severity | where | what |", "|--:|---|---|---|---|"], [""], 0
@@ -73,6 +78,26 @@ def _run(report: Report) -> str:
         lines += ["", "| phase | of a step | time |", "|---|--:|--:|"]
         lines += [f"| {escape(name)} | {percent(share)} | {each} |" for name, share, each in rows]
     return "\n".join(lines) + "\n" if lines else ""
+
+
+def _log(report: Report) -> str:
+    """What was read of the log, and the time line, folded."""
+    log = report.log
+    if log is None:
+        return ""
+    lines = ["", escape(read_words(log))]
+    rows = [*moment_rows(log)][:_MOMENTS]
+    if rows:
+        lines += [
+            "",
+            "<details><summary>time line</summary>",
+            "",
+            "| role | where | message |",
+            "|---|---|---|",
+        ]
+        lines += [f"| {escape(role)} | {escape(place)} | {code(text[:_CELL])} |" for role, place, text in rows]
+        lines += ["", "</details>"]
+    return "\n".join(lines) + "\n"
 
 
 def escape(text: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from gpudoctor.model import Patient, PatientKind, Sign, Signs, Unavailable
+from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
 from gpudoctor.model.signs.environment import Environment
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.vitals.targets import TargetKind, Targets
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpudoctor.model.signs.configs import Configs
     from gpudoctor.model.signs.gpu import GpuSurvey
     from gpudoctor.model.signs.host import Host
+    from gpudoctor.model.signs.job_log import JobLog
     from gpudoctor.model.signs.kernel_log import KernelLog
     from gpudoctor.model.signs.memory import MemoryForecast
     from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
@@ -63,6 +64,8 @@ class PatientRequest:
     """The command that was run, word by word."""
     recording: tuple[str, ...] = ()
     """Folders of the run's recording."""
+    log_messages: tuple[tuple[str, LogMessage], ...] = ()
+    """What logs say of every ailment, with the codes."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Texts that stand for Python files, by real path: what a trial ran in their place."""
 
@@ -90,6 +93,7 @@ def admit(admission: PatientRequest) -> Patient:
             configs=readers.configs,
             memory=Sign("the memory", lambda: _memory(patient, admission)),
             recording=Sign("the recording", readers.recording),
+            job_log=Sign("the log", readers.job_log),
         ),
         targets=tuple(item.name for item in named),
     )
@@ -190,6 +194,14 @@ class _Readers:
         from gpudoctor.vitals.recording import read_recording
 
         return read_recording(*self._admission.recording)
+
+    def job_log(self) -> "JobLog":
+        logs = self._targets.of(TargetKind.LOG)
+        if not logs:
+            raise Unavailable("no log was named")
+        from gpudoctor.vitals.job_log import read_job_log
+
+        return read_job_log([str(path) for path in logs], self._admission.log_messages)
 
     def packages(self) -> "Packages":
         return self._packages.take()

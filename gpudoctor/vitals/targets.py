@@ -56,12 +56,6 @@ class Targets:
         return [item.path for item in self.items if item.kind in kinds]
 
 
-_OF_A_LOG = (
-    "check does not read logs; name its script (gpudoctor check train.py), "
-    "or run it again (gpudoctor run -- python train.py)"
-)
-
-
 def sort_targets(names: Sequence[str]) -> Targets:
     """Tell what each name is. A missing file is `UsageError`; one that cannot be read is a problem."""
     items: list[NamedTarget] = []
@@ -71,8 +65,9 @@ def sort_targets(names: Sequence[str]) -> Targets:
         try:
             target = NamedTarget(name=name, path=path, kind=_kind(path))
             items.append(target)
-            if target.kind is TargetKind.LOG:
-                problems.append(f"{name}: {_reported(path) or _OF_A_LOG}")
+            if target.kind is TargetKind.LOG and (other := _reported(path)):
+                problems.append(f"{name}: {other}")
+                items.pop()
         except _Unreadable as error:
             problems.append(str(error))
     return Targets(items=tuple(items), problems=tuple(problems))
@@ -83,7 +78,9 @@ def _reported(path: Path) -> str:
     from gpudoctor.vitals.recording.opening import is_log
 
     named = shlex.quote(str(path))
-    return f"check does not read logs; read this one with `gpudoctor report {named}`" if is_log(path) else ""
+    return (
+        f"check does not read such logs; read this one with `gpudoctor report {named}`" if is_log(path) else ""
+    )
 
 
 class _Unreadable(Exception):
@@ -96,7 +93,7 @@ def _kind(path: Path) -> TargetKind:
     try:
         os.stat(path)
     except FileNotFoundError:
-        raise UsageError(f"{path}: no such file or folder{_near(path)}") from None
+        raise UsageError(f"{path}: no such file or folder{near_name(path)}") from None
     except NotADirectoryError:
         raise UsageError(f"{path}: a part of this path is a file, not a folder") from None
     except PermissionError:
@@ -131,7 +128,7 @@ def _refuse_empty(folder: Path) -> None:
     raise UsageError(f"{folder}: nothing to examine in it (no script, notebook, config or job script)")
 
 
-def _near(path: Path) -> str:
+def near_name(path: Path) -> str:
     """A clause that names a file of nearly this name beside it."""
     try:
         names = os.listdir(path.parent)

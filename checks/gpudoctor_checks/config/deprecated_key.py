@@ -18,6 +18,7 @@ from gpudoctor.model import (
     Detail,
     Evidence,
     Finding,
+    LogMessage,
     Patient,
     Reads,
     Severity,
@@ -65,6 +66,7 @@ class DeprecatedKey(Check):
         exclude the installed version, gpudoctor compares with the newest release that they admit, and reports
         no error. In a script that trains nothing, a removed argument of `from_pretrained` is a note, and a
         deprecated one is silent.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         An environment that pins an old version and was not examined; a key of your own with an old name.
     Remedies:
@@ -77,8 +79,54 @@ class DeprecatedKey(Check):
 
     code = Code("CFG009")
     name = "deprecated-key"
-    reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.ENVIRONMENT})
+    reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.WARNING
+    log_messages = (
+        LogMessage(
+            kind="unexpected-keyword",
+            cue="got an unexpected keyword argument",
+            pattern=r"(?:(?P<callee>[\w.]+)\(\) )?got an unexpected keyword argument '(?P<argument>\w+)'",
+            text="[{callee} ]does not accept the argument {argument}: it was renamed or removed, or "
+            "belongs to another version.",
+            confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
+            kind="multiple-values",
+            cue="got multiple values for",
+            pattern=r"(?:(?P<callee>[\w.]+)\(\) )?got multiple values for (?:keyword )?argument "
+            r"'(?P<argument>\w+)'",
+            text="[{callee} ]received the argument {argument} twice.",
+            confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
+            kind="unrecognized",
+            cue=(
+                "unrecognized arguments",
+                "are not used by the hfargumentparser",
+                "unrecognized argument",
+            ),
+            pattern=r"unrecognized arguments?: (?P<argument>[^\n]{1,120})|are not used by the "
+            r"HfArgumentParser: (?P<unused>[^\n]{1,120})",
+            text="The program does not know the argument [{argument}][{unused}].",
+            everywhere=True,
+        ),
+        LogMessage(
+            kind="removed",
+            cue=(
+                "has been removed",
+                "was removed in",
+                "no longer supported",
+                "is deprecated and",
+                "has been deprecated and removed",
+                "no longer available",
+            ),
+            pattern="(?:has been|was|were) (?:deprecated and )?removed (?:in|from|since)|is no longer "
+            "(?:supported|available)",
+            text="The program uses something that a library removed: {said}.",
+            confidence=Confidence.PROBABLE,
+            general=True,
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)

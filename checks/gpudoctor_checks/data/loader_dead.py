@@ -11,6 +11,7 @@ from gpudoctor.analysis.run.rank_positions import standing
 from gpudoctor.analysis.run.risky_operations import killing_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import (
+    Bearing,
     Check,
     Code,
     Confidence,
@@ -18,6 +19,7 @@ from gpudoctor.model import (
     Detail,
     Finding,
     LogLine,
+    LogMessage,
     Patient,
     Reads,
     Severity,
@@ -47,6 +49,7 @@ class LoaderDead(Check):
     How it knows:
         From a recording: the exception of the training process, its message about the worker (exit code or
         signal), kills for memory meanwhile, and heartbeats that show where it waits.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         A slow first batch or a cold disk: a wait that ended is not a finding.
     Remedies:
@@ -58,8 +61,48 @@ class LoaderDead(Check):
 
     code = Code("DATA010")
     name = "loader-dead"
-    reads = frozenset({Reads.RECORDING, Reads.PROCESS})
+    reads = frozenset({Reads.RECORDING, Reads.PROCESS, Reads.LOG})
     severity = Severity.ERROR
+    log_knobs = (
+        "num_workers",
+        "dataloader_num_workers",
+    )
+    log_messages = (
+        LogMessage(
+            kind="worker-exited",
+            cue="exited unexpectedly",
+            pattern=r"DataLoader worker \(pid\(?s?\)? ?(?P<pid>[\d, ]+)\)? exited unexpectedly",
+            text="A loader worker process (pid {pid}) ended without an exception.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            source="torch/utils/data/dataloader.py",
+        ),
+        LogMessage(
+            kind="worker-killed",
+            cue="killed by signal",
+            pattern=r"DataLoader worker \(pid\(?s?\)? ?(?P<pid>[\d, ]+)\)? is killed by signal: "
+            r"(?P<signal>(?!Bus error)\w[\w ]*)",
+            text="A loader worker (pid {pid}) was ended by a signal: {signal}.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            source="torch/utils/data/_utils/signal_handling.py",
+        ),
+        LogMessage(
+            kind="loader-timeout",
+            cue="dataloader timed out",
+            pattern=r"DataLoader timed out after (?P<seconds>\d+) seconds",
+            text="The loader's workers delivered no batch for {seconds} seconds.",
+            bearing=Bearing.SYMPTOM,
+        ),
+        LogMessage(
+            kind="pin-thread",
+            cue="pin memory thread exited",
+            pattern="Pin memory thread exited unexpectedly",
+            text="The loader's pin-memory thread ended unexpectedly.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+        ),
+    )
     thresholds = (
         Threshold(
             name="wait_seconds",

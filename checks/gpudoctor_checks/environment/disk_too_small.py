@@ -13,6 +13,7 @@ from gpudoctor.model import (
     Detail,
     Evidence,
     Finding,
+    LogMessage,
     Measurement,
     Patient,
     Reads,
@@ -62,6 +63,7 @@ class DiskTooSmall(Check):
         Free space that this user may use, from statvfs. A checkpoint of full fine-tuning with AdamW counts 16
         bytes per parameter; a save with adapters is not counted. save_total_limit is the number of checkpoints
         kept.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         gpudoctor does not see quotas (they can only make it worse). Checkpoints that go to object storage,
         sharded or without optimizer state take less. Folders that did not answer in time are skipped.
@@ -75,8 +77,51 @@ class DiskTooSmall(Check):
 
     code = Code("ENV011")
     name = "disk-too-small"
-    reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE})
+    reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE, Reads.LOG})
     severity = Severity.WARNING
+    log_messages = (
+        LogMessage(
+            kind="no-space",
+            cue=(
+                "no space left on device",
+                "errno 28",
+            ),
+            pattern=r"No space left on device|\[Errno 28\]",
+            text="The disk is full[: {file}].",
+            general=True,
+            source="https://github.com/hiyouga/LlamaFactory/issues/1223",
+        ),
+        LogMessage(
+            kind="quota",
+            cue=(
+                "disk quota exceeded",
+                "errno 122",
+            ),
+            pattern=r"[Dd]isk quota exceeded|\[Errno 122\]",
+            text="The disk quota is used up.",
+        ),
+        LogMessage(
+            kind="writer",
+            cue=(
+                "pytorchstreamwriter failed",
+                "unexpected pos",
+                "iostream error",
+                "file write failed",
+            ),
+            pattern=r"PytorchStreamWriter failed writing|unexpected pos \d+ vs \d+|basic_ios::clear: iostream "
+            "error|file write failed",
+            text="A checkpoint could not be written to its end: a full disk or quota, or a failing file "
+            "system.",
+            confidence=Confidence.PROBABLE,
+            source="torch/csrc: inline_container.cc",
+        ),
+        LogMessage(
+            kind="file-too-large",
+            cue="file too large",
+            pattern=r"\[Errno 27\] File too large",
+            text="A file could not grow beyond a limit of the file system or of the process.",
+        ),
+    )
     thresholds = (
         Threshold(
             name="output_free",

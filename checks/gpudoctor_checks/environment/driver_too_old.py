@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import (
+    Bearing,
     Check,
     Code,
     Confidence,
     Cost,
     Detail,
     Finding,
+    LogMessage,
     Measurement,
     Patient,
     Provenance,
@@ -48,6 +50,7 @@ class DriverTooOld(Check):
     How it knows:
         It compares the driver's version with the floor of `torch.version.cuda`, read from torch's files, in a
         table from NVIDIA's documents. A driver newer than the table always passes: drivers run older CUDA.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         NVIDIA's forward-compatibility package lets data-centre cards run a newer CUDA: a compat `libcuda` on
         the loader path silences the check. Within one CUDA major version a driver may be older than the
@@ -63,8 +66,56 @@ class DriverTooOld(Check):
 
     code = Code("ENV003")
     name = "driver-too-old"
-    reads = frozenset({Reads.ENVIRONMENT})
+    reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
+    log_messages = (
+        LogMessage(
+            kind="too-old",
+            cue="on your system is too old",
+            pattern=r"NVIDIA driver on your system is too old \(found version (?P<version>\d+)\)",
+            text="The NVIDIA driver is too old for this torch[: it supports CUDA version code {version} "
+            "at most].",
+            source="torch/csrc/cuda/Module.cpp",
+        ),
+        LogMessage(
+            kind="insufficient",
+            cue=(
+                "driver version is insufficient",
+                "cudaerrorinsufficientdriver",
+            ),
+            pattern="CUDA driver version is insufficient for CUDA runtime version|cudaErrorInsufficientDriver",
+            text="The NVIDIA driver is older than the CUDA runtime that the program uses.",
+            everywhere=True,
+        ),
+        LogMessage(
+            kind="compatibility",
+            cue=(
+                "forward compatibility was attempted",
+                "error 804",
+            ),
+            pattern="forward compatibility was attempted on non[ -]supported (?:HW|hardware)|[Ee]rror 804",
+            text="A CUDA compatibility library newer than the driver was loaded on a GPU that does not "
+            "support it (error 804).",
+        ),
+        LogMessage(
+            kind="ptx",
+            cue=(
+                "unsupported toolchain",
+                "cudaerrorunsupportedptxversion",
+            ),
+            pattern="PTX was compiled with an unsupported toolchain|cudaErrorUnsupportedPtxVersion",
+            text="A kernel was compiled by a CUDA toolkit that is newer than the driver.",
+        ),
+        LogMessage(
+            kind="warned",
+            cue="on your system is too old",
+            pattern="driver on your system is too old",
+            text="The NVIDIA driver is too old for this torch, so CUDA was not available.",
+            bearing=Bearing.HINT,
+            everywhere=True,
+            explains="(?i)cuda|gpu|bf16|fp16|deserialize|accelerator",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         gpus = patient.gpus

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import (
+    Bearing,
     Check,
     Code,
     Confidence,
@@ -11,6 +12,7 @@ from gpudoctor.model import (
     Detail,
     Evidence,
     Finding,
+    LogMessage,
     Measurement,
     Patient,
     Reads,
@@ -61,6 +63,7 @@ class DriverUnreachable(Check):
     How it knows:
         gpudoctor starts NVML in a separate process with a time limit, and compares its answer with
         /sys/bus/pci, /dev/nvidia* and /proc/driver/nvidia/version.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         A container that was started without GPUs on a machine that has some is a note, unless something shows
         that it should have them. GPUs that belong to a virtual machine, or whose device nodes belong to another
@@ -75,8 +78,91 @@ class DriverUnreachable(Check):
 
     code = Code("ENV001")
     name = "driver-unreachable"
-    reads = frozenset({Reads.ENVIRONMENT})
+    reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
+    log_messages = (
+        LogMessage(
+            kind="nvml-mismatch",
+            cue=(
+                "driver/library version mismatch",
+                "api mismatch",
+            ),
+            pattern="Driver/library version mismatch|API mismatch: the client has the version",
+            text="The NVIDIA driver's library and the kernel module have different versions: the driver "
+            "was updated without a reboot.",
+            everywhere=True,
+            source="NVIDIA driver",
+        ),
+        LogMessage(
+            kind="fabric-manager",
+            cue=(
+                "error 802",
+                "system not yet initialized",
+                "cudaerrorsystemnotready",
+            ),
+            pattern="[Ee]rror 802|system not yet initialized|cudaErrorSystemNotReady",
+            text="CUDA reports error 802 (system not yet initialized): the fabric manager of this "
+            "NVSwitch machine does not run.",
+            everywhere=True,
+            source="https://github.com/pytorch/pytorch/issues/35710",
+        ),
+        LogMessage(
+            kind="container-lost",
+            cue=(
+                "failed to initialize nvml: unknown error",
+                "libcuda.so",
+            ),
+            pattern=r"Failed to initialize NVML: Unknown Error|libcuda\.so(?:\.\d+)?: cannot open shared "
+            "object file",
+            text="The container lost, or never had, access to the driver ({said}).",
+            everywhere=True,
+            source="https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",
+        ),
+        LogMessage(
+            kind="no-device",
+            cue=(
+                "no cuda gpus are available",
+                "no cuda-capable device",
+                "no nvidia driver on your system",
+                "cuda driver initialization failed",
+                "cuda-capable device(s) is/are busy",
+                "nvidia-smi has failed",
+                "no supported gpu",
+                "no gpu found",
+                "no accelerator",
+            ),
+            pattern="No CUDA GPUs are available|no CUDA-capable device is detected|Found no NVIDIA driver on "
+            r"your system|CUDA driver initialization failed|CUDA-capable device\(s\) is/are busy or "
+            "unavailable|NVIDIA-SMI has failed because it couldn't communicate|No supported gpu "
+            "backend found|No GPU found",
+            text="The process found no usable GPU: {said}.",
+        ),
+        LogMessage(
+            kind="unknown-cuda",
+            cue="cuda unknown error",
+            pattern="CUDA unknown error - this may be due to an incorrectly set ?up environment",
+            text="CUDA could not start (unknown error): the driver, its device files or "
+            "CUDA_VISIBLE_DEVICES are not in order.",
+        ),
+        LogMessage(
+            kind="smi-failed",
+            cue="nvidia-smi has failed",
+            pattern="NVIDIA-SMI has failed",
+            text="nvidia-smi could not reach the driver.",
+            bearing=Bearing.HINT,
+            everywhere=True,
+            explains=".",
+        ),
+        LogMessage(
+            kind="warned",
+            cue=("cuda initialization:",),
+            pattern="CUDA initialization: (?!.*too old)(?P<said_by_cuda>[^.]{5,150})",
+            text="CUDA could not start in this process: {said_by_cuda}.",
+            bearing=Bearing.HINT,
+            everywhere=True,
+            explains="No CUDA|CUDA|cuda|deserialize object on a CUDA|MPS|accelerator",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         survey = patient.gpu_survey

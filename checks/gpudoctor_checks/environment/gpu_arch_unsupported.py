@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.model import (
+    Bearing,
     Check,
     Code,
     Confidence,
     Cost,
     Detail,
     Finding,
+    LogMessage,
     Measurement,
     Patient,
     Provenance,
@@ -45,6 +47,7 @@ class GpuArchUnsupported(Check):
     How it knows:
         It reads the architecture list in libtorch_python.so (what `torch.cuda.get_arch_list()` returns, without
         importing torch) and the cards' compute capability from the driver.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         A build from source has its own list, which gpudoctor reads in the same way. A card that the job does
         not use (an old display card beside the training cards) is only a warning while another card can be
@@ -59,8 +62,52 @@ class GpuArchUnsupported(Check):
 
     code = Code("ENV004")
     name = "gpu-arch-unsupported"
-    reads = frozenset({Reads.ENVIRONMENT})
+    reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
+    log_messages = (
+        LogMessage(
+            kind="no-kernel",
+            cue=(
+                "no kernel image is available",
+                "cudaerrornokernelimagefordevice",
+                "invalid device function",
+            ),
+            pattern="no kernel image is available for execution on the device|"
+            "cudaErrorNoKernelImageForDevice|CUDA error: invalid device function",
+            text="The installed binary has no code for this GPU's architecture.",
+            source="https://github.com/pytorch/pytorch/issues/167244",
+        ),
+        LogMessage(
+            kind="flash-attention",
+            cue=(
+                "only supports ampere",
+                "only supports hopper",
+                "ampere gpus or newer",
+            ),
+            pattern=r"(?:[Ff]lash\w*\W?[Aa]ttention|FLASH\w*).{0,60}only supports? (?P<needed>Ampere|Hopper|"
+            "Turing)|only supports (?:Ampere|Hopper) GPUs or newer",
+            text="FlashAttention does not support this GPU's architecture[: it needs {needed} or newer].",
+        ),
+        LogMessage(
+            kind="too-old-gpu",
+            cue=(
+                "too old to be supported",
+                "requires device with capability",
+            ),
+            pattern="Found (?P<gpu>.{3,60}?) which is too old to be supported|[Rr]equires device with "
+            "capability",
+            text="A compiled kernel needs a newer GPU architecture than this GPU has.",
+        ),
+        LogMessage(
+            kind="warned",
+            cue="not compatible with the current pytorch installation",
+            pattern=r"with CUDA capability (?P<capability>sm_\d+) is not compatible with the current PyTorch",
+            text="This torch has no code for the GPU's architecture[ {capability}].",
+            bearing=Bearing.HINT,
+            everywhere=True,
+            explains="no kernel image|CUDA error|CUBLAS|device function|cudnn|CUDNN|NCCL",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         cards = list(answering(patient.gpus, lambda gpu: gpu.compute_capability))

@@ -12,6 +12,7 @@ from gpudoctor.model import (
     Cost,
     Detail,
     Finding,
+    LogMessage,
     Measurement,
     Patient,
     Provenance,
@@ -47,6 +48,7 @@ class HostMemoryTight(Check):
     How it knows:
         /proc/meminfo, the tightest cgroup limit above this process (page cache not counted as used), the
         scheduler's grant, and the swap counters read twice within 50 ms.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         The needs are the minimum for torch, CUDA and workers; the data's share is unknown. Swap that is used
         but idle is not reported: the kernel stores idle pages there.
@@ -59,8 +61,42 @@ class HostMemoryTight(Check):
 
     code = Code("ENV009")
     name = "host-memory-tight"
-    reads = frozenset({Reads.ENVIRONMENT})
+    reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.WARNING
+    log_messages = (
+        LogMessage(
+            kind="cpu-allocator",
+            cue="defaultcpuallocator",
+            pattern="DefaultCPUAllocator: (?:can't|not enough memory|not able to).{0,60}?(?:tried to "
+            r"allocate (?P<bytes>\d+) bytes)?",
+            text="The host ran out of memory[: an allocation of {bytes} bytes failed].",
+        ),
+        LogMessage(
+            kind="cannot-allocate",
+            cue=(
+                "cannot allocate memory",
+                "errno 12",
+                "std::bad_alloc",
+                "memoryerror",
+                "unable to allocate",
+            ),
+            pattern=r"Cannot allocate memory|\[Errno 12\]|std::bad_alloc|^(?:\w+\.)*_?(?:Array)?MemoryError\b|"
+            r"Unable to allocate (?P<size>[\d.]+ \w+) for an array",
+            text="The host ran out of memory[: {size} were asked for one array].",
+            general=True,
+        ),
+        LogMessage(
+            kind="ray-oom",
+            cue=(
+                "running low on memory",
+                "workers killed due to memory pressure",
+            ),
+            pattern="node running low on memory|killed due to memory pressure|"
+            r"ray\.exceptions\.OutOfMemoryError",
+            text="Ray ended a task because the node ran low on memory.",
+            everywhere=True,
+        ),
+    )
     thresholds = (
         Threshold(
             name="rank_memory",

@@ -10,6 +10,7 @@ from gpudoctor.model import (
     Confidence,
     Detail,
     Finding,
+    LogMessage,
     Measurement,
     Patient,
     Reads,
@@ -46,6 +47,7 @@ class LimitsTooLow(Check):
     How it knows:
         /proc/self/limits and pids.max of this shell; the job inherits them unless its launcher sets others.
         Workers come from the script or config, InfiniBand from /sys/class/infiniband.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         Schedulers and container runtimes often raise limits for the job: run gpudoctor inside the job. Cards
         with RDMA over Ethernet count only if the job has several nodes. With an unknown number of workers it is
@@ -61,8 +63,53 @@ class LimitsTooLow(Check):
 
     code = Code("ENV008")
     name = "limits-too-low"
-    reads = frozenset({Reads.ENVIRONMENT})
+    reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.WARNING
+    log_messages = (
+        LogMessage(
+            kind="open-files",
+            cue=(
+                "too many open files",
+                "errno 24",
+            ),
+            pattern=r"[Tt]oo many open files|\[Errno 24\]",
+            text="The process reached its limit of open files.",
+            source="https://github.com/pytorch/pytorch/issues/973",
+        ),
+        LogMessage(
+            kind="ancdata",
+            cue="ancdata",
+            pattern="received 0 items of ancdata",
+            text="Tensors could not be passed between processes: the limit of open files is reached.",
+            source="https://github.com/pytorch/pytorch/issues/973",
+        ),
+        LogMessage(
+            kind="threads",
+            cue=(
+                "can't start new thread",
+                "pthread_create",
+                "thread creation failed",
+                "resource temporarily unavailable",
+            ),
+            pattern=r"can't start new thread|pthread_create(?:\(\))? failed|Thread creation failed|"
+            r"BlockingIOError: \[Errno 11\] Resource temporarily unavailable|fork: (?:retry: "
+            ")?Resource temporarily unavailable",
+            text="The user's limit of processes and threads is reached.",
+        ),
+        LogMessage(
+            kind="memlock",
+            cue=(
+                "memlock",
+                "ibv_reg_mr",
+                "ibv_create_cq",
+                "ibv_create_qp",
+            ),
+            pattern=r"(?:ibv_(?:reg_mr|create_cq|create_qp)\w* failed.{0,80}(?:Cannot allocate memory|errno "
+            "12))|[Mm]emlock limit|max locked memory",
+            text="InfiniBand could not lock memory: the limit of locked memory (memlock) is too low.",
+            everywhere=True,
+        ),
+    )
     thresholds = (
         Threshold(
             name="open_files",

@@ -17,6 +17,7 @@ from gpudoctor.model import (
     Cost,
     Detail,
     Finding,
+    LogMessage,
     Measurement,
     Patient,
     Provenance,
@@ -82,6 +83,7 @@ class PackageConflict(Check):
         for that environment's Python, the version files, the names of libraries, the C++ ABI in the symbol
         table. gpudoctor imports nothing. The project's requirements come from its requirements, pyproject,
         setup, conda and Docker files, from the script's folder up to the top of its repository.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         Extras are optional and are not checked. A stack built from source in one place may carry version
         numbers that its metadata does not allow and still work: such a conflict is a warning. It is an error
@@ -98,7 +100,101 @@ class PackageConflict(Check):
 
     code = Code("ENV005")
     name = "package-conflict"
-    reads = frozenset({Reads.ENVIRONMENT})
+    reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
+    log_messages = (
+        LogMessage(
+            kind="cannot-import",
+            cue="cannot import name",
+            pattern=r"cannot import name '?(?P<name>[\w.]+)'? from (?:partially initialized module "
+            r")?'?(?P<module>[\w.]+)'?(?! \(most likely due to a circular)",
+            text="The installed {module} has no {name}: two packages have versions that do not fit each other.",
+        ),
+        LogMessage(
+            kind="numpy-abi",
+            cue=(
+                "numpy.dtype size changed",
+                "compiled using numpy 1.x",
+                "_array_api not found",
+                "numpy.core.multiarray failed to import",
+                "numpy is not available",
+            ),
+            pattern=r"numpy\.(?:dtype|ndarray) size changed|compiled using NumPy 1\.x cannot be run in|"
+            r"_ARRAY_API not found|numpy\.core\.multiarray failed to import|Numpy is not available",
+            text="A package was compiled for another major version of NumPy than the one installed.",
+            source="https://github.com/pytorch/pytorch/issues/135013",
+        ),
+        LogMessage(
+            kind="numpy-removed",
+            cue="module 'numpy' has no attribute",
+            pattern=r"module 'numpy' has no attribute '(?P<name>\w+)'",
+            text="The program uses numpy.{name}, which the installed NumPy does not have.",
+        ),
+        LogMessage(
+            kind="required",
+            cue=(
+                "is required for a normal functioning",
+                "versionconflict",
+                "incompatible with",
+                "but found",
+            ),
+            pattern=r"(?P<needed>[\w.-]+ ?(?:>=|==|<=|!=|<|>|~=)[\w.,<>=! ]+?) is required for a normal "
+            r"functioning of this module, but found (?P<found>\S+)",
+            text="An installed package does not have the version that another one requires: {needed} is "
+            "required, {found} is installed.",
+        ),
+        LogMessage(
+            kind="conflict",
+            cue=(
+                "versionconflict",
+                "contextualversionconflict",
+                "dependency conflict",
+            ),
+            pattern="(?:Contextual)?VersionConflict|DistributionNotFound",
+            text="Installed packages have versions that do not fit each other ({said}).",
+            everywhere=True,
+        ),
+        LogMessage(
+            kind="missing-package",
+            cue=("no module named",),
+            pattern=r"No module named '?(?P<module>[\w.]+)'?",
+            text="The Python environment lacks the module {module}.",
+        ),
+        LogMessage(
+            kind="requires",
+            cue=("pip install",),
+            pattern=r"(?P<who>[^\n.]{0,80}?)(?:requires?|needs?|could not be imported|is not installed|not "
+            "found|[Pp]lease (?:run|install|update|upgrade)).{0,160}?pip install (?P<what>(?:-U |"
+            r"""--upgrade )?[\"'`]?[\w.\[\]<>=-]+)""",
+            text="A package is missing or too old: {said}.",
+            general=True,
+        ),
+        LogMessage(
+            kind="operator",
+            cue=(
+                "operator torchvision::nms does not exist",
+                "partially initialized module 'torchvision'",
+            ),
+            pattern="operator torchvision::nms does not exist|partially initialized module 'torchvision' has "
+            "no attribute",
+            text="torch and torchvision were built for different versions of each other.",
+        ),
+        LogMessage(
+            kind="unknown-model",
+            cue="does not recognize this architecture",
+            pattern=r"model type `?(?P<model>[\w.-]+)`? but Transformers does not recognize this architecture",
+            text="The installed transformers does not know the model type {model}.",
+        ),
+        LogMessage(
+            kind="removed-attribute",
+            cue=("has no attribute",),
+            pattern="module '(?P<module>(?:torch|transformers|accelerate|peft|trl|diffusers|datasets|"
+            "tensorflow|pytorch_lightning|lightning|deepspeed|xformers|triton|bitsandbytes|"
+            r"jax)[\w.]*)' has no attribute '(?P<name>\w+)'",
+            text="The installed {module} has no {name}: the program was written for another version.",
+            confidence=Confidence.PROBABLE,
+            general=True,
+        ),
+    )
     thresholds = (
         Threshold(
             name="numpy2_torch",

@@ -10,6 +10,7 @@ from gpudoctor.model import (
     Cost,
     Detail,
     Finding,
+    LogMessage,
     Measurement,
     Patient,
     Provenance,
@@ -46,6 +47,7 @@ class TorchCpuBuild(Check):
     How it knows:
         It reads `torch/version.py` in the environment's folder (it does not import torch) and queries the
         driver for its GPUs.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         A laptop or a CI machine without a GPU needs only the CPU build: the check is skipped there. Cards too
         old for any CUDA build of torch do not count. A machine whose GPU is kept for something else on purpose:
@@ -60,8 +62,24 @@ class TorchCpuBuild(Check):
 
     code = Code("ENV002")
     name = "torch-cpu-build"
-    reads = frozenset({Reads.ENVIRONMENT})
+    reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
+    log_messages = (
+        LogMessage(
+            kind="cpu-build",
+            cue=(
+                "not compiled with cuda",
+                "compiled without cuda",
+                "not linked with support for cuda",
+                "without cuda enabled",
+                "torch was not compiled",
+            ),
+            pattern="not compiled with CUDA(?: enabled| support)?|compiled without CUDA|not linked with "
+            "support for cuda|PyTorch was not compiled with CUDA",
+            text="The installed torch is a build without CUDA.",
+            source="torch/cuda/__init__.py",
+        ),
+    )
     thresholds = (
         Threshold(
             name="capability",

@@ -14,6 +14,7 @@ from gpudoctor.model import (
     Detail,
     Evidence,
     Finding,
+    LogMessage,
     Measurement,
     Patient,
     Provenance,
@@ -82,6 +83,7 @@ class VisibleDevicesWrong(Check):
     How it knows:
         The variable in this shell, the job script or the script, read as CUDA and torch read it, against the
         GPUs that the driver lists; ranks and granted GPUs from the launch line and the scheduler.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         Hiding every GPU on purpose for a run on the CPU. Several ranks that share a GPU on purpose (MPS). A
         scheduler's job script that is read outside its allocation is compared only with what it requests. A
@@ -95,8 +97,39 @@ class VisibleDevicesWrong(Check):
 
     code = Code("ENV013")
     name = "visible-devices-wrong"
-    reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE})
+    reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE, Reads.LOG})
     severity = Severity.ERROR
+    log_messages = (
+        LogMessage(
+            kind="ordinal",
+            cue=(
+                "invalid device ordinal",
+                "invalid device id",
+                "device >= 0 && device < num_gpus",
+                "invalid device argument",
+            ),
+            pattern="invalid device ordinal|[Ii]nvalid device id|device >= 0 && device < num_gpus|[Ii]nvalid "
+            "device argument",
+            text="The program asked for a GPU number that this process does not see.",
+        ),
+        LogMessage(
+            kind="duplicate",
+            cue="duplicate gpu detected",
+            pattern=r"Duplicate GPU detected ?: rank (?P<one>\d+) and rank (?P<other>\d+) both on CUDA device "
+            r"(?P<device>\w+)",
+            text="Ranks {one} and {other} use the same GPU ({device}).",
+        ),
+        LogMessage(
+            kind="requested",
+            cue=(
+                "but your machine only has",
+                "you requested gpu",
+            ),
+            pattern=r"You requested gpu: \[?(?P<asked>[\d, ]+)\]?\s+But your machine only has: "
+            r"\[?(?P<have>[\d, ]*)\]?",
+            text="The program asked for GPUs {asked}[; this process sees {have}].",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         given = self._given(patient)

@@ -5,7 +5,20 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.steady_run import measured, spot
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import (
+    Bearing,
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Detail,
+    Finding,
+    LogMessage,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+)
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import size
 
@@ -30,6 +43,7 @@ class BusError(Check):
     How it knows:
         From a recording: the signal or the exception's message. The size of /dev/shm is that of this machine
         now.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         A file that is truncated while it is memory-mapped gives the same signal: if /dev/shm is large, the
         finding says so.
@@ -42,8 +56,26 @@ class BusError(Check):
 
     code = Code("FAIL005")
     name = "bus-error"
-    reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT})
+    reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
+    log_messages = (
+        LogMessage(
+            kind="bus-error",
+            cue=(
+                "bus error",
+                "sigbus",
+                "exitcode: -7",
+                "signal 7",
+            ),
+            pattern=r"Fatal Python error: Bus error|^.{0,120}\bBus error(?:\s+\(core dumped\)|\s*$|: )|"
+            r"\bSIGBUS\b|exit ?code:? ?-7\b|[Ss]ignal 7\b",
+            text="A process died of a bus error: a shared memory or mapped file ended under it (often "
+            "/dev/shm is full).",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+        ),
+    )
     thresholds = (
         Threshold(
             name="shm_small",

@@ -6,7 +6,20 @@ from dataclasses import dataclass
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.rank_positions import odd_one, standing
 from gpudoctor.analysis.run.steady_run import measured, spot
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, LogLine, Patient, Reads, Severity
+from gpudoctor.model import (
+    Bearing,
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Detail,
+    Finding,
+    LogLine,
+    LogMessage,
+    Patient,
+    Reads,
+    Severity,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +43,7 @@ class CollectiveTimeout(Check):
     How it knows:
         From a recording: the exceptions of all ranks, whose times and messages separate the root from its
         echoes; their last step, phase and line.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         Ranks that die because another one has an exception of its own are echoes: that exception is the
         finding.
@@ -43,8 +57,93 @@ class CollectiveTimeout(Check):
 
     code = Code("FAIL004")
     name = "collective-timeout"
-    reads = frozenset({Reads.RECORDING})
+    reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
+    log_knobs = (
+        "ddp_timeout",
+        "timeout",
+    )
+    log_messages = (
+        LogMessage(
+            kind="mismatch",
+            cue=(
+                "detected mismatch between collectives",
+                "op.preamble.length <= op.nbytes",
+                "due to shape mismatches",
+                "mismatched collective",
+                "preamble",
+            ),
+            pattern=r"Detected mismatch between collectives on ranks|op\.preamble\.length <= op\.nbytes|"
+            "Cannot apply desired operation due to shape mismatches|[Mm]ismatched collective",
+            text="Ranks called different collectives, or the same with different shapes.",
+        ),
+        LogMessage(
+            kind="barrier",
+            cue="monitoredbarrier",
+            pattern=r"[Rr]anks? (?P<missing>[\d, ]+) failed to pass monitoredBarrier in (?P<limit>\d+) ms|"
+            "reached monitoredBarrier, but received errors while waiting for send/recv from rank "
+            r"(?P<absent>\d+)",
+            text="[Rank {missing}][Rank {absent}] did not reach a barrier that the other ranks waited at.",
+            everywhere=True,
+            source="torch.distributed.monitored_barrier",
+        ),
+        LogMessage(
+            kind="store-get",
+            cue=(
+                "store->get",
+                "via c10d key-value store",
+            ),
+            pattern=r"(?:store->get\('?[^)']*'?\)|key-value store by key).{0,120}(?:got error: )?(?:Socket "
+            "[Tt]imeout|[Ww]ait timeout|[Tt]imeout)",
+            text="A rank waited for rank 0 to begin its first collective, and rank 0 did not come in "
+            "time: it was still busy (for example with preprocessing) or dead.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            source="https://github.com/hiyouga/LlamaFactory/issues/1196",
+        ),
+        LogMessage(
+            kind="watchdog",
+            cue=(
+                "watchdog caught collective operation timeout",
+                "caught collective operation timeout",
+            ),
+            pattern="[Cc]aught collective operation timeout: (?:WorkNCCL|"
+            r"Work\w+)\((?:SeqNum=(?P<sequence>\d+), "
+            r")?OpType=(?P<operation>\w+)(?:.{0,160}?Timeout\(ms\)=(?P<limit>\d+))?",
+            text="A collective ({operation}) timed out: at least one rank did not take part in it in time.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            source="torch: ProcessGroupNCCL.cpp",
+        ),
+        LogMessage(
+            kind="heartbeat",
+            cue="heartbeat monitor timed out",
+            pattern="[Hh]eartbeat monitor timed out",
+            text="The watchdog of a rank was blocked: a CUDA or NCCL call did not return.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            source="torch: ProcessGroupNCCL.cpp",
+        ),
+        LogMessage(
+            kind="gloo-timeout",
+            cue=(
+                "timed out waiting",
+                "wait timeout",
+                "timeout waiting",
+                "operation timed out",
+            ),
+            pattern=r"Timed out waiting (?P<limit>\d+) ?ms for (?P<way>recv|send) operation|[Ww]ait timeout "
+            r"after (?P<limit_too>\d+)ms|Timeout waiting for key|Application timeout caused pair "
+            "closure",
+            text="A collective of gloo or a wait on the store timed out: at least one rank did not take "
+            "part in it in time.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            source="gloo: transport/tcp",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recorded_run

@@ -6,7 +6,19 @@ from dataclasses import dataclass
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.exception_causes import beyond
 from gpudoctor.analysis.run.steady_run import spot
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, LogLine, Patient, Reads, Severity
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Detail,
+    Finding,
+    LogLine,
+    LogMessage,
+    Patient,
+    Reads,
+    Severity,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +43,7 @@ class DeviceAssert(Check):
         From a recording: the exception's message, the step and the phase. CUDA reports kernels' errors late, so
         the line is where the error appeared. If the labels of earlier losses were those of the loader's batch,
         gpudoctor compares the labels of the last batch with the number of classes.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         Out of memory is a different error with its own check.
     Remedies:
@@ -42,8 +55,96 @@ class DeviceAssert(Check):
 
     code = Code("FAIL003")
     name = "device-assert"
-    reads = frozenset({Reads.RECORDING})
+    reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
+    log_messages = (
+        LogMessage(
+            kind="label",
+            cue=(
+                "n_classes",
+                "cur_target",
+            ),
+            pattern="Assertion `?t >= 0 && t < n_classes`? failed|cur_target >= 0 && cur_target < n_classes|"
+            "t >= 0 && t < n_classes",
+            text="A label is out of range: it is negative, or not below the number of classes.",
+            everywhere=True,
+            source="aten: NLLLoss.cu",
+        ),
+        LogMessage(
+            kind="token",
+            cue=(
+                "srcindex < srcselectdimsize",
+                "ind < num_indices",
+                "index out of range in self",
+            ),
+            pattern="srcIndex < srcSelectDimSize|index out of range in self",
+            text="An index into an embedding is out of range: a token id beyond the vocabulary, or a "
+            "position beyond the maximum length.",
+            everywhere=True,
+            source="aten: Indexing.cu; https://github.com/huggingface/transformers/issues/1848",
+        ),
+        LogMessage(
+            kind="index",
+            cue=(
+                "index out of bounds",
+                "idx_dim >= 0",
+                "-sizes[i] <= index",
+            ),
+            pattern="[Aa]ssertion `?.{0,60}index out of bounds|idx_dim >= 0 && idx_dim < index_size|"
+            r"-sizes\[i\] <= index && index < sizes\[i\]",
+            text="An index of a gather, scatter or indexing operation is out of bounds.",
+            everywhere=True,
+            source="aten: IndexKernel.cu, ScatterGatherKernel.cu",
+        ),
+        LogMessage(
+            kind="range-assert",
+            cue=(
+                "assertion `input_val",
+                "target_val",
+                ">= 0. && ",
+            ),
+            pattern=r"Assertion `(?:input_val >= zero && input_val <= one|\*?input >= 0\. && \*?input <= 1\.|"
+            "target_val >= zero && target_val <= one|probability.{0,40})`? failed",
+            text="A value outside 0 to 1 reached a binary cross-entropy or a sampling (or it was NaN).",
+            everywhere=True,
+            source="aten: Loss.cu",
+        ),
+        LogMessage(
+            kind="target",
+            cue=(
+                "target ",
+                "out of bounds",
+            ),
+            pattern=r"Target -?\d+ is out of bounds",
+            text="A label is out of range for the number of classes ({said}).",
+        ),
+        LogMessage(
+            kind="assert",
+            cue=(
+                "device-side assert",
+                "cudaerrorassert",
+            ),
+            pattern="device-side assert(?: triggered)?|cudaErrorAssert",
+            text="A kernel stopped at a device-side assert: an index, a label or a token id is out of range.",
+            general=True,
+        ),
+        LogMessage(
+            kind="illegal-access",
+            cue=(
+                "illegal memory access",
+                "misaligned address",
+                "unspecified launch failure",
+                "cudaerrorillegaladdress",
+                "illegal instruction was encountered",
+                "an illegal",
+            ),
+            pattern="illegal memory access|misaligned address|unspecified launch failure|"
+            "cudaErrorIllegalAddress|cudaErrorLaunchFailure|an illegal instruction was encountered",
+            text="A kernel accessed memory that is not its own: a fault of a kernel or an index beyond "
+            "its tensor.",
+            source="https://github.com/Dao-AILab/flash-attention/issues/483",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recorded_run

@@ -15,11 +15,13 @@ from gpudoctor.model import (
     Detail,
     Finding,
     LogLine,
+    LogMessage,
     Patient,
     Reads,
     Severity,
     SourceSpan,
 )
+from gpudoctor.model.log_message import PLAIN
 from gpudoctor.model.signs.recording import Recording
 
 _OF_VALUES = frozenset({NOT_A_NUMBER, OVERFLOW, "outside-0-1"})
@@ -63,8 +65,9 @@ class Uncaught(Check):
 
     code = Code("FAIL001")
     name = "exception"
-    reads = frozenset({Reads.RECORDING})
+    reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
+    log_messages = (LogMessage(kind=PLAIN, cue="", pattern=r"^", text="The program raised {said}."),)
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recorded_run

@@ -7,6 +7,7 @@ from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.risky_operations import killing_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import (
+    Bearing,
     Check,
     Code,
     Confidence,
@@ -14,6 +15,7 @@ from gpudoctor.model import (
     Detail,
     Finding,
     LogLine,
+    LogMessage,
     Patient,
     Reads,
     Severity,
@@ -42,6 +44,7 @@ class Killed(Check):
     How it knows:
         From a recording: the exit code and signal of the command, kills that the control group counted, the
         kernel's messages of that time, the memory of the machine in the last seconds.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         A run that gpudoctor or the user stopped is not a death.
     Remedies:
@@ -54,8 +57,178 @@ class Killed(Check):
 
     code = Code("FAIL002")
     name = "killed"
-    reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT})
+    reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
+    log_knobs = (
+        "num_workers",
+        "dataloader_num_workers",
+    )
+    log_messages = (
+        LogMessage(
+            kind="oom-kernel",
+            cue=(
+                "killed process",
+                "oom-kill:",
+                "invoked oom-killer",
+            ),
+            pattern=r"(?:Memory cgroup o|O)ut of memory: Killed? process (?P<pid>\d+) \((?P<program>[^)]*)\)|"
+            r"oom-kill:.{0,300}task=(?P<task>[\w.-]+),pid=(?P<task_pid>\d+)",
+            text="The kernel killed [process {pid} ({program})][{task}] because memory ran out.",
+            everywhere=True,
+            source="Linux mm/oom_kill.c",
+        ),
+        LogMessage(
+            kind="oom-slurm",
+            cue=(
+                "oom_kill event",
+                "oom-kill event",
+                "oom kill event",
+                "out_of_memory",
+                "some of your processes may have been killed by the cgroup",
+            ),
+            pattern=r"[Dd]etected \d+ oom[-_ ]kill event|some of your (?:processes|step tasks) .{0,40}killed "
+            r"by the cgroup out-of-memory handler|\bOUT_OF_ME(?:MORY)?\b|exceeded (?:job |step "
+            ")?memory limit",
+            text="Slurm's memory limit was reached, and the kernel killed a process of the job.",
+            everywhere=True,
+            source="Slurm",
+        ),
+        LogMessage(
+            kind="oom-kubernetes",
+            cue=(
+                "oomkilled",
+                "low on resource: memory",
+                "term_memlimit",
+            ),
+            pattern=r"\bOOMKilled\b|node was low on resource: memory|TERM_MEMLIMIT|exceeded its (?:local "
+            ")?memory limit",
+            text="The scheduler ended the job because it exceeded its memory limit.",
+            everywhere=True,
+            source="Kubernetes, LSF",
+        ),
+        LogMessage(
+            kind="time-limit",
+            cue=(
+                "due to time limit",
+                "term_runlimit",
+                "walltime",
+                "deadlineexceeded",
+                "time limit exceeded",
+            ),
+            pattern=r"CANCELLED AT (?P<when>\S+) DUE TO TIME LIMIT|TERM_RUNLIMIT|job killed: walltime \d+ "
+            "exceeded limit|DeadlineExceeded|walltime.{0,20}exceeded",
+            text="The scheduler ended the job at its time limit[ ({when})].",
+            everywhere=True,
+            source="Slurm, LSF, PBS, Kubernetes",
+        ),
+        LogMessage(
+            kind="preemption",
+            cue=(
+                "due to preemption",
+                "preempted",
+                "preemption",
+                "spot instance",
+                "evicted",
+            ),
+            pattern=r"DUE TO PREEMPTION|\b(?:[Jj]ob|[Nn]ode|[Ww]orker|[Ii]nstance)\b.{0,40}was preempted|"
+            r"\bPREEMPTED\b|reason: (?:Evicted|Preempted)|\bEvicted\b|instance .{0,40}(?:reclaimed|"
+            "interrupted)",
+            text="The scheduler preempted the job.",
+            everywhere=True,
+            source="Slurm, Kubernetes",
+        ),
+        LogMessage(
+            kind="node-failure",
+            cue=(
+                "due to node failure",
+                "node_fail",
+                "node fail",
+            ),
+            pattern=r"DUE TO NODE FAILURE|\bNODE_FAIL\b|NodeNotReady|\bNodeLost\b",
+            text="A node of the job failed.",
+            everywhere=True,
+        ),
+        LogMessage(
+            kind="cancelled",
+            cue=(
+                "cancelled at",
+                "cancelled by",
+            ),
+            pattern=r"(?:JOB \d+ ON \S+ )CANCELLED AT (?P<when>\S+) \*\*\*|CANCELLED by \d+",
+            text="The job was cancelled[ at {when}]: by its user, an administrator or a limit.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+        ),
+        LogMessage(
+            kind="hangup",
+            cue=(
+                "got signal: 1",
+                "sighup",
+            ),
+            pattern=r"got signal: 1\b(?!\d)|Received SIGHUP|\bSIGHUP\b",
+            text="The session that started the job was closed (SIGHUP).",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+        ),
+        LogMessage(
+            kind="interrupted",
+            cue=(
+                "sigint",
+                "interrupt",
+            ),
+            pattern=r"^KeyboardInterrupt\b|[Dd]etected KeyboardInterrupt|(?:got|received|caught)(?: a)? "
+            r"(?:signal:? )?(?:SIGINT|2\b)|[Rr]eceived SIGINT|srun: [Ii]nterrupt|\bSIGINT\b",
+            text="The job was interrupted from outside (SIGINT), as by Ctrl-C or scancel.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+        ),
+        LogMessage(
+            kind="sigkill",
+            cue=(
+                "exitcode: -9",
+                "exit code: -9",
+                "sigkill",
+                "return code = -9",
+                "exit status 9",
+                "signal 9",
+                "killed",
+                "exit code 137",
+                "exited with exit code 137",
+                "exitcode: 137",
+                "exit code: 137",
+            ),
+            pattern=r"exit ?code:? ?-9\b|return code = -9\b|\bSIGKILL\b|[Ss]ignal 9\b|exit ?code:? 137\b|(?:^|"
+            r"[:\s])Killed\s*(?:$|python|\()|task \d+: Killed",
+            text="A process was killed by SIGKILL[ (pid {pid})], and this log does not say by whom: "
+            "usually the kernel, because the host's memory ran out.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.SUSPECTED,
+            everywhere=True,
+            general=True,
+            source="https://github.com/hpcaitech/ColossalAI/issues/3172",
+        ),
+        LogMessage(
+            kind="sigterm",
+            cue=(
+                "got signal: 15",
+                "received sigterm",
+                "sigterm received",
+                "signal 15",
+                "exitcode: -15",
+                "return code = -15",
+            ),
+            pattern="got signal: (?:15|SIGTERM)|[Rr]eceived (?:SIGTERM|signal 15|15 death signal)|SIGTERM "
+            r"received|exit ?code:? ?-15\b|caught signal 15|return code = -15",
+            text="The job received SIGTERM from outside: a limit, a preemption or a person ended it.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.SUSPECTED,
+            everywhere=True,
+            general=True,
+        ),
+    )
     thresholds = (
         Threshold(
             name="memory_share",

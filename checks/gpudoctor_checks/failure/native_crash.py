@@ -4,7 +4,19 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.steady_run import measured, spot
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity
+from gpudoctor.model import (
+    Bearing,
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    LogLine,
+    LogMessage,
+    Patient,
+    Reads,
+    Severity,
+)
 
 
 class NativeCrash(Check):
@@ -18,6 +30,7 @@ class NativeCrash(Check):
     How it knows:
         From a recording: the signal's own record with its stack, the exit code, the kernel's message with the
         library's name.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         An abort that follows an uncaught C++ exception of torch has a message in the log: read it first.
     Remedies:
@@ -28,8 +41,86 @@ class NativeCrash(Check):
 
     code = Code("FAIL006")
     name = "native-crash"
-    reads = frozenset({Reads.RECORDING})
+    reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
+    log_messages = (
+        LogMessage(
+            kind="segfault",
+            cue=(
+                "segmentation fault",
+                "sigsegv",
+                "exitcode: -11",
+                "signal 11",
+                "exit code 139",
+                "return code = -11",
+                "exitcode: 139",
+            ),
+            pattern=r"Fatal Python error: Segmentation fault|Segmentation fault|\bSIGSEGV\b|exit ?code:? "
+            r"?-11\b|return code = -11\b|[Ss]ignal:? 11\b|exit ?code:? 139\b",
+            text="A process crashed with a segmentation fault in native code.",
+            bearing=Bearing.SYMPTOM,
+            everywhere=True,
+        ),
+        LogMessage(
+            kind="heap",
+            cue=(
+                "double free",
+                "invalid pointer",
+                "corrupted",
+                "munmap_chunk",
+                "invalid next size",
+                "stack smashing",
+            ),
+            pattern=r"double free or corruption|free\(\): invalid|malloc\(\): |corrupted (?:size|"
+            r"double-linked|unsorted)|munmap_chunk\(\)|realloc\(\): invalid|stack smashing detected",
+            text="Native code corrupted the heap, and the process was aborted.",
+            bearing=Bearing.SYMPTOM,
+            everywhere=True,
+            source="glibc",
+        ),
+        LogMessage(
+            kind="illegal-instruction",
+            cue=(
+                "illegal instruction (core",
+                "fatal python error: illegal",
+                "sigill",
+                "exitcode: -4",
+            ),
+            pattern=r"Illegal instruction \(core dumped\)|Fatal Python error: Illegal instruction|\bSIGILL\b|"
+            r"exit ?code:? ?-4\b",
+            text="A process met an instruction that this CPU does not have: a binary built for another CPU.",
+            everywhere=True,
+        ),
+        LogMessage(
+            kind="fpe",
+            cue=(
+                "floating point exception (core",
+                "sigfpe",
+                "exitcode: -8",
+            ),
+            pattern=r"Floating point exception \(core dumped\)|\bSIGFPE\b|exit ?code:? ?-8\b",
+            text="A process was ended by an integer division by zero in native code.",
+            bearing=Bearing.SYMPTOM,
+            everywhere=True,
+        ),
+        LogMessage(
+            kind="abort",
+            cue=(
+                "sigabrt",
+                "exitcode: -6",
+                "signal 6",
+                "return code = -6",
+                "aborted",
+                "internal assert failed",
+            ),
+            pattern=r"^Aborted(?: \(core dumped\)|!)?\s*$|\bAborted +\(core dumped\)|INTERNAL ASSERT FAILED|"
+            r"\bSIGABRT\b|exit ?code:? ?-6\b|[Ss]ignal:? 6\b|return code = -6\b",
+            text="A process aborted itself in native code.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.SUSPECTED,
+            everywhere=True,
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recorded_run

@@ -10,6 +10,7 @@ from gpudoctor.model import (
     Confidence,
     Cost,
     Finding,
+    LogMessage,
     Measurement,
     Patient,
     Reads,
@@ -53,6 +54,7 @@ class MemoryErrors(Check):
     How it knows:
         NVML's counters. "Volatile" ones count since the driver was loaded, so an error that a reset has
         repaired does not count.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         Few: these are the card's own records. One remap of a row that only had correctable errors is normal
         wear (a warning, which says so). Cards without ECC have no such records: the check is skipped. A GPU
@@ -67,8 +69,22 @@ class MemoryErrors(Check):
 
     code = Code("GPU003")
     name = "memory-errors"
-    reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS})
+    reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS, Reads.LOG})
     severity = Severity.ERROR
+    log_messages = (
+        LogMessage(
+            kind="ecc",
+            cue=(
+                "ecc error",
+                "uncorrectable ecc",
+                "row remap",
+            ),
+            pattern="[Uu]ncorrectable (?:ECC|memory) error|ECC error (?:was )?encountered|Row Remapping "
+            "Failure|cudaErrorECCUncorrectable",
+            text="The GPU met an uncorrectable memory error (ECC).",
+            everywhere=True,
+        ),
+    )
     thresholds = (
         Threshold(name="uncorrectable", default=1, unit="{errors}",
                   source="facebookresearch/gcm: no uncorrectable volatile error is tolerated",

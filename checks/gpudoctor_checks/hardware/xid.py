@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.model import (
+    Bearing,
     Check,
     Code,
     Confidence,
@@ -12,6 +13,7 @@ from gpudoctor.model import (
     Evidence,
     Finding,
     LogLine,
+    LogMessage,
     Measurement,
     Patient,
     Reads,
@@ -52,6 +54,7 @@ class Xid(Check):
         The kernel log (journal, /dev/kmsg, dmesg or syslog), the last 24 hours of it, or the whole of a saved
         one that `gpudoctor report` is given, matched with a table of 109 numbers from NVIDIA's catalogue and
         from the rules of public node checkers.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         Events of a program that was killed on purpose (45), or of another user's job on the same node: the
         log is the whole machine's. Both are notes. An error that a reset has settled since becomes a note.
@@ -65,8 +68,46 @@ class Xid(Check):
 
     code = Code("GPU004")
     name = "xid"
-    reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS})
+    reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS, Reads.LOG})
     severity = Severity.ERROR
+    log_messages = (
+        LogMessage(
+            kind="off-the-bus",
+            cue=(
+                "fallen off the bus",
+                "gpu is lost",
+            ),
+            pattern="fallen off the bus|GPU is lost|Unable to determine the device handle for "
+            "GPU.{0,60}(?:Unknown Error|lost|Not Found)",
+            text="A GPU disappeared from the PCIe bus.",
+            everywhere=True,
+        ),
+        LogMessage(
+            kind="xid",
+            cue="xid",
+            pattern=r"NVRM: Xid \((?P<bus>[^)]*)\): (?P<xid>(?!(?:13|31|43|45|63|64|92|94|154)\b)\d+)",
+            text="The driver reported Xid {xid} of the GPU at {bus}.",
+            everywhere=True,
+        ),
+        LogMessage(
+            kind="xid-program",
+            cue="xid",
+            pattern=r"NVRM: Xid \((?P<bus>[^)]*)\): (?P<xid>13|31|43|45)\b",
+            text="The driver reported Xid {xid} of the GPU at {bus}: usually a fault of the program.",
+            bearing=Bearing.SYMPTOM,
+            everywhere=True,
+        ),
+        LogMessage(
+            kind="nvlink",
+            cue=(
+                "nvlink error",
+                "uncorrectable nvlink",
+            ),
+            pattern="[Uu]ncorrectable NVLink error|cudaErrorNvlinkUncorrectable",
+            text="An NVLink connection failed with an uncorrectable error.",
+            everywhere=True,
+        ),
+    )
     thresholds = (
         Threshold(
             name="window",

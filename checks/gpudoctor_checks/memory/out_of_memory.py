@@ -1,5 +1,6 @@
 """MEM009 out-of-memory."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from gpudoctor.model import (
     Detail,
     Finding,
     LogLine,
+    LogMessage,
     Patient,
     Reads,
     Resource,
@@ -48,6 +50,7 @@ class OutOfMemory(Check):
     How it knows:
         From a recording: the exception with the allocator's numbers at that moment, and the memory at the ends
         of the steps before it. From a memory snapshot: the refused allocations of its history.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         Another check reports a lack of host memory.
     Remedies:
@@ -60,9 +63,103 @@ class OutOfMemory(Check):
 
     code = Code("MEM009")
     name = "out-of-memory"
-    reads = frozenset({Reads.RECORDING})
+    reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
+    log_knobs = (
+        "per_device_train_batch_size",
+        "train_micro_batch_size_per_gpu",
+        "micro_batch_size",
+        "batch_size",
+        "max_seq_length",
+        "max_length",
+        "cutoff_len",
+        "sequence_len",
+        "block_size",
+    )
+    log_messages = (
+        LogMessage(
+            kind="size",
+            cue=(
+                "cuda out of memory",
+                "hip out of memory",
+            ),
+            pattern=r"(?:CUDA|HIP) out of memory\. (?:Tried to allocate (?P<asked>[\d.]+ ?\wi?B)(?: |"
+            r"\.))?(?:.{0,20}?GPU (?P<gpu>\d+)(?: has a total capacity of |; )(?P<total>[\d.]+ "
+            r"\wi?B)(?: total capacity; (?P<used>[\d.]+ \wi?B) already allocated; (?P<left>[\d.]+ "
+            r"(?:\wi?B|bytes)) free(?:; (?P<held>[\d.]+ \wi?B) (?:reserved|cached))?)?)?(?:(?:\.| of "
+            r"which| of which) ?(?P<free>[\d.]+ (?:\wi?B|bytes)) is free)?(?:.{0,400}?(?:this process|"
+            r"[Pp]rocess \d+) has (?P<own>[\d.]+ \wi?B) memory in use)?(?:.{0,200}?Of the allocated "
+            r"memory (?P<allocated>[\d.]+ \wi?B) is allocated by PyTorch)?(?:.{0,100}?and "
+            r"(?P<reserved>[\d.]+ \wi?B) is reserved by PyTorch but unallocated)?",
+            text="The GPU ran out of memory[: it needed {asked} more][, its capacity is {total}].",
+            source="c10/cuda/CUDACachingAllocator.cpp",
+        ),
+        LogMessage(
+            kind="fragmented",
+            cue=("@never@",),
+            pattern="(?!)",
+            text="The GPU ran out of memory through fragmentation: {asked} did not fit, while {reserved} "
+            "were reserved and unused.",
+        ),
+        LogMessage(
+            kind="other-process",
+            cue=("@never@",),
+            pattern="(?!)",
+            text="The GPU ran out of memory while other processes used it: this process held {own} of {total}.",
+        ),
+        LogMessage(
+            kind="library-alloc",
+            cue=(
+                "alloc_failed",
+                "cuda error: out of memory",
+                "cuda runtime error (2)",
+                "cudaerrormemoryallocation",
+                "cuda_error_out_of_memory",
+                "cuda failure 'out of memory'",
+                "failed to cuda calloc",
+                "mps backend out of memory",
+                "resource_exhausted: out of memory",
+                "resource_exhausted",
+                "cuda failure 2",
+                "outofmemoryerror: allocation on device",
+            ),
+            pattern="CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUDA error: out of memory|cuda "
+            r"runtime error \(2\)|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|Cuda failure "
+            "(?:2 )?'out of memory'|Failed to CUDA calloc|MPS backend out of memory|"
+            r"RESOURCE_EXHAUSTED: (?:XLA:TPU compile permanent error\. )?(?:Ran )?[Oo]ut of memory|"
+            "OutOfMemoryError: Allocation on device",
+            text="The GPU ran out of memory inside a library call.",
+        ),
+        LogMessage(
+            kind="out-of-memory",
+            cue="outofmemoryerror",
+            pattern=r"^(?:torch\.|torch\.cuda\.)?OutOfMemoryError",
+            text="The GPU ran out of memory.",
+            general=True,
+        ),
+        LogMessage(
+            kind="disguised",
+            cue=(
+                "cublas_status_not_initialized",
+                "unable to find a valid cudnn algorithm",
+                "cudnn_status_not_initialized",
+            ),
+            pattern="CUBLAS_STATUS_NOT_INITIALIZED.{0,40}(?:cublasCreate)?|[Uu]nable to find a valid cuDNN "
+            "algorithm|CUDNN_STATUS_NOT_INITIALIZED",
+            text="A CUDA library could not start: usually the GPU has no memory left for it.",
+            confidence=Confidence.PROBABLE,
+            general=True,
+            source="https://github.com/QwenLM/Qwen/issues/120",
+        ),
+    )
     thresholds = (
+        Threshold(
+            name="others",
+            default=0.1,
+            unit="1",
+            source="the context of a CUDA process takes 0.3 to 0.6 GiB: a tenth of a small card",
+            meaning="If other processes hold more than this share of the GPU, they are the cause in a log.",
+        ),
         Threshold(
             name="fragmented",
             default=0.3,
@@ -78,6 +175,17 @@ class OutOfMemory(Check):
             meaning="A death within this many steps means that the job does not fit.",
         ),
     )
+
+    def log_kind(self, kind: str, values: Mapping[str, str]) -> str:
+        """Whether the allocator's own numbers show fragmentation, or another process on the GPU."""
+        asked, reserved = _bytes(values.get("asked", "")), _bytes(values.get("reserved", ""))
+        own, total = _bytes(values.get("own", "")), _bytes(values.get("total", ""))
+        free = _bytes(values.get("free", ""))
+        if own and total and free is not None and total - own - free > self.limit("others") * total:
+            return "other-process"
+        if asked and reserved and reserved >= asked:
+            return "fragmented"
+        return kind
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         snapshot = optional(lambda: patient.memory_snapshot)
@@ -176,3 +284,9 @@ def _held(told: DeathMessage) -> dict[str, float]:
     if not isinstance(given, dict):
         return {}
     return {name: float(given[name]) for name in names if isinstance(given.get(name), int | float)}
+
+
+def _bytes(text: str) -> float | None:
+    """Bytes of a size as the allocator prints it, such as "15.66 GiB"; None without one."""
+    found = re.match(r"([\d.]+) ?([KMGT]?)i?(?:B|bytes)", text)
+    return float(found[1]) * 1024 ** " KMGT".index(found[2] or " ") if found else None

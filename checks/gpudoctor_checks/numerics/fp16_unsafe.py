@@ -25,6 +25,7 @@ from gpudoctor.model import (
     Detail,
     Evidence,
     Finding,
+    LogMessage,
     Patient,
     Reads,
     Setting,
@@ -84,6 +85,7 @@ class Fp16Unsafe(Check):
         It follows autocast, scaler, backward and step through the training loop, and reads dtypes and switches
         of calls and configs. Engines that scale by themselves (DeepSpeed, accelerate, Lightning) are not
         reported.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         Weights kept in fp16 on purpose with an optimizer that keeps its own float32 copy.
     Remedies:
@@ -98,7 +100,42 @@ class Fp16Unsafe(Check):
     code = Code("NUM006")
     name = "fp16-unsafe"
     track_record = TrackRecord(right=0, wrong=1)
-    reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING, Reads.LOG})
+    log_knobs = (
+        "fp16",
+        "torch_dtype",
+    )
+    log_messages = (
+        LogMessage(
+            kind="scale-minimum",
+            cue=(
+                "loss scale already at minimum",
+                "minimum loss scale reached",
+            ),
+            pattern="[Ll]oss scale already at minimum|Minimum loss scale reached",
+            text="The fp16 loss scale fell to its minimum: gradients overflow in fp16 on every step.",
+            source="deepspeed/runtime/fp16/loss_scaler.py",
+        ),
+        LogMessage(
+            kind="unscale",
+            cue="attempting to unscale fp16 gradients",
+            pattern="Attempting to unscale FP16 gradients",
+            text="The gradient scaler met fp16 gradients: trainable parameters were loaded in fp16.",
+            source="https://github.com/bitsandbytes-foundation/bitsandbytes/issues/945",
+        ),
+        LogMessage(
+            kind="no-inf-checks",
+            cue="no inf checks were recorded",
+            pattern="No inf checks were recorded for this optimizer",
+            text="The gradient scaler saw no gradients before its step.",
+        ),
+        LogMessage(
+            kind="half-overflow",
+            cue="cannot be converted to type",
+            pattern="value cannot be converted to type (?:at::|c10::)?(?:Half|BFloat16) without overflow",
+            text="A constant of the program does not fit into fp16.",
+        ),
+    )
     thresholds = (
         Threshold(
             name="static_scale",

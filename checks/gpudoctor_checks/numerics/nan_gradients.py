@@ -7,7 +7,19 @@ from gpudoctor.analysis.run.early_divergence import grew, readings_before
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import risky_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    LogMessage,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    Trait,
+)
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
 
@@ -26,6 +38,7 @@ class NanGradients(Check):
         gradients are finite. The class of cause comes from what came before: a loss or a norm that grew (the
         rate), fp16 (its range), a loss that was finite (an operation such as sqrt, log or a division at the
         edge of its range).
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         A loss scaler finds overflows and skips such steps by design: steps at which its scale fell are silent
         here.
@@ -41,8 +54,23 @@ class NanGradients(Check):
     name = "nan-gradients"
     silent_on_synthetic = "its weights are random"
     traits = frozenset({Trait.FIRST_BAD_STEP})
-    reads = frozenset({Reads.RECORDING})
+    reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
+    log_messages = (
+        LogMessage(
+            kind="anomaly",
+            cue="returned nan values in its",
+            pattern=r"Function '(?P<operation>\w+)' returned nan values in its (?P<output>\d+)th output",
+            text="The backward of {operation} returned NaN (output {output}).",
+            source="torch autograd: anomaly mode",
+        ),
+        LogMessage(
+            kind="clip-error",
+            cue="total norm of order",
+            pattern="The total norm of order .{0,20} for gradients from `parameters` is non-finite",
+            text="The norm of the gradients was not finite.",
+        ),
+    )
     thresholds = (
         Threshold(
             name="grown",

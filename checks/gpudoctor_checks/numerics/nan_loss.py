@@ -13,7 +13,19 @@ from gpudoctor.analysis.run.early_divergence import grew, readings_before
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines, risky_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    LogMessage,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    Trait,
+)
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
 
@@ -29,6 +41,7 @@ class NanLoss(Check):
     How it knows:
         From a recording: the loss that goes into the backward pass. The class of cause comes from what came
         before it, as for gradients.
+        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         A loss that is infinite by design (a masked likelihood that is skipped) and never goes into a backward
         pass is not visible. A step that a loss scaler skipped is not reported. A loss that recovered, because
@@ -44,8 +57,50 @@ class NanLoss(Check):
     name = "nan-loss"
     silent_on_synthetic = "its weights are random"
     traits = frozenset({Trait.FIRST_BAD_STEP})
-    reads = frozenset({Reads.RECORDING})
+    reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
+    log_messages = (
+        LogMessage(
+            kind="stopped",
+            cue=(
+                "loss is nan",
+                "loss is infinite",
+                "not finite",
+                "non-finite",
+                "nan or inf",
+                "found nan",
+                "nan loss",
+                "loss = nan",
+                "loss is not finite",
+                "nan detected",
+                "nan in loss",
+                "contains nan",
+                "nan encountered",
+            ),
+            pattern=r"(?i)loss (?:value )?(?:is|was|became|=|:)+ ?(?:\S{0,20} )?\[?(?:nan|infinite|inf|not "
+            r"finite|non-finite)\b|nan loss|loss is (?:infinite or )?nan|NaN or Inf found in input|"
+            "found nan in (?:local )?grad|non-finite loss|loss is not finite|nan (?:detected|"
+            "encountered) in|contains? (?:nan|non-finite)",
+            text="The program stopped because the loss or a tensor was not finite.",
+            general=True,
+        ),
+        LogMessage(
+            kind="domain",
+            cue=(
+                "expected parameter",
+                "invalid values",
+            ),
+            pattern=r"Expected parameter \w+ .{0,300}to satisfy the constraint.{0,100}but found invalid "
+            r"values:[\s\S]{0,40}nan",
+            text="A distribution was given NaN parameters: the network's output was not finite.",
+        ),
+        LogMessage(
+            kind="sampling",
+            cue="probability tensor contains either",
+            pattern="probability tensor contains either `?inf`?, `?nan`? or element < 0",
+            text="Sampling failed because the probabilities were not finite.",
+        ),
+    )
     thresholds = (
         Threshold(
             name="grown",

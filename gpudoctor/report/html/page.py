@@ -5,9 +5,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gpudoctor.model import Crashed, Found, Measurement, Passed, Ranked, Remedy, Report, Skipped
+from gpudoctor.report.html.log_part import log_part
 from gpudoctor.report.html.run_part import run_part
 from gpudoctor.report.html.style import STYLE
 from gpudoctor.report.html.synthetic_part import synthetic_part
+from gpudoctor.report.log_words import read_words
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import run_facts
 from gpudoctor.report.steps import is_code
@@ -48,6 +50,8 @@ def _body(report: Report) -> Iterator[str]:
             yield from _finding(item)
     if report.run is not None:
         yield from run_part(report.run)
+    if report.log is not None:
+        yield from log_part(report.log)
     yield from _examination(report)
     where = f" · {_text(report.run.recording)}" if report.run else ""
     yield f"<footer>gpudoctor {_text(report.version)}{where}</footer>"
@@ -58,6 +62,8 @@ def _heading(report: Report) -> list[str]:
     parts = ["gpudoctor", subject.title]
     if report.run is not None:
         return [*parts, *run_facts(report.run)]
+    if report.log is not None:
+        parts.append(read_words(report.log))
     parts += [name if count == 1 else f"{count} x {name}" for name, count in Counter(subject.gpus).items()]
     return parts + [f"{label} {value}" for label, value in subject.details]
 

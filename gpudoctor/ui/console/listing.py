@@ -15,6 +15,7 @@ _LETTERS = {
     Reads.CONFIG: "c",
     Reads.RECORDING: "r",
     Reads.PROCESS: "w",
+    Reads.LOG: "l",
 }
 
 

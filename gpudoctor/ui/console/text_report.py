@@ -22,6 +22,7 @@ from gpudoctor.model import (
     Skipped,
 )
 from gpudoctor.report.exhaustive import assert_never
+from gpudoctor.report.log_words import read_words
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import run_facts
 from gpudoctor.report.steps import is_code
@@ -36,6 +37,7 @@ from gpudoctor.report.units import (
 )
 from gpudoctor.text import count
 from gpudoctor.ui.console.canvas import STYLES, Canvas
+from gpudoctor.ui.console.log_text import log_part
 from gpudoctor.ui.console.run_text import phase_bars, run_details, where_recorded
 from gpudoctor.ui.console.synthetic_text import synthetic_ending, synthetic_part
 from gpudoctor.ui.console.trial_text import trial_ending, trial_table
@@ -71,6 +73,8 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     for item in shown.findings:
         canvas.blank()
         _finding(canvas, item, verbose)
+    if shown.log and verbose:
+        log_part(canvas, shown.log)
     if shown.findings or bars or shown.trial or shown.synthetic:
         canvas.blank()
     _tally(canvas, shown, verbose)
@@ -93,6 +97,8 @@ def _heading(report: Report) -> list[str]:
     parts = ["gpudoctor", subject.title]
     if report.run is not None:
         return [part for part in map(one_line, [*parts, *run_facts(report.run)]) if part]
+    if report.log is not None:
+        parts.append(read_words(report.log))
     parts += [name if count == 1 else f"{count} x {name}" for name, count in Counter(subject.gpus).items()]
     parts += [f"{label} {value}" for label, value in subject.details]
     return [part for part in map(one_line, parts) if part]

@@ -86,4 +86,18 @@ ADVICE = (
         applicability=Applicability.SAFE,
         effort=Effort.ONE_LINE,
     ),
+    advise(
+        "FAIL018-evidence",
+        "Get the evidence that decides",
+        "{needed}",
+        "gpudoctor autopsy job.out rank3.log dmesg.txt   # all of them together",
+        effort=Effort.COMMAND,
+    ),
+    advise(
+        "FAIL018-next-time",
+        "Let the next run leave more behind",
+        "torchrun --tee 3 --log-dir logs ...; PYTHONFAULTHANDLER=1; TORCH_SHOW_CPP_STACKTRACES=1",
+        "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_FR_DUMP_TEMP_FILE=/shared/fr_rank_",
+        effort=Effort.SETTING,
+    ),
 )

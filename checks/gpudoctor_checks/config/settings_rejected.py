@@ -1,0 +1,141 @@
+"""CFG010 settings-rejected."""
+
+from gpudoctor.analysis.job_log.log_check import LogCheck
+from gpudoctor.model import Code, LogMessage
+
+
+class SettingsRejected(LogCheck):
+    """A library rejected the settings.
+
+    What it finds:
+        A job that died because a library tests its settings at the start: sizes that do not divide, a
+        precision that the GPU lacks, an evaluation strategy that does not fit the saving, a wrong command
+        line.
+    Why it hurts:
+        The job waits in the queue and ends in its first seconds.
+    How it knows:
+        From a job's log: texts that only the library prints, in the exception or line that came first.
+    False alarms:
+        Settings that a library changes by itself with a warning are not a death.
+    Remedies:
+        Change the setting that the message names.
+    References:
+        - https://www.deepspeed.ai/docs/config-json/
+        - https://huggingface.co/docs/transformers/main_classes/trainer
+    """
+
+    code = Code("CFG010")
+    name = "settings-rejected"
+    log_messages = (
+        LogMessage(
+            kind="batch",
+            cue=(
+                "train_batch_size",
+                "batch related parameters",
+                "divisible by",
+                "batch_size should be a positive",
+            ),
+            pattern="[Cc]heck batch related parameters|(?:is|are) not (?:evenly )?divisible by|(?:must|"
+            "should|has to) be (?:evenly )?divisible by|batch_size should be a positive integer",
+            text="Settings of sizes do not fit each other: {said}.",
+            general=True,
+        ),
+        LogMessage(
+            kind="precision",
+            cue=(
+                "doesn't support bf16",
+                "bf16/gpu",
+                "at most one of fp16",
+                "mixed precision training with amp",
+                "fp16 half precision",
+                "bf16 mixed precision requires",
+                "requires ampere",
+                "bfloat16 is only supported",
+            ),
+            pattern="doesn't support bf16|At most one of fp16 and bf16|[Mm]ixed precision training with AMP "
+            "or APEX|[Mm]ixed precision requires|FP16 [Mm]ixed precision .{0,80}(?:not supported|"
+            "requires)|[Bb]float16 is only supported",
+            text="The precision setting does not fit this machine or another setting: {said}.",
+        ),
+        LogMessage(
+            kind="strategy",
+            cue=(
+                "save and eval strategy to match",
+                "load_best_model_at_end",
+                "eval_dataset",
+                "evaluation strategy",
+            ),
+            pattern="strategy to match|load_best_model_at_end|(?:requires|needs|without) an? `?eval_dataset|"
+            "requires? .{0,40}eval(?:uation)?_strategy",
+            text="Evaluation and saving settings do not fit each other: {said}.",
+        ),
+        LogMessage(
+            kind="deepspeed",
+            cue=(
+                "deepspeedconfigerror",
+                "deepspeed config values that mismatch",
+                "zero stage",
+                "zero-3 is not compatible",
+                "zerorunt",
+                "not supported with zero",
+            ),
+            pattern="DeepSpeedConfigError|DeepSpeed config values that mismatch|(?:ZeRO|"
+            "DeepSpeed).{0,80}(?:is not compatible|not supported|incompatible)",
+            text="DeepSpeed rejects the config: {said}.",
+        ),
+        LogMessage(
+            kind="framework",
+            cue=(
+                "misconfigurationexception",
+                "validationerror",
+                "configattributeerror",
+                "configkeyerror",
+                "missingmandatoryvalue",
+                "could not override",
+                "configcompositionexception",
+                "overrideparseexception",
+                "configtypeerror",
+            ),
+            pattern="MisconfigurationException|ValidationError|Config(?:Attribute|Key|Type|"
+            r"Composition)\w*(?:Error|Exception)|MissingMandatoryValue|Could not override|"
+            "OverrideParseException",
+            text="The framework rejects the settings: {said}.",
+            general=True,
+        ),
+        LogMessage(
+            kind="command-line",
+            cue=(
+                "error: argument",
+                "the following arguments are required",
+                "invalid choice",
+                "expected one argument",
+            ),
+            pattern="error: (?:argument .{0,80}: (?:invalid|expected)|the following arguments are required)",
+            text="The command line is wrong: {said}.",
+            everywhere=True,
+        ),
+        LogMessage(
+            kind="tokenizer",
+            cue="tokenizer does not have a padding token",
+            pattern="tokenizer does not have a padding token",
+            text="The tokenizer has no padding token, and a batch needs one.",
+        ),
+        LogMessage(
+            kind="quantized",
+            cue=(
+                "purely quantized models",
+                "fine-tuning on quantized",
+                "quantized model",
+            ),
+            pattern="fine-tuning on purely quantized models|loaded in (?:8|4)-?bit.{0,60}(?:device|train)|"
+            "not supported for `?(?:4|8)-bit`?",
+            text="The quantized model cannot be trained this way: {said}.",
+        ),
+        LogMessage(
+            kind="no-loss",
+            cue="did not return a loss",
+            pattern="The model did not return a loss from the inputs",
+            text="The model returned no loss: the batches hold no labels under the name that the model "
+            "expects.",
+        ),
+    )

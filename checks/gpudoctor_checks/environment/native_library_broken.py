@@ -1,0 +1,112 @@
+"""ENV015 native-library-broken."""
+
+from gpudoctor.analysis.job_log.log_check import LogCheck
+from gpudoctor.model import Bearing, Code, LogMessage
+
+
+class NativeLibraryBroken(LogCheck):
+    """A native library is missing or does not fit.
+
+    What it finds:
+        A job that died while it loaded a compiled library: a missing shared object, an undefined symbol, a
+        version of glibc that the system lacks, bitsandbytes or flash-attn without a matching binary.
+    Why it hurts:
+        The program cannot start, and the message names a symbol instead of the package.
+    How it knows:
+        From a job's log: texts that only the library prints, in the exception or line that came first.
+    False alarms:
+        An import that failed and was caught is not a death.
+    Remedies:
+        Install or build the package for this torch, CUDA and system.
+    References:
+        - https://github.com/Dao-AILab/flash-attention/issues/975
+        - https://github.com/bitsandbytes-foundation/bitsandbytes/issues/1056
+    """
+
+    code = Code("ENV015")
+    name = "native-library-broken"
+    log_messages = (
+        LogMessage(
+            kind="bitsandbytes",
+            cue=(
+                "bitsandbytes",
+                "libbitsandbytes",
+                "cquantize",
+                "cadam32bit",
+                "cuda setup failed",
+                "cget_col_row_stats",
+                "csrc",
+            ),
+            pattern="CUDA Setup failed despite GPU being available|compiled without GPU support|'NoneType' "
+            r"object has no attribute '(?:cquantize|cadam|cget|cdequantize|csgemm)\w*'|"
+            r"libbitsandbytes\w*\.so: (?:undefined symbol|cannot open)|bitsandbytes.{0,120}(?:not "
+            "compiled|requires (?:the latest|accelerate)|library .{0,40}not found|Configured "
+            ".{0,30}not found)|Could not find the bitsandbytes CUDA binary",
+            text="bitsandbytes has no library for this CUDA installation.",
+            source="https://github.com/bitsandbytes-foundation/bitsandbytes/issues/1056",
+        ),
+        LogMessage(
+            kind="bitsandbytes-warned",
+            cue=(
+                "libbitsandbytes_cpu",
+                "compiled without gpu support",
+            ),
+            pattern="[Dd]efaulting to libbitsandbytes_cpu|bitsandbytes was compiled without GPU support",
+            text="bitsandbytes fell back to its library without GPU support.",
+            bearing=Bearing.HINT,
+            everywhere=True,
+            explains="NoneType|bitsandbytes|8bit|4bit|cquantize|cadam|quant|Int8|invalid",
+        ),
+        LogMessage(
+            kind="undefined-symbol",
+            cue="undefined symbol",
+            pattern=r"(?:(?P<library>[\w.-]+?\.so[\w.]*): )?undefined symbol: (?P<symbol>\w+)",
+            text="A native library[ ({library})] was built against another version of a library that it "
+            "uses: undefined symbol {symbol}.",
+            source="https://github.com/Dao-AILab/flash-attention/issues/975",
+        ),
+        LogMessage(
+            kind="glibc",
+            cue=(
+                "glibc",
+                "glibcxx",
+                "cxxabi",
+            ),
+            pattern=r"version `?(?P<version>(?:GLIBC|GLIBCXX|CXXABI)_[\d.]+)'? not found",
+            text="A binary needs {version}, which this system does not have.",
+        ),
+        LogMessage(
+            kind="missing-library",
+            cue=(
+                "cannot open shared object file",
+                "unable to load any of",
+                "could not load library",
+                "failed to open libnvrtc",
+                "dll load failed",
+                "winerror 126",
+                "winerror 127",
+                "winerror 1114",
+                "error loading",
+                "image not found",
+                "library not loaded",
+                "symbol not found",
+                "could not find module",
+            ),
+            pattern=r"(?:(?P<library>lib[\w+.-]+?\.so[\w.]*): )?cannot open shared object file|[Uu]nable to "
+            r"load any of \{?(?P<any>lib\w+)|[Cc]ould not load library (?P<lib>\S+?)\.? |failed to "
+            r"open (?P<nvrtc>libnvrtc\S+)|DLL load failed|\[WinError (?:126|127|1114|193)\]|Library "
+            "not loaded|Symbol not found|Could not find module",
+            text="A native library is missing or cannot be loaded[: {library}][: {any}][: {lib}][: {nvrtc}].",
+            general=True,
+        ),
+        LogMessage(
+            kind="cudnn-version",
+            cue=(
+                "cudnn version incompatibility",
+                "cudnn_status_version_mismatch",
+                "sublibrary_version_mismatch",
+            ),
+            pattern="cuDNN version incompatibility|VERSION_MISMATCH",
+            text="Another cuDNN than the one that torch was built for is found first.",
+        ),
+    )

@@ -1,0 +1,62 @@
+"""FAIL018 cause-not-in-log."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpudoctor.analysis.job_log.evidence_needed import evidence_needed
+from gpudoctor.analysis.job_log.findings import log_evidence
+from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.text import count
+
+
+@dataclass(frozen=True, slots=True)
+class CauseNotInLogDetail(Detail):
+    """What the rule reads."""
+
+    needed: str
+    """The evidence that would decide, most telling first, as a sentence."""
+
+
+class CauseNotInLog(Check):
+    """The log shows only consequences of a death.
+
+    What it finds:
+        A job that died and whose log holds only what followed: the launcher's summary, closed connections,
+        ranks that were ended. The cause is in another log or was never printed.
+    Why it hurts:
+        The loudest line is then taken for the cause, and the time goes into the wrong repair.
+    How it knows:
+        From a job's log: every error line in it is one that another failure brings about, and no line names a
+        cause or a symptom.
+    False alarms:
+        A job that ended well and printed such lines while it ended is not a death.
+    Remedies:
+        Get the evidence that decides: the log of the rank that failed first, the kernel's log of its node, a
+        dump of the flight recorder.
+    References:
+        - https://github.com/pytorch/torchtune/issues/1710
+        - https://pytorch.org/docs/stable/elastic/errors.html
+    """
+
+    code = Code("FAIL018")
+    name = "cause-not-in-log"
+    reads = frozenset({Reads.LOG})
+    severity = Severity.ERROR
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        log = patient.job_log
+        cause = first_cause(log)
+        if cause is None or cause.root is not None:
+            return
+        lines = sum(item.count for item in cause.of(LogRole.CASCADE))
+        needed = evidence_needed(log, cause)
+        yield self.finding(
+            f"The job died, and {count(lines, 'error line')} of this log only follow from a failure that is "
+            f"not in it. {needed[0]}",
+            evidence=log_evidence(cause),
+            confidence=Confidence.SUSPECTED,
+            cost=Cost(breaks="the run died"),
+            subject="log",
+            detail=CauseNotInLogDetail(" ".join(needed)),
+        )

@@ -1,0 +1,148 @@
+"""FAIL014 checkpoint-misfit."""
+
+from gpudoctor.analysis.job_log.log_check import LogCheck
+from gpudoctor.model import Code, Confidence, LogMessage
+
+
+class CheckpointMisfit(LogCheck):
+    """A checkpoint could not be loaded or saved.
+
+    What it finds:
+        A job that died because a checkpoint does not fit the model, is damaged, is a pointer of git-lfs,
+        holds more than tensors, or was saved for another number of ranks.
+    Why it hurts:
+        The run cannot resume, or loses what it had trained.
+    How it knows:
+        From a job's log: texts that only the library prints, in the exception or line that came first.
+    False alarms:
+        Keys that are reported and ignored are not a death.
+    Remedies:
+        Load what fits; get a damaged file again.
+    References:
+        - https://github.com/huggingface/transformers/issues/34631
+        - https://github.com/axolotl-ai-cloud/axolotl/issues/933
+    """
+
+    code = Code("FAIL014")
+    name = "checkpoint-misfit"
+    log_messages = (
+        LogMessage(
+            kind="zero3",
+            cue=(
+                "torch.size([0])",
+                "'weight' must be 2-d",
+                "size from checkpoint",
+                "from torch.size",
+            ),
+            pattern=r"size mismatch.{0,300}torch\.Size\(\[0\]\)|'weight' must be 2-D|set a tensor of shape "
+            r"torch\.Size\(\[0\]\)",
+            text="A ZeRO-3 shard of size 0 was used where the whole weight is needed: it was not gathered.",
+            source="https://github.com/axolotl-ai-cloud/axolotl/issues/933",
+        ),
+        LogMessage(
+            kind="size-mismatch",
+            cue=(
+                "error(s) in loading state_dict",
+                "size mismatch for",
+                "set a tensor of shape",
+                "mismatched sizes",
+                "copying a param with shape",
+            ),
+            pattern=r"(?:Error\(s\) in loading state_dict for (?P<model>\w+)[\s\S]{0,3000}?)?size mismatch "
+            r"for (?P<parameter>[\w.]+)|(?:which |that )(?:looks|has shape).{0,20}incorrect|[Tt]rying "
+            "to set a tensor of shape",
+            text="The checkpoint's tensors have other shapes than the model's[: {parameter}].",
+        ),
+        LogMessage(
+            kind="keys",
+            cue=(
+                "key(s) in state_dict",
+                "missing key",
+                "unexpected key",
+            ),
+            pattern=r"(?P<which>Missing|Unexpected) key\(s\) in state_dict",
+            text="The checkpoint does not have the model's parameter names.",
+        ),
+        LogMessage(
+            kind="weights-only",
+            cue=(
+                "weights only load failed",
+                "weightsunpickler",
+                "weights_only",
+            ),
+            pattern="[Ww]eights only load failed|WeightsUnpickler error|Unsupported (?:global|class|operand)",
+            text="torch.load refused the checkpoint: it holds more than tensors, and weights_only is on.",
+            source="https://github.com/huggingface/transformers/issues/34631",
+        ),
+        LogMessage(
+            kind="lfs-pointer",
+            cue=(
+                "headertoolarge",
+                "header too large",
+                "invalid load key, 'v'",
+                "git-lfs",
+                "invalidheaderdeserialization",
+                "header too small",
+            ),
+            pattern=r"[Hh]eader ?[Tt]oo ?(?:[Ll]arge|[Ss]mall)|invalid load key, 'v'|git-lfs\.github\.com|"
+            "InvalidHeaderDeserialization",
+            text="The weight file is not a weight file: usually a git-lfs pointer that was never downloaded.",
+            confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
+            kind="corrupt",
+            cue=(
+                "pytorchstreamreader failed",
+                "archive is corrupted",
+                "invalid load key",
+                "unexpected eof",
+                "metadataincompletebuffer",
+                "not a zip archive",
+                "file in archive is not",
+                "might be corrupted",
+            ),
+            pattern="PytorchStreamReader failed|archive is corrupted|invalid load key|unexpected EOF, "
+            "expected|MetadataIncompleteBuffer|incomplete metadata|file might be corrupted",
+            text="The checkpoint file is damaged or incomplete.",
+        ),
+        LogMessage(
+            kind="optimizer",
+            cue=(
+                "parameter group",
+                "optimizer state",
+                "dp world size",
+                "size of optimizer",
+            ),
+            pattern="loaded state dict (?:contains a parameter group|has a different number of parameter "
+            "groups)|doesn't match the size of optimizer's group|DP world size|"
+            "zero_pp_rank.{0,80}(?:missing|not found)|world size .{0,40}checkpoint",
+            text="The optimizer state of the checkpoint does not fit this run's optimizer or number of ranks.",
+        ),
+        LogMessage(
+            kind="not-found",
+            cue=(
+                "find a valid checkpoint",
+                "does not contain",
+                "no file named",
+                "not appear to have a file named",
+                "no checkpoint found",
+                "checkpoint not found",
+            ),
+            pattern="[Cc]an't find a valid checkpoint|[Ee]rror no file named|does not appear to have a file "
+            r"named (?P<file>[\w.-]+)|[Nn]o checkpoint found|(?:[Cc]heckpoint|[Pp]rovided "
+            "path).{0,120}(?:not found|does not exist|does not contain)",
+            text="The folder holds no checkpoint that the program can load[: no {file}].",
+        ),
+        LogMessage(
+            kind="no-device",
+            cue="deserialize object on",
+            pattern="[Aa]ttempting to deserialize object on (?:a )?(?:CUDA|cuda) device",
+            text="The checkpoint was saved on a GPU that this process does not have (map_location is missing).",
+        ),
+        LogMessage(
+            kind="shared",
+            cue="share memory",
+            pattern="[Ss]ome tensors share memory|shared tensors",
+            text="The checkpoint could not be saved: some tensors share memory.",
+        ),
+    )

@@ -1,0 +1,76 @@
+"""FAIL009 cuda-library-error."""
+
+from gpudoctor.analysis.job_log.log_check import LogCheck
+from gpudoctor.model import Code, Confidence, LogMessage
+
+
+class CudaLibraryError(LogCheck):
+    """A CUDA library call failed.
+
+    What it finds:
+        A job that died of an error of cuBLAS, cuDNN, cuSOLVER, cuFFT or the CUDA runtime that has no more
+        precise name.
+    Why it hurts:
+        The message hides the reason: often memory is short, or an earlier kernel used a bad index.
+    How it knows:
+        From a job's log: texts that only the library prints, in the exception or line that came first.
+    False alarms:
+        Errors that name memory, an index or the architecture belong to their own checks.
+    Remedies:
+        Rule out memory with a smaller batch, then look for the index with CUDA_LAUNCH_BLOCKING=1.
+    References:
+        - https://docs.nvidia.com/cuda/cublas/index.html
+        - https://github.com/QwenLM/Qwen/issues/120
+    """
+
+    code = Code("FAIL009")
+    name = "cuda-library-error"
+    log_messages = (
+        LogMessage(
+            kind="cublas",
+            cue="cublas_status",
+            pattern="(?P<status>CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|INVALID_VALUE|NOT_SUPPORTED|"
+            "ARCH_MISMATCH|MAPPING_ERROR))",
+            text="A cuBLAS call failed ({status}).",
+            confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
+            kind="cudnn",
+            cue=(
+                "cudnn_status",
+                "cudnn error",
+                "unable to find an engine",
+            ),
+            pattern=r"(?P<status>CUDNN_STATUS_(?!ALLOC_FAILED|NOT_INITIALIZED)\w+)|unable to find an engine "
+            "to execute this computation",
+            text="A cuDNN call failed[ ({status})]: usually memory is short, or the libraries do not fit "
+            "each other.",
+            confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
+            kind="other",
+            cue=(
+                "cusolver error",
+                "cufft error",
+                "cusparse_status",
+                "nvrtc error",
+                "curand_status",
+            ),
+            pattern=r"(?P<status>CUSOLVER_STATUS_\w+|CUFFT_\w+|CUSPARSE_STATUS_\w+|cusolver error|cuFFT error)",
+            text="A CUDA library call failed ({status}).",
+            confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
+            kind="cuda-error",
+            cue=(
+                "cuda error:",
+                "cuda failure",
+                "cuda driver error",
+            ),
+            pattern="CUDA (?:driver )?error: (?P<error>(?!out of memory|device-side|no kernel image|an "
+            r"illegal|invalid device|misaligned|unspecified launch)[a-z][^\n]{3,120})",
+            text="A CUDA call failed: {error}.",
+            confidence=Confidence.PROBABLE,
+            general=True,
+        ),
+    )

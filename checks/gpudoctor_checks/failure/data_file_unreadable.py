@@ -1,0 +1,161 @@
+"""FAIL016 data-file-unreadable."""
+
+from gpudoctor.analysis.job_log.log_check import LogCheck
+from gpudoctor.model import Code, LogMessage
+
+
+class DataFileUnreadable(LogCheck):
+    """A data file is missing, damaged or forbidden.
+
+    What it finds:
+        A job that died because a file does not exist on this node, is damaged, is empty, cannot be parsed,
+        or may not be read.
+    Why it hurts:
+        One file of a million ends the run, often hours after its start.
+    How it knows:
+        From a job's log: texts that only the library prints, in the exception or line that came first.
+    False alarms:
+        A missing optional file that the program passes over is not a death.
+    Remedies:
+        Check the path on the compute node; leave damaged files out.
+    References:
+        - https://pytorch.org/docs/stable/data.html
+    """
+
+    code = Code("FAIL016")
+    name = "data-file-unreadable"
+    log_messages = (
+        LogMessage(
+            kind="missing",
+            cue=(
+                "no such file or directory",
+                "filenotfounderror",
+                "errno 2]",
+                "not found: ",
+                "does not exist",
+            ),
+            pattern=r"FileNotFoundError: (?:\[Errno 2\] )?(?:No such file or directory: "
+            r"""?)?['\"]?(?P<file>[^'\"\n]{1,200})|No such file or directory: """
+            r"""['\"]?(?P<path>[^'\"\n]{1,200})|(?:file|folder|directory|path) .{0,100}does not exist""",
+            text="A file is missing[: {file}][: {path}].",
+            general=True,
+        ),
+        LogMessage(
+            kind="image",
+            cue=(
+                "cannot identify image file",
+                "image file is truncated",
+                "broken data stream",
+                "truncated file read",
+                "unidentifiedimageerror",
+                "!ssize.empty()",
+                "broken png",
+                "decompressionbomb",
+            ),
+            pattern="cannot identify image file|image file is truncated|broken data stream|[Tt]runcated "
+            r"[Ff]ile [Rr]ead|UnidentifiedImageError|!ssize\.empty\(\)|broken PNG|DecompressionBomb",
+            text="An image file is damaged or is not an image.",
+        ),
+        LogMessage(
+            kind="parse",
+            cue=(
+                "jsondecodeerror",
+                "error tokenizing data",
+                "arrowinvalid",
+                "json parse error",
+                "datasetgeneration",
+                "parsererror",
+                "datasetgenerationerror",
+                "could not convert string to float",
+                "yaml",
+                "expecting value",
+                "extra data",
+            ),
+            pattern="JSONDecodeError|Error tokenizing data|ArrowInvalid|JSON parse error|"
+            r"DatasetGeneration\w*Error|CastError|ParserError|could not convert string to float|"
+            "ScannerError",
+            text="A data file could not be parsed.",
+            general=True,
+        ),
+        LogMessage(
+            kind="corrupt",
+            cue=(
+                "ran out of input",
+                "badzipfile",
+                "not a zip file",
+                "not a gzipped file",
+                "unable to open file",
+                "unable to synchronously open",
+                "crc",
+                "truncated",
+                "hdf5",
+                "tarfile.readerror",
+                "badgzipfile",
+                "zlib.error",
+                "lzmaerror",
+                "moov atom",
+                "invalid data found",
+            ),
+            pattern="Ran out of input|BadZipFile|[Nn]ot a (?:zip|gzip(?:ped)?) file|[Uu]nable to "
+            "(?:synchronously )?open (?:file|object)|ReadError: |CRC check failed|file is truncated|"
+            r"Error -\d while decompressing|moov atom not found|Invalid data found when processing",
+            text="A data file is damaged or incomplete.",
+            general=True,
+        ),
+        LogMessage(
+            kind="encoding",
+            cue=(
+                "unicodedecodeerror",
+                "codec can't decode",
+            ),
+            pattern="codec can't decode",
+            text="A text file is not in the encoding that the program expects.",
+        ),
+        LogMessage(
+            kind="permission",
+            cue=(
+                "permission denied",
+                "errno 13",
+                "read-only file system",
+                "errno 30",
+                "operation not permitted",
+            ),
+            pattern=r"[Pp]ermission denied|\[Errno 13\]|[Rr]ead-only file system|\[Errno 30\]",
+            text="The process may not read or write a file[: {file}].",
+            general=True,
+        ),
+        LogMessage(
+            kind="storage",
+            cue=(
+                "input/output error",
+                "stale file handle",
+                "stale nfs",
+                "transport endpoint is not connected",
+                "remote i/o error",
+                "errno 5]",
+                "errno 116",
+            ),
+            pattern="Input/output error|[Ss]tale (?:NFS )?file handle|[Tt]ransport endpoint is not connected|"
+            r"Remote I/O error|\[Errno (?:5|116|107|121)\]",
+            text="The storage failed while a file was read or written.",
+        ),
+        LogMessage(
+            kind="empty",
+            cue=(
+                "num_samples should be a positive",
+                "num_samples=0",
+                "found no valid",
+                "found 0 ",
+                "found no images",
+                "dataset is empty",
+                "empty dataset",
+                "no images found",
+                "couldn't find any class folder",
+                "no data found",
+            ),
+            pattern="num_samples should be a positive integer value, but got num_samples=0|[Ff]ound (?:no|0) "
+            "(?:valid|files?|images|labels|samples)|[Dd]ataset is empty|[Ee]mpty dataset|[Nn]o "
+            "(?:images|labels|data|files) found|[Cc]ouldn't find any class folder",
+            text="The data set is empty.",
+        ),
+    )

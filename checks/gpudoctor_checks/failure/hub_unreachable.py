@@ -1,0 +1,133 @@
+"""FAIL015 hub-unreachable."""
+
+from gpudoctor.analysis.job_log.log_check import LogCheck
+from gpudoctor.model import Code, LogMessage
+
+
+class HubUnreachable(LogCheck):
+    """A hub or a tracker refused the job or was not reachable.
+
+    What it finds:
+        A job that died because a model, a data set or an experiment tracker needs a login, a right, another
+        name or a network that the node does not have.
+    Why it hurts:
+        The job waits in the queue and ends in its first minute.
+    How it knows:
+        From a job's log: texts that only the library prints, in the exception or line that came first.
+    False alarms:
+        A request that is repeated with success is not a death.
+    Remedies:
+        Log in, accept the terms, or download before the job.
+    References:
+        - https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables
+    """
+
+    code = Code("FAIL015")
+    name = "hub-unreachable"
+    log_messages = (
+        LogMessage(
+            kind="401",
+            cue=(
+                "401 client error",
+                "invalid user token",
+                "invalid username or password",
+                "unauthorized",
+                "api_key not configured",
+                "not logged in",
+                "huggingface-cli login",
+                "hf auth login",
+            ),
+            pattern="401 (?:Client Error|Unauthorized)|Invalid user token|Invalid username or password|"
+            r"api_key not configured|\bUnauthorized\b|[Nn]ot logged in|[Pp]lease (?:log ?in|run "
+            "`?(?:huggingface-cli|hf auth|wandb) login)",
+            text="A service refused the login: the token is missing or wrong.",
+        ),
+        LogMessage(
+            kind="403",
+            cue=(
+                "403 client error",
+                "gated repo",
+                "access to model",
+                "is restricted",
+                "403 forbidden",
+                "awaiting a review",
+                "permission denied: ",
+            ),
+            pattern="403 (?:Client Error|Forbidden)|[Gg]ated ?[Rr]epo|Access to (?:model|dataset) "
+            ".{0,100}(?:is restricted|requires)|awaiting a review",
+            text="A service refused access: the terms of the model are not accepted, or the token lacks "
+            "the right.",
+        ),
+        LogMessage(
+            kind="404",
+            cue=(
+                "404 client error",
+                "repositorynotfounderror",
+                "valid model identifier",
+                "entrynotfounderror",
+                "revisionnotfounderror",
+                "repository not found",
+                "repo id must",
+            ),
+            pattern="404 (?:Client Error|Not Found)|RepositoryNotFoundError|not a (?:local folder and is not "
+            "a )?valid model identifier|EntryNotFoundError|RevisionNotFoundError|Repository Not "
+            "Found|Repo id must",
+            text="The model, dataset or file was not found: a wrong name or path, or a private repository "
+            "without a token.",
+        ),
+        LogMessage(
+            kind="rate-limit",
+            cue=(
+                "429 client error",
+                "too many requests",
+                "rate limit",
+            ),
+            pattern="429 (?:Client Error|Too Many Requests)|[Tt]oo [Mm]any [Rr]equests|[Rr]ate limit",
+            text="A service refused the request because there were too many.",
+        ),
+        LogMessage(
+            kind="offline",
+            cue=(
+                "couldn't connect to",
+                "offlinemodeisenabled",
+                "localentrynotfounderror",
+                "max retries exceeded",
+                "couldn't reach",
+                "connectionerror",
+                "cannot find the requested files in the",
+                "newconnectionerror",
+                "certificate_verify_failed",
+                "proxyerror",
+                "connecttimeout",
+                "readtimeout",
+                "failed to resolve",
+                "server error",
+                "sslerror",
+                "network is unreachable",
+                "remotedisconnected",
+                "incompleteread",
+                "chunkedencodingerror",
+            ),
+            pattern="[Cc]ouldn't connect to|OfflineModeIsEnabled|LocalEntryNotFoundError|Max retries "
+            "exceeded|[Cc]ouldn't reach|cannot find the requested files in the|NewConnectionError|"
+            r"CERTIFICATE_VERIFY_FAILED|ProxyError|Connect(?:ion)?Timeout|ReadTimeout|5\d\d Server "
+            "Error|SSLError|Network is unreachable|Failed to resolve|RemoteDisconnected|"
+            r"IncompleteRead|ChunkedEncodingError|requests\.exceptions\.ConnectionError",
+            text="A download or a service could not be reached from this node.",
+            general=True,
+        ),
+        LogMessage(
+            kind="tracker",
+            cue=(
+                "wandb.errors",
+                "commerror",
+                "mlflow",
+                "comet",
+                "neptune",
+            ),
+            pattern=r"wandb\.(?:errors|sdk)\S*(?:UsageError|CommError|AuthenticationError|Error)|"
+            r"MlflowException|mlflow\.exceptions",
+            text="The experiment tracker ended the run: {said}.",
+            general=True,
+        ),
+    )

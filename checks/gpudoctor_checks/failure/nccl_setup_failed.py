@@ -1,0 +1,145 @@
+"""FAIL008 nccl-setup-failed."""
+
+from gpudoctor.analysis.job_log.log_check import LogCheck
+from gpudoctor.model import Bearing, Code, Confidence, LogMessage
+
+
+class NcclSetupFailed(LogCheck):
+    """NCCL could not connect the GPUs.
+
+    What it finds:
+        A job that died in NCCL itself: a system call, a socket, InfiniBand, shared memory, mixed versions,
+        an invalid use of the communicator.
+    Why it hurts:
+        All ranks die, and PyTorch prints one generic sentence for many reasons.
+    How it knows:
+        From a job's log: texts that only the library prints, in the exception or line that came first.
+    False alarms:
+        Plugins that NCCL does not find are normal. An error of NCCL after an error of a rank is a
+        consequence.
+    Remedies:
+        Read the first NCCL WARN line; choose the interface that works.
+    References:
+        - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html
+        - https://github.com/NVIDIA/nccl-tests/issues/166
+    """
+
+    code = Code("FAIL008")
+    name = "nccl-setup-failed"
+    log_messages = (
+        LogMessage(
+            kind="ib",
+            cue=(
+                "net/ib",
+                "ibv_",
+                "got completion",
+            ),
+            pattern="NCCL WARN .{0,60}(?:NET/IB ?:(?!SHARP).{0,200}(?:error|failed|timed out)|Call to "
+            r"ibv_\w+ failed.{0,120})|NET/IB ?: Got (?:async event|completion).{0,200}(?:error|status)",
+            text="NCCL's InfiniBand transport failed: {said}.",
+            everywhere=True,
+            source="NCCL: net_ib.cc",
+        ),
+        LogMessage(
+            kind="socket",
+            cue=("nccl warn",),
+            pattern="NCCL WARN .{0,80}(?:[Cc]onnect to .{0,80}(?:failed|refused|timed out|No route)|Call to "
+            "(?:connect|bind|recv|send|listen|accept) (?:returned|from|to).{0,120}(?:failed|refused|"
+            r"timed out|No route)|socket\w* ?:.{0,80}(?:failed|refused))",
+            text="NCCL could not open a socket between ranks: {said}.",
+            everywhere=True,
+            source="NCCL: socket.cc",
+        ),
+        LogMessage(
+            kind="p2p",
+            cue=(
+                "peer access is not supported",
+                "cuda ipc handle",
+            ),
+            pattern="peer access is not supported between|failed to open CUDA IPC handle",
+            text="NCCL could not use direct access between two GPUs.",
+            everywhere=True,
+        ),
+        LogMessage(
+            kind="version",
+            cue=(
+                "nccl version mismatch",
+                "mismatched nccl version",
+                "nccl_version",
+            ),
+            pattern="NCCL version mismatch|[Mm]ismatched NCCL version",
+            text="The ranks use different versions of NCCL.",
+            everywhere=True,
+        ),
+        LogMessage(
+            kind="last-error",
+            cue=("last error:",),
+            pattern=r"nccl(?P<result>System|Internal|UnhandledCuda|Invalid\w+)Error: "
+            r"[^\n]*\n(?:[^\n]*\n)?\s*Last error:\s*\n(?P<detail>[^\n]{5,200})",
+            text="NCCL failed (nccl{result}Error): {detail}.",
+        ),
+        LogMessage(
+            kind="system-error",
+            cue=(
+                "unhandled system error",
+                "ncclsystemerror",
+            ),
+            pattern="unhandled system error|ncclSystemError",
+            text="NCCL failed in a system call; its own log (NCCL_DEBUG=INFO) says which.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            general=True,
+        ),
+        LogMessage(
+            kind="cuda-error",
+            cue=(
+                "unhandled cuda error",
+                "ncclunhandledcudaerror",
+            ),
+            pattern="unhandled cuda error|ncclUnhandledCudaError",
+            text="NCCL met a CUDA error, often of an earlier operation; its own log (NCCL_DEBUG=INFO) "
+            "says which.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            general=True,
+            source="https://github.com/NVIDIA/nccl/issues/425",
+        ),
+        LogMessage(
+            kind="internal-error",
+            cue=(
+                "ncclinternalerror",
+                "nccl internal error",
+                "internal error, nccl",
+            ),
+            pattern="ncclInternalError|NCCL internal error|internal error(?: - please report this issue to "
+            "the NCCL developers|, NCCL version)",
+            text="NCCL failed with an internal error; its own log (NCCL_DEBUG=INFO) says where.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            general=True,
+        ),
+        LogMessage(
+            kind="invalid-usage",
+            cue=(
+                "ncclinvalidusage",
+                "ncclinvalidargument",
+                "invalid usage",
+            ),
+            pattern="ncclInvalidUsage|ncclInvalidArgument|NCCL error in.{0,200}invalid (?:usage|argument)",
+            text="NCCL refused a call as invalid: often two ranks use one GPU, or communicators are mixed.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            general=True,
+        ),
+        LogMessage(
+            kind="not-built",
+            cue=(
+                "nccl is not available",
+                "built with nccl",
+                "doesn't have nccl built in",
+                "no nccl",
+            ),
+            pattern="(?:doesn't|does not) have NCCL built[ -]in|NCCL (?:backend )?is not available|No NCCL",
+            text="This torch was built without NCCL.",
+        ),
+    )

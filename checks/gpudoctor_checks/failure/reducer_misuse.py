@@ -1,0 +1,50 @@
+"""FAIL012 reducer-misuse."""
+
+from gpudoctor.analysis.job_log.log_check import LogCheck
+from gpudoctor.model import Code, LogMessage
+
+
+class ReducerMisuse(LogCheck):
+    """DDP's reducer refused the graph.
+
+    What it finds:
+        A job that died because a parameter was used twice in a backward under data parallelism, or not at
+        all.
+    Why it hurts:
+        Training with several ranks fails, although one process trains.
+    How it knows:
+        From a job's log: texts that only the library prints, in the exception or line that came first.
+    False alarms:
+        One process alone never shows it.
+    Remedies:
+        Use non-reentrant checkpointing; use every parameter, or tell DDP that some are unused.
+    References:
+        - https://github.com/pytorch/pytorch/issues/57473
+        - https://github.com/huggingface/accelerate/issues/389
+    """
+
+    code = Code("FAIL012")
+    name = "reducer-misuse"
+    log_messages = (
+        LogMessage(
+            kind="ready-twice",
+            cue=(
+                "mark a variable ready only once",
+                "marked as ready twice",
+                "already been reduced",
+            ),
+            pattern="mark a variable ready only once|marked as ready twice|has already been reduced",
+            text="A parameter was used twice in one backward under data parallelism.",
+            source="https://github.com/huggingface/accelerate/issues/389",
+        ),
+        LogMessage(
+            kind="unused-parameters",
+            cue=(
+                "finished reduction in the prior iteration",
+                "not used in producing loss",
+            ),
+            pattern="finished reduction in the prior iteration|were not used in (?:producing|the) loss",
+            text="Some parameters took no part in the loss, and DDP waits for their gradients.",
+            source="https://github.com/pytorch/pytorch/issues/57473",
+        ),
+    )

@@ -1,0 +1,149 @@
+"""FAIL007 rendezvous-failed."""
+
+from gpudoctor.analysis.job_log.log_check import LogCheck
+from gpudoctor.model import Bearing, Code, Confidence, LogMessage
+
+
+class RendezvousFailed(LogCheck):
+    """The processes of the job did not find each other.
+
+    What it finds:
+        A job that died while its process group was set up: a port in use, a name that does not resolve, an
+        interface that does not exist, a node that did not come, a variable that no launcher set.
+    Why it hurts:
+        Nothing is trained, and the nodes that came wait for minutes before they give up.
+    How it knows:
+        From a job's log: texts that only the library prints, in the exception or line that came first.
+    False alarms:
+        A warning about one address family is normal while the other one connects.
+    Remedies:
+        Choose a free port and an address and interface that every node reaches.
+    References:
+        - https://pytorch.org/docs/stable/elastic/rendezvous.html
+        - https://github.com/pytorch/pytorch/issues/128970
+    """
+
+    code = Code("FAIL007")
+    name = "rendezvous-failed"
+    log_messages = (
+        LogMessage(
+            kind="address-in-use",
+            cue=(
+                "address already in use",
+                "eaddrinuse",
+                "failed to bind",
+            ),
+            pattern=r"(?:port:? ?(?P<port>\d+).{0,80})?(?:Address already in use|EADDRINUSE|address already "
+            "in use)",
+            text="The rendezvous port[ {port}] is in use already: another job, or a process that an "
+            "earlier run left behind.",
+            source="https://github.com/hao-ai-lab/FastVideo/issues/575",
+        ),
+        LogMessage(
+            kind="name-resolution",
+            cue=(
+                "name resolution",
+                "name or service not known",
+                "getaddrinfo",
+                "unable to resolve",
+                "nodename nor servname",
+                "could not resolve",
+            ),
+            pattern="[Tt]emporary failure in name resolution(?!.*https?://)|Name or service not known|"
+            "nodename nor servname|gai error|getaddrinfo failed",
+            text="A host name of the rendezvous could not be resolved.",
+        ),
+        LogMessage(
+            kind="interface",
+            cue=(
+                "unable to find address for",
+                "no socket interface found",
+                "unable to find interface",
+                "bootstrap : no socket",
+            ),
+            pattern=r"[Uu]nable to find address for:? ?(?P<interface>\S+)|no socket interface found|[Uu]nable "
+            "to find interface",
+            text="The network interface[ {interface}] for the rendezvous does not exist on this node, or "
+            "has no address.",
+            everywhere=True,
+        ),
+        LogMessage(
+            kind="environment",
+            cue=(
+                "environment variable",
+                "expected, but not set",
+            ),
+            pattern="environment variable (?P<variable>[A-Z_]+) expected, but not set",
+            text="The process group could not start: the variable {variable} is not set, so no launcher "
+            "started this process.",
+        ),
+        LogMessage(
+            kind="joined",
+            cue=(
+                "clients joined",
+                "clients. ",
+            ),
+            pattern=r"[Tt]imed out after (?P<seconds>\d+) seconds waiting for clients\. "
+            r"(?P<joined>\d+)/(?P<expected>\d+) clients joined",
+            text="Only {joined} of {expected} processes joined within {seconds} seconds.",
+            source="torch: TCPStore.cpp",
+        ),
+        LogMessage(
+            kind="unreachable",
+            cue=(
+                "client socket has timed out",
+                "failed to connect to",
+                "no route to host",
+                "econnrefused",
+                "connection refused",
+                "etimedout",
+                "connection timed out",
+            ),
+            pattern=r"client socket has timed out after (?P<seconds>\d+) ?(?:s|ms|seconds) while trying to "
+            r"connect to \(?(?P<address>[^)\n]{1,80})\)?|The client socket has failed to connect to "
+            r"any network address of \(?(?P<host>[^)\n]{1,80})\)?|[Nn]o route to host|ECONNREFUSED|"
+            r"\[Errno 111\] Connection refused|RuntimeError: (?:\[.{0,200}\] )?[Cc]onnect(?:ion)? "
+            "(?:refused|timed out)",
+            text="A process could not reach the rendezvous[ at {address}][ at {host}]: wrong address, a "
+            "firewall, or the first node is not running.",
+            general=True,
+        ),
+        LogMessage(
+            kind="rendezvous-timeout",
+            cue=(
+                "rendezvoustimeouterror",
+                "rendezvousclosederror",
+                "rendezvousstateerror",
+                "rendezvousgracefulexiterror",
+                "connectfullmesh",
+            ),
+            pattern="Rendezvous(?:Timeout|Closed|State)Error|connectFullMesh failed",
+            text="Not all nodes came to the rendezvous.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
+            kind="store-barrier",
+            cue="store based barrier",
+            pattern=r"(?:in store based barrier on rank: ?\d+.{0,120}?world_size=(?P<world>\d+), "
+            r"(?:worker_count|num_workers_joined)=(?P<workers>\d+))|Timed out initializing process "
+            "group in store based barrier",
+            text="The process group was not complete in time[: {workers} processes joined, {world} were "
+            "expected].",
+        ),
+        LogMessage(
+            kind="no-group",
+            cue=(
+                "default process group has not been initialized",
+                "please make sure to call init_process_group",
+            ),
+            pattern="Default process group has not been initialized",
+            text="The program used torch.distributed before init_process_group.",
+        ),
+        LogMessage(
+            kind="twice",
+            cue="initialize the default process group twice",
+            pattern="initialize the default process group twice",
+            text="The program initialised the process group twice.",
+        ),
+    )

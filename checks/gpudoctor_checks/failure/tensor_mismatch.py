@@ -1,0 +1,121 @@
+"""FAIL013 tensor-mismatch."""
+
+from gpudoctor.analysis.job_log.log_check import LogCheck
+from gpudoctor.model import Code, LogMessage
+
+
+class TensorMismatch(LogCheck):
+    """Tensors of different type, device or shape met.
+
+    What it finds:
+        A job that died at an operation whose tensors differ in type, device or shape, or are still on the
+        meta device.
+    Why it hurts:
+        The step cannot be computed.
+    How it knows:
+        From a job's log: texts that only the library prints, in the exception or line that came first.
+    False alarms:
+        A mismatch while a checkpoint is loaded belongs to checkpoint-misfit.
+    Remedies:
+        Convert or pad the tensor at the line that the traceback names.
+    References:
+        - https://github.com/huggingface/trl/issues/1152
+        - https://github.com/huggingface/peft/issues/1515
+    """
+
+    code = Code("FAIL013")
+    name = "tensor-mismatch"
+    log_messages = (
+        LogMessage(
+            kind="dtype",
+            cue=(
+                "expected scalar type",
+                "same dtype",
+                "dtypes match",
+                "not implemented for '",
+                "should be the same",
+                "expected dtype",
+                "bias type",
+            ),
+            pattern=r"expected scalar type (?P<one>\w+) but found (?P<two>\w+)|must have the same dtype|"
+            r"source and destination dtypes match|\"(?P<operation>[\w.]+)\" not implemented for "
+            r"'(?P<type>\w+)'|Input type .{0,60} and (?:weight|bias) type .{0,60} should be the same|"
+            "expected .{0,20}to have the same dtype|tensors used as indices must be long|found dtype "
+            r"\w+ but expected \w+|[Ee]xpected .{0,30}dtype \w+ for",
+            text="Tensors have different or unsupported types[: {one} was expected, {two} came][: "
+            "{operation} does not support {type}].",
+        ),
+        LogMessage(
+            kind="device",
+            cue=(
+                "on the same device",
+                "at least two devices",
+                "object of device type",
+                "found device",
+                "is on device",
+                "on cpu but",
+            ),
+            pattern="to be on the same device|[Ee]xpected object of (?:device|backend) type|found at least "
+            "two devices|module must have its parameters and buffers on device|Input tensor "
+            ".{0,40}(?:but weights|is not on)|(?:is|are) on (?:device )?(?:cpu|cuda).{0,40}(?:but|"
+            "while|expected).{0,40}(?:cpu|cuda)",
+            text="Tensors are on different devices.",
+            source="https://github.com/huggingface/trl/issues/1152",
+        ),
+        LogMessage(
+            kind="meta",
+            cue=(
+                "meta tensor",
+                "device meta",
+                "meta device",
+            ),
+            pattern="out of meta tensor|(?:is )?not on the expected device meta|on the meta device|meta "
+            "tensors?",
+            text="A parameter is still on the meta device: its weights were never loaded.",
+            source="https://github.com/huggingface/transformers/issues/26510",
+        ),
+        LogMessage(
+            kind="shape",
+            cue=(
+                "shapes cannot be multiplied",
+                "must match the size of tensor",
+                "equal size",
+                "must match except in dimension",
+                "is invalid for input of size",
+                "match target batch_size",
+                "size mismatch, m1",
+                "given groups=",
+                "value per channel when training",
+                "size is not compatible",
+                "kernel size can't be greater",
+                "expanded size of the tensor",
+                "dimensional input",
+                "broadcast",
+                "not resizable",
+                "activate truncation",
+                "shape mismatch",
+                "same size",
+                "expected input",
+                "size mismatch",
+                "inconsistent tensor size",
+                "must be a matrix",
+                "incompatible shapes",
+                "does not match",
+                "same number of dimensions",
+                "number of dims",
+            ),
+            pattern="shapes cannot be multiplied|must match the (?:existing )?size|to be (?:of )?equal size|"
+            "must match except in dimension|is invalid for input of size|to match target batch_size|"
+            "size mismatch, (?:m1|got)|Given (?:groups|normalized_shape|transposed)=|more than 1 "
+            "value per channel|view size is not compatible|[Kk]ernel size can't be greater|expanded "
+            "size of the tensor|dimensional input|doesn't match the broadcast shape|could not "
+            "broadcast|not resizable|activate truncation and/or padding|shape mismatch|that is "
+            "different to the input size|[Tt]arget size .{0,60}must be the same as input size|"
+            "[Ee]xpected input.{0,80}(?:to have|channels|size)|inconsistent tensor size|"
+            r"[Ii]ncompatible shapes|[Ee]xpected (?:hidden|\d?-?D).{0,60}(?:got|but)|"
+            r"input\.size\(-1\) must be equal|same number of dimensions|(?:shape|size)s? "
+            ".{0,80}(?:does not|doesn't|do not) match|The size of tensor a|operands could not be",
+            text="Tensor shapes do not fit: {said}.",
+            general=True,
+        ),
+    )

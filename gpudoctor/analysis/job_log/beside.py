@@ -1,0 +1,72 @@
+"""Lines of the script and the config, named beside a log, that the first cause is about."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.model import Patient, Setting, SourceSpan
+from gpudoctor.model.signs.configs import ConfigFile
+from gpudoctor.model.signs.job_log import LogEvent
+from gpudoctor.model.signs.source import Script
+from gpudoctor.model.unavailable import optional
+
+_MOST = 4
+
+
+def guilty_line(patient: Patient, root: LogEvent) -> SourceSpan | None:
+    """The line that raised: in the named script where it is one of it, else as the log has it."""
+    frame = root.frame
+    if frame is None or frame.line <= 0:
+        return None
+    script = _script(patient, frame.path)
+    if script is None:
+        return SourceSpan(path=frame.path, line=frame.line, text=frame.text)
+    lines = script.text.splitlines()
+    text = lines[frame.line - 1].strip() if frame.line <= len(lines) else ""
+    if frame.text and text != frame.text.strip():  # the script has changed since
+        return SourceSpan(path=frame.path, line=frame.line, text=frame.text)
+    return SourceSpan(path=script.path, line=frame.line, text=text)
+
+
+def settings_of(patient: Patient, knobs: tuple[str, ...]) -> tuple[Setting | SourceSpan, ...]:
+    """Where the settings that bear on the cause are written: keys of configs, keyword arguments of scripts."""
+    if not knobs:
+        return ()
+    found: list[Setting | SourceSpan] = []
+    configs = optional(lambda: patient.configs)
+    for file in configs.files if configs else ():
+        found += _keys(file, knobs)
+    source = optional(lambda: patient.source)
+    for script in source.scripts if source else ():
+        found += _arguments(script, knobs)
+    return tuple(found[:_MOST])
+
+
+def _keys(file: ConfigFile, knobs: tuple[str, ...]) -> Iterator[Setting]:
+    for entry in file.entries.values():
+        if entry.last in knobs:
+            yield Setting(
+                key=entry.key, value=str(entry.value), origin=file.path, path=file.path, line=entry.line
+            )
+
+
+def _arguments(script: Script, knobs: tuple[str, ...]) -> Iterator[SourceSpan]:
+    lines = script.text.splitlines()
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.keyword) and node.arg in knobs:
+            text = lines[node.lineno - 1].strip() if node.lineno <= len(lines) else ""
+            yield SourceSpan(path=script.path, line=node.lineno, text=text)
+
+
+def _script(patient: Patient, path: str) -> Script | None:
+    """The named script of a traceback's path: the one whose path ends alike."""
+    source = optional(lambda: patient.source)
+    parts = path.replace("\\", "/").split("/")
+    best: tuple[int, Script] | None = None
+    for script in source.scripts if source else ():
+        own = script.path.replace("\\", "/").split("/")
+        same = 0
+        while same < min(len(own), len(parts)) and own[-1 - same] == parts[-1 - same]:
+            same += 1
+        if same and (best is None or same > best[0]):
+            best = (same, script)
+    return best[1] if best else None

@@ -1,0 +1,47 @@
+"""Ranks that waited in different collectives, or did not say that they waited."""
+
+from collections import defaultdict
+
+from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole
+from gpudoctor.model.signs.job_log import JobLog, LogEvent
+
+_SHOWN = 4
+
+
+def disagreement(cause: FirstCause, log: JobLog) -> str:
+    """Sentences about ranks that waited in another collective, and ranks that did not; "" for none."""
+    root = cause.root
+    if root is None or "operation" not in dict(root.values):
+        return ""
+    waiting = [item for item in (root, *cause.of(LogRole.SAME)) if item.rank is not None]
+    places: dict[tuple[str, str], set[int]] = defaultdict(set)
+    seen: set[int] = set()
+    for item in sorted(waiting, key=lambda each: each.order):
+        if item.rank not in seen and item.rank is not None:  # the first timeout of a rank says where it was
+            seen.add(item.rank)
+            places[_place(item)].add(item.rank)
+    words = ""
+    if len(places) > 1:
+        parts = [
+            f"{_ranks(ranks)} in {name[0]}{f' number {name[1]}' if name[1] else ''}"
+            for name, ranks in places.items()
+        ]
+        words += f" The ranks waited in different collectives: {'; '.join(parts[:_SHOWN])}."
+    known = set(range(log.world)) if log.world else set(log.ranks)
+    missing = known - seen
+    if seen and missing and len(missing) < len(known):
+        words += f" {_ranks(missing).capitalize()} reported no timeout: look there first."
+    return words
+
+
+def _place(event: LogEvent) -> tuple[str, str]:
+    values = dict(event.values)
+    return values.get("operation", ""), values.get("sequence", "")
+
+
+def _ranks(ranks: set[int]) -> str:
+    names = sorted(ranks)
+    shown = ", ".join(map(str, names[:_SHOWN])) + (
+        f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    )
+    return f"rank{'s' if len(names) > 1 else ''} {shown}"

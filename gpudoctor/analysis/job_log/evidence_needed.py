@@ -1,0 +1,33 @@
+"""Which evidence would decide where a log shows only consequences."""
+
+import re
+
+from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole
+from gpudoctor.model.signs.job_log import JobLog
+
+_LOCAL_RANK = re.compile(r"local_rank: (\d+)")
+
+
+def evidence_needed(log: JobLog, cause: FirstCause) -> tuple[str, ...]:
+    """Sentences, the most telling evidence first; at least one."""
+    found: list[str] = []
+    cascade = cause.of(LogRole.CASCADE)
+    failed = [_LOCAL_RANK.search(item.text) for item in cascade]
+    ranks = sorted({int(item[1]) for item in failed if item})
+    if ranks:
+        names = ", ".join(map(str, ranks[:4]))
+        found.append(
+            f"The output of local rank {names} would decide: torchrun --tee 3 --log-dir logs keeps it."
+        )
+    silent = sorted(set(range(log.world or 0)) - set(log.ranks)) if log.ranks and log.world else []
+    if silent and len(silent) < 9:
+        found.append(f"Rank {', '.join(map(str, silent))} printed nothing here: read its own log.")
+    kinds = {item.kind for item in cascade}
+    nodes = sorted({item.node for item in cascade if item.node})
+    if "peer" in kinds or "aborted" in kinds:
+        found.append(
+            "A rank lost its connection to another one: the log of the rank that left first would decide."
+        )
+    where = f" of {nodes[0]}" if len(nodes) == 1 else " of each node"
+    found.append(f"The kernel's log{where} would show a kill for memory: dmesg -T | grep -i 'killed process'.")
+    return tuple(found)

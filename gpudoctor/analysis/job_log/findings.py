@@ -1,0 +1,90 @@
+"""The finding of a check whose ailment is the first cause of a death, from the log alone."""
+
+from collections.abc import Iterator
+
+from gpudoctor.analysis.job_log.beside import guilty_line, settings_of
+from gpudoctor.analysis.job_log.disagreement import disagreement
+from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
+from gpudoctor.model import Check, Cost, Finding, LogDetail, LogLine, LogMessage, Patient, Severity, SourceSpan
+from gpudoctor.model.log_message import filled
+from gpudoctor.model.signs.job_log import LogEvent
+from gpudoctor.text import count
+
+_SHOWN = 3
+"""Consequences that are shown as evidence beside the cause."""
+
+
+def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
+    """The finding, where the first cause of the death is one of this check's messages."""
+    log = patient.job_log
+    cause = first_cause(log)
+    if cause is None or cause.root is None or cause.root.code != check.code:
+        return
+    root = cause.root
+    kind = check.log_kind(root.kind, dict(root.values))
+    message = next(item for item in check.log_messages if item.kind == kind)
+    line = guilty_line(patient, root)
+    yield check.finding(
+        f"{_who(root, cause)}{_what(message, root)}{disagreement(cause, log)}{followers(cause)}",
+        evidence=tuple(dict.fromkeys((*log_evidence(cause, line), *settings_of(patient, check.log_knobs)))),
+        confidence=message.confidence,
+        severity=Severity.ERROR,
+        cost=Cost(breaks="the run died"),
+        subject=root.exception or message.kind,
+        detail=LogDetail(kind=kind, values=root.values),
+    )
+
+
+def log_evidence(cause: FirstCause, at: SourceSpan | None = None) -> tuple[LogLine | SourceSpan, ...]:
+    """The line of the root, the user's line that it came from, and the first consequences."""
+    found: list[LogLine | SourceSpan] = []
+    root = cause.root
+    if root is not None:
+        found.append(log_line(root))
+        if at is not None:
+            found.append(at)
+    shown = cause.of(LogRole.CASCADE) if root is None else ()
+    return (*found, *(log_line(item) for item in shown[:_SHOWN]))
+
+
+def log_line(event: LogEvent) -> LogLine:
+    """An event as evidence."""
+    first = event.text.strip().split("\n")[0]
+    return LogLine(origin=event.path, text=first[:300], line=event.line, time=event.stamp or None)
+
+
+def followers(cause: FirstCause) -> str:
+    """A sentence that says how many error lines only follow; "" where none does."""
+    lines = sum(item.count for item in cause.of(LogRole.CASCADE))
+    ranks = {item.rank for item in cause.of(LogRole.CASCADE) if item.rank is not None} - set(cause.ranks)
+    if not lines:
+        return ""
+    of = f" of {count(len(ranks), 'other rank')}" if ranks else ""
+    return f" {count(lines, 'later error line')}{of} only follow{'s' if lines == 1 else ''} from it."
+
+
+def _who(root: LogEvent, cause: FirstCause) -> str:
+    """The beginning of the sentence: the rank, the node and the step, as far as the log says them."""
+    parts = []
+    if len(cause.ranks) > 1:
+        parts.append(
+            f"{len(cause.ranks)} ranks, first rank {cause.ranks[0] if root.rank is None else root.rank}"
+        )
+    elif root.rank is not None:
+        parts.append(f"Rank {root.rank}")
+    if root.node:
+        parts.append(f"node {root.node}")
+    if root.step is not None:
+        parts.append(f"after step {root.step:,}")
+    if root.frame is not None:
+        where = f"{root.frame.path.replace(chr(92), '/').rpartition('/')[2]}:{root.frame.line}"
+        parts.append(where if parts else f"At {where}")
+    words = ", ".join(parts)
+    return f"{words[0].upper()}{words[1:]}: " if words else ""
+
+
+def _what(message: LogMessage, root: LogEvent) -> str:
+    """The message's own sentence; the words of the exception where it has none."""
+    first = root.text.strip().split("\n")[0][:200].rstrip(".")
+    values = {"exception": root.exception, "said": first, **dict(root.values)}
+    return filled(message.text or "{said}.", values)

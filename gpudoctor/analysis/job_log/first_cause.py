@@ -1,0 +1,145 @@
+"""The first cause among what all ranks wrote, and what only followed from it.
+
+A log of a job that died is mostly consequences: the launcher's summary, the watchdogs of the other ranks,
+closed connections. The loudest line is seldom the cause. A message that names a cause outranks one that names a
+symptom, wherever it is; among equals the first counts. An exception is handled if its rank trains on after it.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from gpudoctor.analysis.memo import once
+from gpudoctor.model.log_message import PLAIN, Bearing
+from gpudoctor.model.signs.job_log import JobLog, LogEvent
+
+_WENT_ON = 3
+"""Steps printed after a failure that show that it was handled: one or two are other ranks' last ones."""
+_SAME_MOMENT = 90.0
+"""Seconds within which the ranks of a job die of one cause: their lines are in the order of their buffers."""
+
+
+class LogRole(Enum):
+    """What an event is in the story of the death; the values are those of the JSON report."""
+
+    ROOT = "root"
+    SAME = "same"
+    """The same cause on another rank, or again."""
+    CASCADE = "cascade"
+    HANDLED = "handled"
+    """The training went on after it."""
+    HARMLESS = "harmless"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstCause:
+    """The verdict on a log."""
+
+    root: LogEvent | None
+    """None where the log shows only consequences."""
+    roles: tuple[tuple[LogEvent, LogRole], ...]
+    """Every event, in order."""
+
+    def of(self, role: LogRole) -> tuple[LogEvent, ...]:
+        """The events of a role."""
+        return tuple(event for event, each in self.roles if each is role)
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks that died of the root itself."""
+        same = [self.root, *self.of(LogRole.SAME)]
+        return tuple(sorted({item.rank for item in same if item is not None and item.rank is not None}))
+
+
+@once
+def first_cause(log: JobLog) -> FirstCause | None:
+    """The first cause; None for a log in which nothing died."""
+    open_events = [item for item in log.events if item.bearing not in (Bearing.HARMLESS, Bearing.HINT)]
+    handled = {item.order for item in open_events if _was_handled(item, log)}
+    left = [item for item in open_events if item.order not in handled]
+    if not left or _only_noise(left, log):
+        return None
+    hints = [item for item in log.events if item.bearing is Bearing.HINT]
+    candidates = [item for item in left if item.fatal]
+    root = _best(candidates)
+    if root is not None:
+        root = _explaining(hints, root) or root
+    return FirstCause(root=root, roles=tuple((item, _role(item, root, handled)) for item in log.events))
+
+
+def _was_handled(event: LogEvent, log: JobLog) -> bool:
+    """Whether its rank went on training, or the program said at its end that all was well."""
+    if event.progress >= _WENT_ON or event.earlier:
+        return True
+    return log.finished and not event.exception and event.bearing is Bearing.CONSEQUENCE
+
+
+def _only_noise(events: Sequence[LogEvent], log: JobLog) -> bool:
+    """Whether what is left is what a job prints while it ends well."""
+    if any(item.fatal for item in events):
+        return log.finished and all(not item.exception and item.bearing is not Bearing.CAUSE for item in events)
+    return all(item.kind in ("exiting", "trackers", "peer", "closing") for item in events) or log.finished
+
+
+def _best(candidates: Sequence[LogEvent]) -> LogEvent | None:
+    """The cause that came first; a symptom only where no cause is named."""
+    causes = [item for item in candidates if item.bearing is Bearing.CAUSE]
+    symptoms = [item for item in candidates if item.bearing is Bearing.SYMPTOM]
+    if not causes:
+        return _first(symptoms)
+    first = _first(causes)
+    assert first is not None
+    if first.kind == PLAIN:  # an exception of no known kind: another rank may name the cause at the same moment
+        named = [
+            item for item in causes if item.kind != PLAIN and item.rank != first.rank and _together(first, item)
+        ]
+        earlier = [item for item in symptoms if item.order < first.order and not _together(item, first)]
+        if earlier and first.seconds is not None:
+            return _first(earlier)
+        return _first(named) or first
+    return first
+
+
+def _first(events: Sequence[LogEvent]) -> LogEvent | None:
+    """The earliest: by time where both have one and it differs clearly, else as they stand."""
+    best: LogEvent | None = None
+    for item in events:
+        if best is None or _before(item, best):
+            best = item
+    return best
+
+
+def _before(one: LogEvent, other: LogEvent) -> bool:
+    if one.seconds is not None and other.seconds is not None and one.path == other.path:
+        return one.seconds < other.seconds - 1e-6 and abs(one.seconds - other.seconds) < 43_200
+    return one.order < other.order
+
+
+def _together(one: LogEvent, other: LogEvent) -> bool:
+    """Whether two events may be of the same moment."""
+    if one.seconds is not None and other.seconds is not None:
+        return abs(one.seconds - other.seconds) <= _SAME_MOMENT
+    return True
+
+
+def _explaining(hints: Sequence[LogEvent], root: LogEvent) -> LogEvent | None:
+    """A warning before the root that explains a failure of its kind."""
+    values = [
+        item
+        for item in hints
+        if item.order < root.order and item.explains and re.search(item.explains, root.text)
+    ]
+    return values[-1] if values else None
+
+
+def _role(event: LogEvent, root: LogEvent | None, handled: set[int]) -> LogRole:
+    if root is not None and event is root:
+        return LogRole.ROOT
+    if event.bearing in (Bearing.HARMLESS, Bearing.HINT):
+        return LogRole.HARMLESS
+    if event.order in handled:
+        return LogRole.HANDLED
+    if root is not None and (event.code, event.kind, event.exception) == (root.code, root.kind, root.exception):
+        return LogRole.SAME
+    return LogRole.CASCADE

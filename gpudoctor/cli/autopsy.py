@@ -1,0 +1,54 @@
+"""`gpudoctor autopsy FILE...`: the first cause of a death, from the logs that a job left behind."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
+from gpudoctor.errors import UsageError
+
+EPILOG = """\
+examples:
+  gpudoctor autopsy slurm-4711.out                 the first cause of a job's death
+  gpudoctor autopsy logs/ --verbose                a folder of logs, one a rank; prints the time line
+  gpudoctor autopsy job.out train.py ds.json       ties the cause to lines of the script and the config
+  gpudoctor autopsy job.out dmesg.txt              with the kernel's log of the node
+  kubectl logs pod/train-0 | gpudoctor autopsy -   standard input
+  gpudoctor autopsy job.out.gz --format json       roles and time line for programs
+reads text, also packed by gzip, xz or zstd. Nothing is sent anywhere, and nothing of it is run.
+exit codes: those of `gpudoctor check`; 1 if the job died."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `autopsy`."""
+    parser.usage = "gpudoctor autopsy [options] FILE ... [-]"
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "targets",
+        nargs="*",
+        metavar="FILE",
+        help="logs, folders or patterns of logs, - for standard input; also the job's scripts and configs",
+    )
+    add_report_flags(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read, find the first cause, report."""
+    check_output(arguments)
+    if not arguments.targets:
+        if sys.stdin is None or sys.stdin.isatty():
+            raise UsageError("no log was named; try: gpudoctor autopsy slurm-4711.out")
+        arguments.targets = ["-"]
+    from gpudoctor.engine.examination import Request, examine
+    from gpudoctor.engine.registry import load_registry
+    from gpudoctor.vitals.build_log_patient import admit_log, sort_left_behind
+
+    registry = load_registry()
+    settings = load_settings(arguments, registry, Path())
+    request = Request(
+        registry=registry, selection=choose_checks(arguments, registry, settings), settings=settings
+    )
+    found = sort_left_behind(arguments.targets)
+    patient = admit_log(found, registry.log_messages())
+    report = examine(patient, request, found.problems)
+    return deliver(report, arguments, arguments.fail_on or settings.fail_on)

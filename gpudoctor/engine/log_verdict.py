@@ -1,0 +1,54 @@
+"""The verdict on the logs of a job: what failed first."""
+
+from collections.abc import Sequence
+
+from gpudoctor.analysis.job_log.first_cause import FirstCause, first_cause
+from gpudoctor.model import Patient, Ranked, Severity
+from gpudoctor.model.signs.job_log import JobLog
+from gpudoctor.model.unavailable import optional
+from gpudoctor.text import count
+
+
+def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
+    """One or two sentences: the first cause, or why the log does not say it."""
+    log = optional(lambda: patient.job_log)
+    if log is None:
+        return f"{patient.title}: nothing could be read."
+    cause = first_cause(log)
+    read = _read(log)
+    if cause is None:
+        errors = [item for item in ranked if item.finding.severity is Severity.ERROR]
+        if errors:
+            return f"{patient.title} shows {errors[0].finding.name} ({errors[0].finding.code})."
+        return f"{patient.title}: no failure in {read}{_end(log)}."
+    if cause.root is None:
+        return f"The job died, and {patient.title} shows only consequences: the first cause is not in {read}."
+    name = next((item.finding.name for item in ranked if item.finding.code == cause.root.code), "")
+    if not name:
+        return f"The job died at line {cause.root.line:,} of {cause.root.path}; its check was not selected."
+    words = name.replace("-", " ")
+    return f"The job died of {words}{_where(cause)}: line {cause.root.line:,} of {cause.root.path}."
+
+
+def _where(cause: FirstCause) -> str:
+    assert cause.root is not None
+    parts = [f"on rank {cause.root.rank}"] if cause.root.rank is not None else []
+    if len(cause.ranks) > 1:
+        parts = [f"on {len(cause.ranks)} ranks"]
+    if cause.root.step is not None:
+        parts.append(f"after step {cause.root.step:,}")
+    return f" {', '.join(parts)}" if parts else ""
+
+
+def _read(log: JobLog) -> str:
+    lines = count(sum(item.lines for item in log.files), "line")
+    return f"{lines} of {count(len(log.files), 'file')}" if len(log.files) > 1 else f"its {lines}"
+
+
+def _end(log: JobLog) -> str:
+    if log.finished:
+        return "; the program says that its training was complete"
+    if any(item.ends_in_progress for item in log.files):
+        step = f" after step {log.last_step:,}" if log.last_step is not None else ""
+        return f"; it ends in the middle of the training{step}, without a reason"
+    return ""

@@ -1,0 +1,86 @@
+"""A text that a program leaves in a log, and what it means for the job: data, with its source."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from gpudoctor.model.detail import Detail
+from gpudoctor.model.severity import Confidence
+
+
+class Bearing(Enum):
+    """What a message says about the end of a job."""
+
+    CAUSE = "cause"
+    """It names what failed."""
+    SYMPTOM = "symptom"
+    """Something failed whose cause may be elsewhere: on another rank, in another log."""
+    CONSEQUENCE = "consequence"
+    """It follows from the failure of something else."""
+    HINT = "hint"
+    """A warning, which is the cause only where a symptom that it explains follows."""
+    HARMLESS = "harmless"
+    """It frightens and means nothing."""
+
+
+PLAIN = "exception"
+"""The kind of an exception that no wording knows: the one check that lists it answers for all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogMessage:
+    """One wording. A check lists those of its ailment in `Check.log_messages`."""
+
+    kind: str
+    """A word for this wording of the ailment; rules choose their rows by it."""
+    cue: str | tuple[str, ...]
+    """Lower-case literals; every text that matches contains one of them. They make the reader fast."""
+    pattern: str
+    """A regular expression that is searched in the message; named groups fill the braces of `text`."""
+    text: str
+    """The finding's message. A part in square brackets is left out if one of its groups is missing."""
+    bearing: Bearing = Bearing.CAUSE
+    confidence: Confidence = Confidence.CONFIRMED
+    """CONFIRMED where the text itself states the cause; less where it is inferred."""
+    everywhere: bool = False
+    """Whether it counts outside of an exception, too: a line of a scheduler, a driver or a C++ library."""
+    general: bool = False
+    """Whether it also covers what more precise wordings, of this or another check, name: it is tried last."""
+    explains: str = ""
+    """Of a HINT: a regular expression for the failure that it explains."""
+    source: str = ""
+    """A thread, or the file of the library that prints it."""
+
+    @property
+    def cues(self) -> tuple[str, ...]:
+        """The literals as a tuple."""
+        return (self.cue,) if isinstance(self.cue, str) else self.cue
+
+
+@dataclass(frozen=True, slots=True)
+class LogDetail(Detail):
+    """What a rule reads of a finding that was read in a log."""
+
+    kind: str
+    """The wording's word."""
+    values: tuple[tuple[str, str], ...] = ()
+    """Named parts of the message."""
+
+    def placeholders(self) -> Mapping[str, object]:
+        """The kind and the named parts."""
+        return {"kind": self.kind, **dict(self.values)}
+
+
+_OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
+_NAME = re.compile(r"\{(\w+)\}")
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """The template with its groups; a bracketed part goes if one of its groups is missing or empty."""
+
+    def part(found: re.Match[str]) -> str:
+        names: Iterable[str] = _NAME.findall(found[1])
+        return found[1] if all(values.get(name) for name in names) else ""
+
+    return _NAME.sub(lambda found: values.get(found[1]) or found[0], _OPTIONAL.sub(part, text))

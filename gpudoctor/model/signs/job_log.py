@@ -1,0 +1,95 @@
+"""What a job's logs say of its end: the messages that matter, with their ranks, times and steps."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpudoctor.model.log_message import Bearing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFrame:
+    """A line of the user's program in a traceback."""
+
+    path: str
+    line: int
+    function: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEvent:
+    """One message, with how often it came again on the same rank."""
+
+    order: int
+    """Its place among all events of all files: by time where the files have times, else by position."""
+    path: str
+    """The log, as the user named it."""
+    line: int
+    """1-based."""
+    text: str
+    """The message without its prefixes, secrets masked."""
+    bearing: Bearing
+    code: str
+    """Code of the check whose message it is; "" for a consequence and for a harmless one."""
+    kind: str
+    """The wording's word."""
+    values: tuple[tuple[str, str], ...] = ()
+    """Named parts of the message."""
+    exception: str = ""
+    """The type of the exception; "" for a line that is none."""
+    fatal: bool = False
+    """Whether it ended its process: an exception that nobody caught, a fault of C++, a record of a kill."""
+    rank: int | None = None
+    node: str = ""
+    stamp: str = ""
+    """The time as it stands in the log."""
+    seconds: float | None = None
+    """The same as seconds since an arbitrary day, to compare; None without a time."""
+    step: int | None = None
+    """The last step that was printed before."""
+    progress: int = 0
+    """Steps that were printed after it on its rank: an exception before them was handled."""
+    earlier: bool = False
+    """Whether the program began again behind it, in the same file."""
+    frame: LogFrame | None = None
+    """The innermost line of the user's."""
+    explains: str = ""
+    """Of a hint: a regular expression for the failure that it explains."""
+    count: int = 1
+    last_line: int = 0
+    """Where it came last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFile:
+    """One file, or the standard input."""
+
+    path: str
+    lines: int
+    bytes: int
+    ranks: tuple[int, ...] = ()
+    launcher: str = ""
+    """What started the job, where the text shows it: torchrun, srun, Ray."""
+    ends_in_progress: bool = False
+    """Whether its last words are steps: it ended in the middle of the training."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLog:
+    """All logs of one job."""
+
+    files: tuple[LogFile, ...]
+    events: tuple[LogEvent, ...]
+    """In their order, harmless ones included."""
+    ranks: tuple[int, ...] = ()
+    """Every rank that printed something under its number."""
+    world: int | None = None
+    """Number of ranks, where the text says it."""
+    last_step: int | None = None
+    finished: bool = False
+    """Whether the program said that its training was complete."""
+    problems: tuple[str, ...] = ()
+    """What could not be read, a sentence each."""
+    memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+    """Answers about it that were worked out once (`gpudoctor.analysis.memo`)."""

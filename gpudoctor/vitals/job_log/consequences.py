@@ -1,0 +1,213 @@
+"""Messages that follow from the failure of something else, and messages that frighten without a reason."""
+
+from gpudoctor.model.log_message import Bearing, LogMessage
+
+UNHEEDED = "exiting"
+"""The kind of what happens while a process ends, or in a thread or destructor: nothing ended by it."""
+
+
+def _row(kind: str, cue: str | tuple[str, ...], pattern: str, *, source: str = "") -> LogMessage:
+    return LogMessage(
+        kind=kind,
+        cue=cue,
+        pattern=pattern,
+        text="",
+        bearing=Bearing.CONSEQUENCE,
+        everywhere=True,
+        source=source,
+    )
+
+
+def _calm(kind: str, cue: str | tuple[str, ...], pattern: str, *, source: str = "") -> LogMessage:
+    return LogMessage(
+        kind=kind, cue=cue, pattern=pattern, text="", bearing=Bearing.HARMLESS, everywhere=True, source=source
+    )
+
+
+CONSEQUENCES: tuple[LogMessage, ...] = (
+    _row("aborted", "process group", r"(?i)process group (?:was |is )?aborted"),
+    _row("launcher", "childfailederror", r"ChildFailedError", source="torch/distributed/elastic"),
+    _row(
+        "launcher",
+        "exitcode",
+        r"failed \(exitcode: ?(?P<exitcode>(?!13[4579]\b)[1-9]\d*)\) local_rank: (?P<local_rank>\d+)",
+        source="torch/distributed/elastic/multiprocessing/api.py",
+    ),
+    _row(
+        "closing", "closing signal", r"Sending process \d+ closing signal", source="torch/distributed/elastic"
+    ),
+    _row(
+        "closing",
+        "closing process",
+        r"Closing process \d+ via signal|Closing processes",
+        source="torch elastic",
+    ),
+    _row("wrapped", "dataloader worker", r"^\w*Error: Caught \w+ in DataLoader worker process \d+\.\s*$"),
+    _row(
+        "wrapped",
+        "caught",
+        r"^\w*Error: Caught \w+ in (?:replica|pin memory thread|DataLoader worker process)"
+        r"[^\n]*(?:\n(?!.*Error).*)*$",
+    ),
+    _row(
+        "wrapped",
+        ("terminated with", "processraisedexception", "processexitedexception"),
+        r"ProcessRaisedException|ProcessExitedException|"
+        r"-- Process \d+ terminated with (?:the following error|exit code)",
+    ),
+    _row(
+        "wrapped",
+        "calledprocesserror",
+        r"CalledProcessError: Command .*(?:python|accelerate|torchrun|deepspeed|"
+        r"launch|bash)",
+        source="accelerate, deepspeed: the launcher's own",
+    ),
+    _row(
+        "wrapped", "returned non-zero", r"Command '\[.*(?:python|accelerate|torchrun).*returned non-zero exit"
+    ),
+    _row("wrapped", "exits with return code", r"exits with return code = [1-9]", source="deepspeed/launcher"),
+    _row("closing", "killing subprocess", r"Killing subprocess \d+", source="deepspeed/launcher/launch.py"),
+    _row(
+        "aborted",
+        "communicator was aborted",
+        r"NCCL communicator (?:was|is) aborted",
+        source="ProcessGroupNCCL",
+    ),
+    _row(
+        "aborted", "nccl operations have failed", r"Some NCCL operations have failed", source="ProcessGroupNCCL"
+    ),
+    _row(
+        "aborted",
+        "data inconsistency",
+        r"To avoid (?:data|potential) inconsistency|"
+        r"tak(?:e|ing) the entire process down",
+        source="ProcessGroupNCCL",
+    ),
+    _row(
+        "aborted",
+        "watchdog thread terminated",
+        r"watchdog thread terminated with exception(?!.*illegal|.*assert)"
+        r"(?=.*(?:[Tt]imeout|aborted|remote))",
+        source="ProcessGroupNCCL",
+    ),
+    _row(
+        "aborted",
+        "remote process exited",
+        r"remote process exited or there was a network error",
+        source="NCCL: ncclRemoteError",
+    ),
+    _row(
+        "aborted",
+        "ncclremoteerror",
+        r"ncclRemoteError: A call failed possibly due to a network error or a remote",
+    ),
+    _row(
+        "aborted",
+        "another rank",
+        r"(?:timeout|signal|error|exception|failure).{0,60}(?:from|by|on) another rank|"
+        r"another rank (?:has )?(?:timed? ?out|failed|died)",
+        source="ProcessGroupNCCL",
+    ),
+    _row("peer", "connection closed by", r"Connection closed by (?:peer|remote peer)|closed by remote host"),
+    _row("peer", "connection reset by peer", r"Connection reset by peer"),
+    _row("peer", "broken pipe", r"Broken ?[Pp]ipe"),
+    _row(
+        "peer",
+        "application timeout caused pair closure",
+        r"Application timeout caused pair closure(?!.*timed out)",
+    ),
+    _row("peer", "recvvalue failed", r"recvValue failed|sendBytes failed|recvVector failed", source="TCPStore"),
+    _row(
+        "peer", "tcpstore server has shut down", r"TCPStore server has shut down too early", source="TCPStore"
+    ),
+    _row("peer", "failed to check the", r"Failed to check the \"should dump\" flag", source="ProcessGroupNCCL"),
+    _row(
+        "peer",
+        "heartbeat",
+        r"failed to shutdown on (?:the )?rendezvous|"
+        r"RendezvousConnectionError: The connection to the C10d store has failed",
+        source="torch/distributed/elastic/rendezvous",
+    ),
+    _row(
+        "peer",
+        "the node '",
+        r"The node '.*' has failed to (?:shutdown|send a keep-alive)",
+        source="torch elastic",
+    ),
+    _row("exiting", "exception ignored in", r"Exception ignored in"),
+    _row("exiting", "leaked", r"There appear to be \d+ leaked|leaked (?:semaphore|shared_memory)"),
+    _row(
+        "exiting",
+        "destroy_process_group",
+        r"destroy_process_group\(\) was not called",
+        source="ProcessGroupNCCL",
+    ),
+    _row("exiting", "terminate called", r"terminate called (?:after throwing|without an active|recursively)"),
+    _row("exiting", "fatal python error: aborted", r"Fatal Python error: Aborted"),
+    _row("scheduler", "exited with exit code", r"srun: error: .*task.*Exited with exit code [1-9]"),
+    _row(
+        "scheduler",
+        "terminat",
+        r"srun: (?:Terminating|Force Terminat)|srun: launch/slurm: _step_signal|"
+        r"srun: Job step aborted",
+    ),
+    _row("scheduler", "job step aborted", r"srun: Job step aborted|First task exited"),
+    _row("scheduler", "cancelled at", r"slurmstepd: error: \*\*\* STEP .* CANCELLED AT (?!.*DUE TO)"),
+    _row(
+        "actors",
+        "raytaskerror",
+        r"The actor died because of an error raised in its creation task|"
+        r"RayTaskError(?!\()",
+    ),
+    _row("actors", "worker group", r"Worker group .* (?:failed|is unhealthy)|ActorUnschedulable"),
+    _row("actors", "actordiederror", r"(?:ActorDiedError|RayActorError)"),
+    _row("actors", "raytaskerror(", r"^(?:ray\.exceptions\.)?RayTaskError\("),
+    _row(
+        "mpi", "mpirun", r"mpirun (?:noticed that|detected that|has exited)|Primary job\s+terminated normally"
+    ),
+    _row(
+        "trackers",
+        "wandb",
+        r"wandb: (?:ERROR )?.*(?:BrokenPipe|Problem at|ConnectionReset|ServiceStartTimeout)",
+    ),
+    _row("make", "make", r"^make(?:\[\d+\])?: \*\*\*"),
+)
+
+HARMLESS: tuple[LogMessage, ...] = (
+    _calm("factory", "unable to register", r"Unable to register \w+ (?:factory|plugin)", source="TensorFlow"),
+    _calm(
+        "tensorrt", "could not find tensorrt", r"Could not find TensorRT|TF-TRT Warning", source="TensorFlow"
+    ),
+    _calm(
+        "tensorflow",
+        "dso_loader",
+        r"(?:dso_loader|cudart_stub)\.cc:\d+\] Could not load dynamic library",
+        source="TensorFlow: it then runs on the CPU",
+    ),
+    _calm(
+        "no-net-plugin",
+        "net plugin",
+        r"NCCL INFO .*(?:[Nn]o plugin found|Plugin load.*returned|"
+        r"Could not find: libnccl-net|Failed to (?:open|find) lib)",
+        source="NCCL: the built-in transport is used",
+    ),
+    _calm("nccl-info", "nccl info", r"NCCL INFO (?!.*(?:Abort|failed|error))"),
+    _calm("tokenizers", "tokenizers", r"huggingface/tokenizers: The current process just got forked"),
+    _calm("leak-warning", "resource_tracker", r"resource_tracker: There appear"),
+    _calm(
+        "deprecated",
+        "warning",
+        r"(?:Deprecat|Future|User|Pending|Runtime|Resource|Syntax|Import|Lightning)\w*Warning:"
+        r"(?!.*(?:not compatible with the current PyTorch|driver on your system is too old|"
+        r"CUDA initialization|compiled without GPU support))",
+    ),
+    _calm(
+        "retry", "retry", r"(?i)\bretry(?:ing)?\b.{0,80}(?:in|after|\d+/\d+|attempt)|attempt \d+ (?:of|/) ?\d+"
+    ),
+    _calm(
+        "metric",
+        "error",
+        r"(?i)(?:mean|val|test|train|abs|squared|rmse|reconstruction|percentage|prediction|"
+        r"relative|word|character|top-?[15])[ _]?(?:absolute[ _]|squared[ _])?error(?: ?rate)?['\"]?\s*[:=(]",
+    ),
+)

@@ -1,0 +1,130 @@
+"""What launchers, schedulers and loggers put before a line: rank, node, time. The rest is the text."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
+_PASTED_COLOUR = re.compile(r"\[(?:\d{1,3}(?:;\d{1,3})*)?m")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+_CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+_DAY = r"\d{4}[-/]\d\d[-/]\d\d"
+_ZONE = r"(?:Z|UTC| ?[+-]\d\d:?\d\d)?"
+_FORMS = tuple(
+    re.compile(form)
+    for form in (
+        rf"\[?(?P<stamp>{_DAY}[T ]{_CLOCK}{_ZONE})\]?[\s,:-]*",
+        rf"\[?[EWIF](?P<stamp>\d{{3,4}} {_CLOCK})\s+(?:\d+ )?(?=[\w./]+:\d+\])",
+        rf"\[?(?P<stamp>(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{{3}} [ \d]\d {_CLOCK} \d{{4}})\]?\s*",
+        rf"\[(?P<stamp>{_CLOCK})\]\s*",
+        r"\[rank[ _]?(?P<rank>\d{1,6})\]\s?:?\s?",
+        r"\[(?:default|trainer|worker|local_rank|local-rank)_?(?P<rank>\d{1,6})\]\s?:\s?",
+        r"\[\d{1,6},(?P<rank>\d{1,6})\]<std\w+>:?\s?",
+        r"\((?:(?P<actor>\w[\w.:<>-]{0,80})\s+)?(?:\(\w+\)\s+)?pid=(?P<pid>\d+)(?:,\s*ip=(?P<node>[\w.:-]+))?\)\s?",
+        r"\[(?P<rank>\d{1,6})\]:\s?",
+        r"(?P<number>\d{1,5}):[ \t]",
+        r"\[pod/(?P<node>[\w.-]+)(?:/[\w.-]+)?\]\s",
+        r"(?P<node>[a-z][\w.-]*-\d{1,5})\s{1,8}\|\s?",
+        r"(?P<node>\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}):\s",
+        r"(?!(?:step|epoch|iter|loss|layer|cuda|gpu|rank|process|worker\s)\w*)"
+        r"(?P<node>[a-z][a-z.-]*\d[\w.-]{0,60}):\s(?=\S)",
+        r"\[\d{1,7}\]\s(?=\[|Traceback|[EWIF]\d)",
+    )
+)
+_HEAD = re.compile(r"[\[({\dA-Za-z]")
+_INSIDE = re.compile(r"\[[^\][]{0,80}\b[Rr]ank:?\s?(\d{1,6})\]")
+_LEVEL = re.compile(
+    r"^(?:\[?(?:ERROR|CRITICAL|FATAL|WARNING|WARN|INFO|DEBUG)\]?)(?:\s*[:|-]\s*|\s+)(?:[\w.]+:(?=\S))?(?:\[[^\]]{1,80}\]\s*)*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixedLine:
+    """A line, its prefixes taken off."""
+
+    text: str
+    rank: int | None = None
+    node: str = ""
+    stamp: str = ""
+    source: str = ""
+    """Who wrote it, for lines of one traceback to be put together: rank, process or node."""
+
+
+def plain(line: str) -> str:
+    """The line without colours and control characters."""
+    if "\x1b" in line:
+        line = _ANSI.sub("", line)
+    if "m" in line and "[" in line and (line[:1] == "[" or "[0m" in line):
+        line = _PASTED_COLOUR.sub("", line)
+    return _CONTROL.sub("", line)
+
+
+def take_apart(line: str) -> PrefixedLine:
+    """Prefixes and text. The line is one of `plain`."""
+    rank: int | None = None
+    node = stamp = actor = ""
+    number: int | None = None
+    rest = line
+    for _ in range(6):
+        if not _HEAD.match(rest):
+            break
+        for form in _FORMS:
+            found = form.match(rest)
+            if found is None:
+                continue
+            parts = found.groupdict()
+            if parts.get("number") is not None:
+                if number is not None:
+                    continue
+                number = int(parts["number"])
+            if parts.get("rank") is not None:
+                rank = int(parts["rank"])
+            node = parts.get("node") or node
+            stamp = stamp or parts.get("stamp") or ""
+            if parts.get("pid"):
+                actor = f"{parts['actor']} {parts['pid']}"
+            rest = rest[found.end() :]
+            break
+        else:
+            break
+    if rank is None:
+        rank = number
+    if rank is None and "ank" in rest and (inside := _INSIDE.search(rest)):
+        rank = int(inside[1])
+    source = actor or (f"rank {rank}" if rank is not None else node)
+    return PrefixedLine(text=rest, rank=rank, node=node, stamp=stamp, source=source)
+
+
+def without_level(text: str) -> str:
+    """A text without the level and the name that a logger puts before it."""
+    found = _LEVEL.match(text)
+    return text[found.end() :] if found else text
+
+
+_GLOG = re.compile(r"(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
+_ISO = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
+_TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
+
+
+def seconds_of(stamp: str) -> float | None:
+    """A time as seconds, to compare with others of one job; a year or a day that is missing counts as one."""
+    for form, parts in ((_ISO, (1, 2, 3)), (_GLOG, (0, 1, 2))):
+        if found := form.match(stamp):
+            groups = found.groups()
+            year = int(groups[0]) if parts[0] else 2000
+            month, day = (int(groups[1]), int(groups[2])) if parts[0] else (int(groups[0]), int(groups[1]))
+            clock = groups[3:] if parts[0] else groups[2:]
+            try:
+                moment = datetime(2000 if not parts[0] else year, month, day).timestamp()
+            except (ValueError, OverflowError):
+                return None
+            return moment + _clock(clock)
+    if found := _TIME.search(stamp):
+        return _clock(found.groups())
+    return None
+
+
+def _clock(parts: tuple[str | None, ...]) -> float:
+    hours, minutes, seconds, fraction = (*parts, None)[:4]
+    return int(hours or 0) * 3600 + int(minutes or 0) * 60 + int(seconds or 0) + float(f"0.{fraction or 0}")

@@ -1,0 +1,53 @@
+"""Lines that show that a training goes on: bars, steps, epochs."""
+
+import re
+
+_BAR = re.compile(r"(\d{1,9})/(\d{1,9}|\?) \[\d+:\d\d")
+_STEP = re.compile(
+    r"""(?ix)(?<![a-z]) (?:global_?\s?)? (?:step|iter(?:ation)?|itr|batch|update)s? ['"]?
+    \s* [:=\#\[(]* \s* (\d{1,10}) (?![\d.]*\s*(?:ms|s/|sec|it/s|gb|mb))""",
+)
+_EPOCH = re.compile(r"(?i)\bepoch['\"]?\s*[:=\[(]?\s*[\[(]?\s*(\d{1,6}(?:\.\d+)?)")
+_VALUE = re.compile(
+    r"(?i)loss|\blr\b|it/s|s/it|samples/s|tokens/s|grad_norm|acc|throughput|elapsed|tflops|\beta\b"
+)
+_OTHER_WORK = re.compile(
+    r"(?i)loading|download|\bmap\b|tokeniz|generating|resolving|fetching|filter|saving|examples/s|"
+    r"\bfiles/s|building|warm-?up|collecting|B/s\]|extracting|checkpoint shards|retry|attempt"
+)
+_DONE = re.compile(
+    r"(?i)training (?:is )?(?:complete|finished|done|ended)|train(?:ing)? completed|finished training|"
+    r"train_runtime|`?Trainer\.fit`? stopped|training (?:has )?(?:successfully )?(?:completed|finished)|"
+    r"(?:end|done|completed) (?:of )?training|"
+    r"done training|job (?:completed|finished) successfully|All done"
+)
+
+
+def step_of(line: str) -> float | None:
+    """The step or epoch that a line of progress names; None for every other line."""
+    bar = _BAR.search(line)
+    if bar is not None:
+        return None if _OTHER_WORK.search(line) else float(bar[1])
+    if not _VALUE.search(line):
+        return None
+    found = _STEP.search(line) or _EPOCH.search(line)
+    return float(found[1]) if found and not _OTHER_WORK.search(line[: found.start()]) else None
+
+
+def whole_step(line: str) -> int | None:
+    """The number of a step, for people; None where the line has an epoch alone."""
+    bar = _BAR.search(line)
+    if bar is not None:
+        return None if _OTHER_WORK.search(line) else int(bar[1])
+    found = _STEP.search(line) if _VALUE.search(line) else None
+    return int(found[1]) if found else None
+
+
+def says_done(line: str) -> bool:
+    """Whether the program says that its training is complete."""
+    return _DONE.search(line) is not None
+
+
+CUES = (b"it/s", b"s/it", b"step", b"iter", b"epoch", b"loss")
+"""What such lines hold, in small letters."""
+DONE_CUES = (b"complete", b"train_runtime", b"finished", b"stopped", b"done", b"ended", b"successfully")

@@ -1,0 +1,442 @@
+"""One pass over a job's logs: the lines that matter, apart from the millions that do not."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
+from gpudoctor.model.redaction import mask_text
+from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile
+from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.vitals.job_log.consequences import UNHEEDED
+from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, plain, seconds_of, take_apart
+from gpudoctor.vitals.job_log.matching import Match, Messages, skeleton
+from gpudoctor.vitals.job_log.opening import Block, blocks, open_log, text_of
+from gpudoctor.vitals.job_log.progress import CUES, DONE_CUES, says_done, step_of, whole_step
+from gpudoctor.vitals.job_log.tracebacks import Raised, Tracebacks, loose_exception
+
+_VARYING = b"0123456789.+-"
+"""What differs between the lines of a loop."""
+_MOST_COMMON = 100_000
+_LAST_PIECES = 5
+_MOST_DULL = 20_000
+_MOST_EVENTS = 20_000
+"""Different events; a log of 4,096 ranks that all die has four of each."""
+_MOST_LINE = 16_384
+"""Characters of a line that are looked at."""
+_BEGINNING = 25
+"""Lines at the beginning of a file, by which a second run in the same file is known."""
+_SAME_BEGINNING = 4
+"""Different ones of these that must come again behind a failure."""
+_FOLLOWED = 300
+"""Lines behind a failure that are read for signs that the training went on."""
+_MOST_FOLLOWED = 200
+"""Failures that are followed so."""
+_BACK = 80
+"""Lines before a failure among which its step is searched."""
+_MOST_PIECES = 400
+"""Pieces of a line between carriage returns that are looked at: the last ones."""
+_WORLD = re.compile(
+    r"(?i)world[_ ]?size['\"]?\s*[:=]\s*(\d{1,6})|nranks (\d{1,6})|"
+    r"distributed init \(rank \d+, world (\d{1,6})\)"
+)
+_FILE_RANK = re.compile(r"(?i)(?:^|[^a-z])(?:global_?)?(?:rank|task|worker|proc)[_.-]?(\d{1,5})(?!\d)")
+_FOLDER_RANK = re.compile(r"[/\\](\d{1,5})[/\\](?:stderr|stdout)\.log")
+_LAUNCHERS = (
+    ("torchrun", re.compile(r"torch[./]distributed[./](?:elastic|run|launcher)|torchrun")),
+    ("srun", re.compile(r"^srun: |slurmstepd: ")),
+    ("deepspeed", re.compile(r"deepspeed.launcher|\[launch\.py:\d+|\[runner\.py:\d+")),
+    ("Ray", re.compile(r"\(\w+ pid=\d+|ray\.exceptions")),
+)
+
+
+def read_job_log(paths: Sequence[str], messages: Iterable[tuple[str, LogMessage]]) -> JobLog:
+    """All logs of one job, by the wordings of every check. Raises `Unavailable` if none is readable.
+
+    A file that cannot be read, or not to its end, is a problem and the rest goes on.
+    """
+    table = Messages(messages)
+    files: list[LogFile] = []
+    events: list[LogEvent] = []
+    problems: list[str] = []
+    state = _Job()
+    for path in paths:
+        reader = _FileReader(path, table, state)
+        damage = ""
+        try:
+            with open_log(path) as stream:
+                for block in blocks(stream):
+                    reader.take(block)
+        except OSError as error:
+            damage = str(error.strerror or error)
+        found = reader.finish()
+        if damage:
+            read = f"; gpudoctor read {reader.lines} lines of it" if reader.lines else ""
+            problems.append(f"{path}: cannot be read: {damage}{read}")
+        if not damage or reader.lines:
+            files.append(reader.file())
+            events += found
+    if not files:
+        raise Unavailable("; ".join(problems) or "no log was named")
+    events = _ordered(events, len(files))
+    return JobLog(
+        files=tuple(files),
+        events=tuple(replace(item, order=number) for number, item in enumerate(events)),
+        ranks=tuple(sorted(state.ranks)),
+        world=state.world,
+        last_step=state.last_step,
+        finished=state.finished,
+        problems=tuple(problems),
+    )
+
+
+def _ordered(events: list[LogEvent], files: int) -> list[LogEvent]:
+    """By time where several files all have times; else as they stand."""
+    if files > 1 and events and all(item.seconds is not None for item in events if item.fatal):
+        return sorted(events, key=lambda item: item.seconds if item.seconds is not None else 0.0)
+    return events
+
+
+@dataclass(slots=True)
+class _Job:
+    """What all files say together."""
+
+    ranks: set[int] = field(default_factory=set)
+    world: int | None = None
+    last_step: int | None = None
+    finished: bool = False
+
+
+@dataclass(slots=True)
+class _Draft:
+    """An event while the lines behind it are still to come."""
+
+    event: LogEvent
+    seen: set[float] = field(default_factory=set)
+    """Steps printed after it."""
+
+
+class _FileReader:
+    """The place in one file."""
+
+    def __init__(self, path: str, table: Messages, job: _Job) -> None:
+        self._path, self._table, self._job = path, table, job
+        self._tracebacks = Tracebacks()
+        self._drafts: list[_Draft] = []
+        self._same: dict[tuple[str, str, int | None, str], int] = {}
+        self._follow = 0
+        self._followed = 0
+        self._mark: tuple[float, int | None] | None = None
+        """The last step or epoch, and its whole number."""
+        self._bytes = 0
+        self._launcher = ""
+        self._rank = _rank_of(path)
+        self._own_ranks: set[int] = set()
+        self._last_progress_line = 0
+        self._last_line = 0
+        self._dull: set[bytes] = set()
+        """Lines, numbers apart, that hold a cue and mean nothing."""
+        self._common: set[bytes] = set()
+        """Lines, digits apart, without any cue."""
+        self._changes = 0
+        self._beginning: set[str] = set()
+        self._begun_again: set[str] = set()
+        self.lines = 0
+
+    # Blocks and lines
+
+    def take(self, block: Block) -> None:
+        """The next lines of the file."""
+        lines = block.data.split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        first = block.first_line
+        self._bytes += len(block.data)
+        self.lines = first - 1 + len(lines)
+        if first == 1:
+            self._follow = _BEGINNING
+        at = 0
+        for index in self._with_cue(lines, block.data):
+            # Lines up to here are read only while a traceback is open or a failure is followed.
+            while at < index and (self._tracebacks.waiting or self._follow > 0):
+                self._line(lines[at], first + at, known=False)
+                at += 1
+            if not self._is_dull(lines[index]):
+                self._before(lines, index, first)
+                self._line(lines[index], first + index, known=True)
+            at = index + 1
+        while at < len(lines) and (self._tracebacks.waiting or self._follow > 0):
+            self._line(lines[at], first + at, known=False)
+            at += 1
+        self._before(lines, len(lines), first)
+
+    def _with_cue(self, lines: list[bytes], data: bytes) -> list[int]:
+        """Numbers of the lines that hold a cue; lines that differ from known ones in digits only are left out.
+
+        A log is mostly a loop's lines: they are told apart by what is left of them without digits.
+        """
+        bare = data.translate(None, _VARYING).split(b"\n")
+        common = self._common
+        fresh = [index for index in range(len(lines)) if bare[index] not in common]
+        if not fresh:
+            return []
+        text = b"\n".join([lines[index] for index in fresh]).lower()
+        found: set[int] = set()
+        for cue in self._table.cues:
+            at = text.find(cue)
+            while at >= 0:
+                found.add(at)
+                following = text.find(b"\n", at)
+                if following < 0:
+                    break
+                at = text.find(cue, following)
+        if not self._job.finished:
+            self._look_for_end(text)
+        marks = sorted(found)
+        chosen: set[int] = set()
+        place = number = 0
+        for index in fresh:
+            end = place + len(lines[index])
+            while number < len(marks) and marks[number] <= end:
+                chosen.add(index)
+                number += 1
+            place = end + 1
+        if len(common) < _MOST_COMMON:
+            common.update(bare[index] for index in fresh if index not in chosen)
+        return sorted(chosen)
+
+    def _look_for_end(self, text: bytes) -> None:
+        for cue in DONE_CUES:
+            at = text.find(cue)
+            while at >= 0:
+                begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+                end = end if end >= 0 else len(text)
+                if end - begin < _MOST_LINE and says_done(text_of(text[begin:end])):
+                    self._job.finished = True
+                    return
+                at = text.find(cue, end)
+
+    def _before(self, lines: list[bytes], index: int, first: int) -> None:
+        """Remember the last step printed before a line."""
+        for back in range(1, min(_BACK, index) + 1):
+            line = lines[index - back]
+            for piece in reversed(line[-_MOST_LINE:].split(b"\r")[-_LAST_PIECES:]):
+                if any(cue in piece.lower() for cue in CUES):
+                    text = plain(text_of(piece)).strip()
+                    step = step_of(text)
+                    if step is not None:
+                        self._progress(text, step, take_apart(text).rank, first + index - back)
+                        return
+
+    def _is_dull(self, raw: bytes) -> bool:
+        """Whether a line with a cue is like one that meant nothing."""
+        return (
+            self._follow <= 0
+            and not self._tracebacks.waiting
+            and raw[:_MOST_LINE].translate(None, _VARYING) in self._dull
+        )
+
+    def _line(self, raw: bytes, number: int, *, known: bool) -> None:
+        """One line; `known` says that it holds a cue."""
+        raw = raw.rstrip(b"\n")
+        quiet = known and self._follow <= 0 and not self._tracebacks.waiting
+        events = self._changes
+        if b"\r" in raw:
+            pieces = [piece for piece in raw.split(b"\r") if piece.strip()]
+            if len(pieces) > _MOST_PIECES:
+                pieces = pieces[-_MOST_PIECES:]
+        else:
+            pieces = [raw]
+        for piece in pieces or [b""]:
+            self._text(plain(text_of(piece[: 4 * _MOST_LINE]))[:_MOST_LINE], number, known=known)
+        if self._follow > 0:
+            self._follow -= 1
+        if quiet and events == self._changes and not self._tracebacks.waiting and len(self._dull) < _MOST_DULL:
+            self._dull.add(raw[:_MOST_LINE].translate(None, _VARYING))
+
+    def _text(self, text: str, number: int, *, known: bool) -> None:
+        line = take_apart(text)
+        if number <= _BEGINNING:
+            self._beginning.add(skeleton(line.text))
+        elif self._follow > 0 and skeleton(line.text) in self._beginning:
+            self._begun_again.add(skeleton(line.text))
+            if len(self._begun_again) >= _SAME_BEGINNING:
+                self._restart()
+        if line.rank is None and self._rank is not None:
+            line = replace(line, rank=self._rank)
+        self._last_line = number
+        if line.rank is not None:
+            self._own_ranks.add(line.rank)
+        for chain in self._tracebacks.take(line, number):
+            self._chain(chain)
+        if self._follow > 0:
+            step = step_of(line.text)
+            if step is not None and not (known and loose_exception(line.text)):
+                self._progress(line.text, step, line.rank, number)
+                return
+        if known or self._tracebacks.waiting:
+            self._message(line, number)
+
+    # Events
+
+    def _message(self, line: PrefixedLine, number: int) -> None:
+        """A line that holds a known message, or an exception without its traceback."""
+        text = line.text.strip()
+        if not text:
+            return
+        if not self._launcher:
+            self._launcher = next((name for name, form in _LAUNCHERS if form.search(text)), "")
+        if self._job.world is None and (found := _WORLD.search(text)):
+            self._job.world = int(next(group for group in found.groups() if group))
+        if "what():" in text:
+            match = self._table.in_exception(text.partition("what():")[2].strip())
+            if match is not None and not match.plain and match.known.message.bearing is Bearing.CAUSE:
+                self._add(match, text, number, line)
+                return
+        loose = None if self._tracebacks.waiting else loose_exception(text)
+        if loose is not None:
+            harmless = self._table.in_line(text)
+            if harmless is None or harmless.known.message.bearing is not Bearing.HARMLESS:
+                self._tracebacks.take_loose(line, number, *loose)
+            return
+        match = self._table.in_line(text)
+        if match is not None:
+            self._add(match, text, number, line)
+
+    def _add(self, match: Match, text: str, number: int, line: PrefixedLine) -> None:
+        bearing = match.known.message.bearing
+        self._keep(
+            LogEvent(
+                order=0,
+                path=self._path,
+                line=number,
+                text=mask_text(text[:400]),
+                bearing=bearing,
+                code=match.known.code,
+                kind=match.known.message.kind,
+                values=tuple((name, mask_text(value[:300])) for name, value in match.values),
+                fatal=bearing in (Bearing.CAUSE, Bearing.SYMPTOM),
+                rank=line.rank,
+                node=line.node,
+                stamp=line.stamp,
+                seconds=seconds_of(line.stamp) if line.stamp else None,
+                explains=match.known.message.explains,
+                last_line=number,
+            )
+        )
+
+    def _chain(self, chain: list[Raised]) -> None:
+        """Exceptions of one traceback: the first of a known kind, else the first that wraps no other."""
+        matches = [(item, self._table.in_exception(item.text)) for item in chain]
+        strong = [
+            (item, match)
+            for item, match in matches
+            if match is not None
+            and not match.plain
+            and match.known.message.bearing in (Bearing.CAUSE, Bearing.SYMPTOM)
+        ]
+        plain_ones = [(item, match) for item, match in matches if match is None or match.plain]
+        weak = [(item, match) for item, match in matches if match is not None]
+        raised, match = (strong or plain_ones or weak)[0]
+        known = match.known.message if match is not None else None
+        bearing = known.bearing if known is not None else Bearing.CAUSE
+        unheeded = raised.unheeded and (match is None or match.plain or bearing is Bearing.SYMPTOM)
+        if unheeded:
+            bearing = Bearing.CONSEQUENCE
+        frame = raised.frame or next((item.frame for item in reversed(chain) if item.frame), None)
+        self._keep(
+            LogEvent(
+                order=0,
+                path=self._path,
+                line=raised.line,
+                text=mask_text(raised.text[:600]),
+                bearing=bearing,
+                code=match.known.code if match is not None else "",
+                kind=UNHEEDED if unheeded else known.kind if known is not None else PLAIN,
+                values=tuple((name, mask_text(value[:300])) for name, value in match.values) if match else (),
+                exception=raised.type,
+                fatal=bearing in (Bearing.CAUSE, Bearing.SYMPTOM),
+                rank=raised.rank,
+                node=raised.node,
+                stamp=raised.stamp,
+                seconds=seconds_of(raised.stamp) if raised.stamp else None,
+                frame=frame,
+                last_line=raised.line,
+            )
+        )
+
+    def _keep(self, event: LogEvent) -> None:
+        if event.bearing is Bearing.HARMLESS:
+            return
+        self._changes += 1
+        key = (
+            event.code,
+            event.kind,
+            event.rank,
+            skeleton(event.text[:120]) if event.bearing is Bearing.CAUSE else "",
+        )
+        old = self._same.get(key)
+        if old is not None:
+            draft = self._drafts[old]
+            if len(draft.seen) < 3 or event.bearing is not Bearing.CAUSE:
+                draft.event = replace(draft.event, count=draft.event.count + 1, last_line=event.line)
+                return
+        if len(self._drafts) >= _MOST_EVENTS:
+            return
+        step = self._mark[1] if self._mark else None
+        self._same[key] = len(self._drafts)
+        self._drafts.append(_Draft(replace(event, step=step)))
+        if event.fatal and self._followed < _MOST_FOLLOWED:
+            self._followed += 1
+            self._follow = _FOLLOWED
+
+    def _restart(self) -> None:
+        """The program began again: what failed before was not its end."""
+        self._begun_again.clear()
+        for draft in self._drafts:
+            draft.event = replace(draft.event, earlier=True)
+        self._same.clear()
+        self._mark = None
+
+    def _progress(self, text: str, step: float, rank: int | None, number: int) -> None:
+        whole = whole_step(text)
+        self._last_progress_line = max(self._last_progress_line, number)
+        if self._mark is not None and self._mark[0] == step:
+            return
+        before = self._mark[0] if self._mark else None
+        self._mark = (step, whole)
+        if whole is not None:
+            self._job.last_step = max(whole, self._job.last_step or 0)
+        if before is None:
+            return
+        for draft in reversed(self._drafts[-200:]):
+            known = draft.event.rank
+            if (
+                draft.event.last_line < number
+                and (rank is None or known is None or rank == known)
+                and len(draft.seen) < 50
+            ):
+                draft.seen.add(step)
+
+    def finish(self) -> list[LogEvent]:
+        """The events of the file."""
+        for chain in self._tracebacks.finish():
+            self._chain(chain)
+        self._job.ranks |= self._own_ranks
+        return [replace(item.event, progress=len(item.seen)) for item in self._drafts]
+
+    def file(self) -> LogFile:
+        """The file itself."""
+        return LogFile(
+            path=self._path,
+            lines=self.lines,
+            bytes=self._bytes,
+            ranks=tuple(sorted(self._own_ranks)),
+            launcher=self._launcher,
+            ends_in_progress=self.lines > 0 and self.lines - self._last_progress_line <= 2,
+        )
+
+
+def _rank_of(path: str) -> int | None:
+    found = _FOLDER_RANK.search(path) or _FILE_RANK.search(path.replace("\\", "/").rpartition("/")[2])
+    return int(found[1]) if found else None

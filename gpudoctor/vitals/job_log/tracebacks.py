@@ -1,0 +1,268 @@
+"""Puts tracebacks together that several processes may have written into each other.
+
+Python's own, those of notebooks and of Rich, of loader workers and of chained exceptions. Each process (rank,
+actor, node: `PrefixedLine.source`) has its own traceback open.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from gpudoctor.model.signs.job_log import LogFrame
+from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, without_level
+from gpudoctor.vitals.job_log.progress import step_of
+
+_HEADER = re.compile(r"Traceback \(most recent call last\)")
+_CHAIN = re.compile(
+    r"^(?:During handling of the above exception, another exception occurred:|"
+    r"The above exception was the direct cause of the following exception:)"
+)
+_WITHIN = re.compile(r"Original Traceback|^-- Process \d+ terminated with the following error|^'{3}|^\"{3}")
+_FRAME = re.compile(r'^\s*File "([^"]{1,1000})", line (\d{1,8})(?:, in (.{1,200}))?$')
+_NOTEBOOK_FRAME = re.compile(
+    r"^\s*(?:File )?(?:(Cell In\s?\[\d+\])|(?:in )?(<ipython-input[^>]{1,80}>|[~/]\S{1,400}?))"
+    r"(?:,? line (\d{1,8})|:(\d{1,8}))?,? in (?:<cell line: \d+>|(\S{1,120}))"
+)
+_RICH_FRAME = re.compile(r"^[│|]\s*(?:[❱>]\s*)?(\S{1,400}\.py):(\d{1,8}) in (\S{1,120})")
+_NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
+_KNOWN = (
+    r"(?:Error|Exception|Exit|Interrupt|Timeout|Failure|Fault|Failed|Warning|Iteration|Aborted|Died|Refused|"
+    r"Unavailable|Missing|NotFound|Invalid|Unsupported|Violation|Rejected)"
+)
+_RAISED = re.compile(
+    rf"^(?P<type>(?:{_NAME}{_KNOWN}\w*|(?:builtins\.)?Exception)(?:\(\w{{1,80}}\))?)(?:: ?(?P<message>.*))?$",
+    re.DOTALL,
+)
+_DOTTED = re.compile(
+    r"^(?P<type>(?:[a-z_]\w*\.)+(?:[A-Z]\w*|[a-z]*error)(?:\(\w{1,80}\))?): (?P<message>.*)$", re.DOTALL
+)
+_LOOSE = re.compile(
+    rf"(?:^|[\s\]>:]|\))(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*{_KNOWN}(?:\(\w{{1,80}}\))?): (?P<message>\S.*)$",
+    re.DOTALL,
+)
+_LIBRARY = re.compile(
+    r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<(?!ipython|string)|/bin/(?:torchrun|accelerate|deepspeed)$"
+)
+_MOST_LINES = 600
+"""Lines of one traceback; a recursion's is folded by Python."""
+_MOST_NOISE = 60
+"""Lines between two parts of it that belong to something else."""
+_MOST_TEXT = 4000
+_MOST_OPEN = 4096
+_MOST_MESSAGE_LINES = 60
+
+
+@dataclass(slots=True)
+class Raised:
+    """An exception as its traceback ends."""
+
+    type: str
+    text: str
+    """Type and message, all lines."""
+    line: int
+    stamp: str
+    rank: int | None
+    node: str
+    frame: LogFrame | None
+    """The innermost line of the user's."""
+    unheeded: bool = False
+    """Raised where nobody could catch it and nothing ended: in a destructor, in a thread."""
+
+
+@dataclass(slots=True)
+class _Open:
+    begun: int
+    unheeded: bool
+    frames: list[LogFrame] = field(default_factory=list)
+    chain: list[Raised] = field(default_factory=list)
+    current: Raised | None = None
+    noise: int = 0
+    lines: int = 0
+    message_lines: int = 0
+    boxed: bool = False
+    pending_code: bool = False
+
+
+class Tracebacks:
+    """Takes lines in order, gives chains of exceptions when they are complete."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+        self._unheeded: dict[str, int] = {}
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a traceback is open: every line may belong to it."""
+        return bool(self._open)
+
+    def take(self, line: PrefixedLine, number: int) -> list[list[Raised]]:
+        """Chains that this line completes; each has its first exception first."""
+        text = line.text.rstrip()
+        key = line.source
+        if re.match(r"Exception ignored in|Exception in thread|Error in atexit", text):
+            self._unheeded[key] = number
+        if _HEADER.search(text):
+            return self._begin(line, number, text)
+        opened = self._open.get(key)
+        if opened is None:
+            return []
+        opened.lines += 1
+        if opened.current is None:
+            self._inside(opened, line, number, text)
+            if opened.lines > _MOST_LINES or opened.noise > _MOST_NOISE:
+                del self._open[key]
+                return [opened.chain] if opened.chain else []
+            return []
+        return self._after(opened, key, line, text)
+
+    def take_loose(self, line: PrefixedLine, number: int, kind: str, message: str) -> None:
+        """An exception whose traceback is not there: the lines of its message may follow."""
+        self._open[line.source] = _Open(
+            begun=number,
+            unheeded=False,
+            current=Raised(
+                type=kind,
+                text=f"{kind}: {message}",
+                line=number,
+                stamp=line.stamp,
+                rank=line.rank,
+                node=line.node,
+                frame=None,
+            ),
+        )
+
+    def finish(self) -> list[list[Raised]]:
+        """Chains that the end of the file completes."""
+        rest = [_closed(opened) for opened in self._open.values()]
+        self._open.clear()
+        return [chain for chain in rest if chain]
+
+    def _begin(self, line: PrefixedLine, number: int, text: str) -> list[list[Raised]]:
+        key = line.source
+        done: list[list[Raised]] = []
+        opened = self._open.get(key)
+        if opened is not None and (opened.chain or opened.current) and not _linked(opened, text):
+            done.append(_closed(opened))
+            opened = None
+        if opened is not None and opened.current is not None:
+            opened.chain.append(opened.current)
+            opened.current = None
+        if opened is None:
+            if len(self._open) >= _MOST_OPEN:
+                self._open.pop(next(iter(self._open)))
+            near = number - self._unheeded.get(key, -10) <= 3
+            opened = self._open[key] = _Open(begun=number, unheeded=near)
+        opened.frames = []
+        opened.noise = 0
+        opened.boxed = text.lstrip()[:1] in "╭┌"
+        return [chain for chain in done if chain]
+
+    def _inside(self, opened: _Open, line: PrefixedLine, number: int, text: str) -> None:
+        """A line between the header and the exception."""
+        stripped = text.strip("│| \t") if opened.boxed else text
+        frame = _frame(text)
+        if frame is not None:
+            opened.frames.append(frame)
+            opened.noise = 0
+            opened.pending_code = True
+            return
+        if opened.pending_code and opened.frames and text[:1] in " \t":
+            opened.pending_code = False
+            last = opened.frames[-1]
+            opened.frames[-1] = LogFrame(
+                path=last.path, line=last.line, function=last.function, text=text.strip()[:200]
+            )
+            return
+        opened.pending_code = False
+        raised = _raised(stripped.lstrip("+| ") if stripped[:1] in "+|" else stripped)
+        if raised is None:
+            blank = not text.strip() or text[:1] in " \t│|╭╰-" or _WITHIN.search(text)
+            opened.noise += 0 if blank else 1
+            return
+        kind, message = raised
+        opened.current = Raised(
+            type=kind,
+            text=f"{kind}: {message}" if message else kind,
+            line=number,
+            stamp=line.stamp,
+            rank=line.rank,
+            node=line.node,
+            frame=_own(opened.frames),
+            unheeded=opened.unheeded,
+        )
+        opened.message_lines = 0
+        opened.noise = 0
+
+    def _after(self, opened: _Open, key: str, line: PrefixedLine, text: str) -> list[list[Raised]]:
+        """A line behind the exception: more of its message, a link to the next, or the end."""
+        current = opened.current
+        assert current is not None
+        opened.message_lines += 1
+        if _CHAIN.match(text) or _WITHIN.search(text):
+            opened.chain.append(current)
+            opened.current = None
+            opened.frames = []
+            opened.noise = 0
+            return []
+        if not text.strip():
+            opened.noise += 1
+            if opened.noise <= 2:
+                return []
+        elif (
+            opened.noise == 0
+            and len(current.text) < _MOST_TEXT
+            and opened.message_lines <= _MOST_MESSAGE_LINES
+            and not line.stamp
+            and (_raised(text) is None or text.startswith("nccl"))
+            and step_of(text) is None
+        ):
+            current.text += "\n" + text[:500]
+            return []
+        del self._open[key]
+        return [_closed(opened)]
+
+
+def _closed(opened: _Open) -> list[Raised]:
+    return [*opened.chain, opened.current] if opened.current is not None else opened.chain
+
+
+def _linked(opened: _Open, header: str) -> bool:
+    """Whether a header goes on with the chain that is open."""
+    return opened.current is None or bool(_WITHIN.search(header))
+
+
+def _raised(text: str) -> tuple[str, str] | None:
+    found = _RAISED.match(text) or _DOTTED.match(text)
+    return (found["type"], (found["message"] or "").strip()) if found else None
+
+
+def loose_exception(text: str) -> tuple[str, str] | None:
+    """The type and message of a line that has an exception without its traceback; None for any other line."""
+    bare = without_level(text)
+    found = _RAISED.match(bare) or _DOTTED.match(bare)
+    if found is not None:
+        if found["type"].endswith("Warning") or not (found["message"] or "." in found["type"]):
+            return None
+        return found["type"], (found["message"] or "").strip()
+    found = _LOOSE.search(text)
+    return (found["type"], found["message"].strip()) if found and "Warning" not in found["type"] else None
+
+
+def _frame(text: str) -> LogFrame | None:
+    found = _FRAME.match(text)
+    if found is not None:
+        return LogFrame(path=found[1], line=int(found[2]), function=found[3] or "")
+    found = _RICH_FRAME.match(text)
+    if found is not None:
+        return LogFrame(path=found[1], line=int(found[2]), function=found[3])
+    if text[:1] in "~/<CF":
+        found = _NOTEBOOK_FRAME.match(text)
+        if found is not None:
+            return LogFrame(
+                path=found[1] or found[2], line=int(found[3] or found[4] or 0), function=found[5] or ""
+            )
+    return None
+
+
+def _own(frames: list[LogFrame]) -> LogFrame | None:
+    """The innermost frame of the user's own code."""
+    return next((item for item in reversed(frames) if not _LIBRARY.search(item.path)), None)

@@ -1,0 +1,19 @@
+"""Advice on what a job's log names as the first cause of its death."""
+
+from gpudoctor.model import advise, in_log
+
+ADVICE = (
+    advise(
+        "CFG009-name",
+        "Use the name that the installed version knows",
+        "python -c 'import inspect, transformers; print(inspect.signature(transformers.TrainingArguments))'",
+        "gpudoctor check SCRIPT CONFIG   # names renamed arguments with their lines",
+        when=in_log(),
+    ),
+    advise(
+        "CFG010-settings",
+        "Change the settings that the message names",
+        "gpudoctor check SCRIPT CONFIG   # finds such conflicts before the run",
+        when=in_log(),
+    ),
+)

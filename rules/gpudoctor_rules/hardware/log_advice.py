@@ -1,0 +1,26 @@
+"""Advice on what a job's log names as the first cause of its death."""
+
+from gpudoctor.model import advise, in_log
+
+ADVICE = (
+    advise(
+        "GPU003-replace",
+        "Take the node out of service, and reset or replace the GPU",
+        "nvidia-smi -q -d ECC,ROW_REMAPPER",
+        "resubmit without it: sbatch --exclude=NODE",
+        when=in_log("ecc"),
+    ),
+    advise(
+        "GPU004-node",
+        "Resubmit without this node, and report it",
+        "sbatch --exclude=NODE ...   # the node: see the log's host name",
+        "dmesg | grep -i xid; nvidia-bug-report.sh",
+        when=in_log("off-the-bus", "xid", "nvlink"),
+    ),
+    advise(
+        "GPU004-program",
+        "Look for the fault in the program first",
+        "Xid 13, 31, 43: CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer on the failing step",
+        when=in_log("xid-program"),
+    ),
+)
