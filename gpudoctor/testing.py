@@ -250,7 +250,11 @@ def examine(check: type[Check], patient: Patient, **overrides: float) -> list[Fi
     return list(check(overrides).examine(patient))
 
 
-def prescribe(rule: type[Rule] | Iterable[Advice], finding: Finding, patient: Patient) -> list[Remedy]:
-    """The remedies of one rule, or of a table's rows, for one finding."""
-    rules = (rule,) if isinstance(rule, type) else rules_of(rule, __name__)
+def prescribe(
+    rule: type[Rule] | Iterable[type[Rule] | Advice], finding: Finding, patient: Patient
+) -> list[Remedy]:
+    """The remedies of one rule, of a table's rows, or of both (`(ItsRule, *ADVICE)`), for one finding."""
+    given = (rule,) if isinstance(rule, type) else tuple(rule)
+    rows = [item for item in given if isinstance(item, Advice)]
+    rules = [*(item for item in given if isinstance(item, type)), *rules_of(rows, __name__)]
     return [item for one in rules if one.answers == finding.code for item in one().prescribe(finding, patient)]

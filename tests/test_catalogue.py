@@ -10,7 +10,7 @@ import pytest
 
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import topic_of
-from gpudoctor.model import Detail, Reads
+from gpudoctor.model import BadStepDetail, Detail, LeakDetail, Reads, Trait
 
 ROOT = Path(__file__).resolve().parent.parent
 REGISTRY = load_registry()
@@ -274,6 +274,23 @@ def test_a_check_with_a_detail_hands_it_over_with_every_finding(code):
     ]  # fmt: skip
     without = [call.lineno for call in calls if "detail" not in {item.arg for item in call.keywords}]
     assert calls and not without, f"{path.name}: lines {without}"
+
+
+DETAIL_OF_TRAIT = {
+    Trait.FIRST_BAD_STEP: BadStepDetail,
+    Trait.DEVICE_MEMORY_GROWS: LeakDetail,
+    Trait.HOST_MEMORY_GROWS: LeakDetail,
+}
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_check_hands_over_the_detail_that_its_traits_promise(code):
+    check = REGISTRY.checks[code]
+    for kind in {DETAIL_OF_TRAIT[trait] for trait in check.traits if trait in DETAIL_OF_TRAIT}:
+        path = ROOT / "checks" / (check.__module__.replace(".", "/") + ".py")
+        made = set(re.findall(r"detail=(\w+Detail)\(", path.read_text(encoding="utf-8")))
+        known = {item.__name__: item for item in [kind, *details_of(code)]}
+        assert made and all(name in known and issubclass(known[name], kind) for name in made), made
 
 
 @pytest.mark.parametrize("code", CODES)

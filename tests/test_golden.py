@@ -8,7 +8,7 @@ import pytest
 
 HELPER = Path(__file__).parent / "helpers" / "golden.py"
 TESTS = """
-from gpudoctor.model import Code, Confidence, Finding, Measurement, Severity
+from gpudoctor.model import Code, Confidence, Finding, LeakDetail, Measurement, Severity
 
 
 def made(message, **more):
@@ -18,7 +18,7 @@ def made(message, **more):
 
 
 def test_one(tmp_path):
-    made("{message}", facts=(("inner", {inner}),))
+    made("{message}", detail=LeakDetail(target="{inner}"))
 
 
 def test_folder(tmp_path):
@@ -34,7 +34,7 @@ def test_command(capsys):
 
 @pytest.fixture
 def snapshot(tmp_path):
-    """Make a snapshot of the tests above, with one message and one fact; returns its folder."""
+    """Make a snapshot of the tests above, with one message and one detail; returns its folder."""
 
     def make(name: str, message: str, inner: int) -> Path:
         folder = tmp_path / name
@@ -58,7 +58,7 @@ def compare(before: Path, now: Path, *more: str) -> subprocess.CompletedProcess[
 
 
 @pytest.mark.slow
-def test_a_changed_message_is_seen_and_an_inner_fact_is_not(snapshot):
+def test_a_changed_message_is_seen_and_an_inner_detail_is_not(snapshot):
     before, moved, changed = (
         snapshot("a", "It waits.", 1),
         snapshot("b", "It waits.", 2),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gpudoctor.model.detail import Detail
     from gpudoctor.model.evidence import Evidence, LogLine, Measurement, Provenance, Setting, SourceSpan
     from gpudoctor.model.finding import Code, Cost, Finding, Resource, Whose
+    from gpudoctor.model.leak import LeakDetail, LeakKind
     from gpudoctor.model.log_message import Bearing, LogDetail, LogMessage
     from gpudoctor.model.outcome import Crashed, Found, Outcome, Passed, Skipped
     from gpudoctor.model.patient import Patient, PatientKind, Sign, Signs
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         Remedy,
         TextEdit,
     )
+    from gpudoctor.model.replay import BadStepDetail
     from gpudoctor.model.report import SCHEMA, Json, Named, Ranked, Report, SetAside, Silenced, Subject, Summary
     from gpudoctor.model.rule import Rule
     from gpudoctor.model.severity import Confidence, Severity
@@ -41,6 +43,7 @@ __all__ = [
     "Absent",
     "Advice",
     "Applicability",
+    "BadStepDetail",
     "Bearing",
     "Check",
     "Code",
@@ -58,6 +61,8 @@ __all__ = [
     "ImportEdit",
     "Json",
     "KeywordEdit",
+    "LeakDetail",
+    "LeakKind",
     "LogDetail",
     "LogLine",
     "LogMessage",
@@ -106,9 +111,11 @@ _HOMES = {
     "evidence": "Evidence LogLine Measurement Provenance Setting SourceSpan",
     "finding": "Code Cost Finding Resource Whose",
     "log_message": "Bearing LogDetail LogMessage",
+    "leak": "LeakDetail LeakKind",
     "outcome": "Crashed Found Outcome Passed Skipped",
     "patient": "Patient PatientKind Sign Signs",
     "remedy": "Applicability Edit Effect EffectOrigin Effort ImportEdit KeywordEdit Remedy TextEdit",
+    "replay": "BadStepDetail",
     "report": "SCHEMA Json Named Ranked Report SetAside Silenced Subject Summary",
     "rule": "Rule",
     "severity": "Confidence Severity",

@@ -47,6 +47,7 @@ def advise(
     effort: Effort = Effort.SMALL_EDIT,
     sets: tuple[tuple[str, str], ...] = (),
     uses: frozenset[Resource] = frozenset(),
+    override: tuple[tuple[str, str], ...] = (),
     references: tuple[str, ...] = (),
 ) -> Advice:
     """A row of a table: what to do, how, and for which findings; the rest as in `Remedy`."""
@@ -58,6 +59,7 @@ def advise(
         effort=effort,
         sets=sets,
         uses=uses,
+        override=override,
         references=references,
     )
     return Advice(remedy=remedy, when=when)

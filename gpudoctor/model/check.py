@@ -95,7 +95,6 @@ class Check(ABC):
         subject: str = "",
         scarce: frozenset[Resource] = frozenset(),
         effect_of: Code | None = None,
-        facts: tuple[tuple[str, float | int | str | bool], ...] = (),
         detail: Detail | None = None,
     ) -> Finding:
         """A finding that carries this check's code, name and default severity.
@@ -113,7 +112,6 @@ class Check(ABC):
             subject=subject,
             scarce=scarce,
             effect_of=effect_of,
-            facts=facts,
             detail=detail,
             traits=self.traits,
         )

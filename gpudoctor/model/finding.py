@@ -80,8 +80,6 @@ class Finding:
     """Resources that this finding says are short: remedies that use them are set aside by ranking."""
     effect_of: Code | None = None
     """Code of the ailment that this one is an effect of: where both are found, ranking puts the cause first."""
-    facts: tuple[tuple[str, float | int | str | bool], ...] = ()
-    """Named values for the rule that answers it, where the evidence alone would have to be parsed."""
     detail: Detail | None = field(default=None, compare=False)
     """What the check hands to its rule; no part of a report or a tape, where the remedies are there already."""
     traits: frozenset[Trait] = frozenset()
@@ -96,10 +94,6 @@ class Finding:
     def span(self) -> SourceSpan | None:
         """The first place in a source file among the evidence."""
         return next((item for item in self.evidence if isinstance(item, SourceSpan)), None)
-
-    def fact(self, name: str) -> float | int | str | bool | None:
-        """The named fact, or None."""
-        return next((value for key, value in self.facts if key == name), None)
 
     def detail_of(self, kind: type[D]) -> D:
         """The detail, of its check's class. Raises `TypeError` where there is none, or another one."""

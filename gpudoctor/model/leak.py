@@ -1,7 +1,9 @@
 """What the search of a leak found: which line or container holds what grows, shown by growth that stops."""
 
 from dataclasses import dataclass, field
+from enum import Enum
 
+from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import SourceSpan
 
 
@@ -43,3 +45,36 @@ class LeakSearch:
     words: str = ""
     """What was found, one or two sentences."""
     seconds: float = 0.0
+
+
+class LeakKind(Enum):
+    """What grows."""
+
+    WORKERS = "workers"
+    """What the loader's workers retain."""
+    PROFILER = "profiler"
+    """A profiler's events."""
+    GRAPHS = "graphs"
+    """Tensors with their autograd graph."""
+    TENSORS = "tensors"
+    """Tensors without a graph."""
+    CONTAINER = "container"
+    """A container without tensors."""
+    OBJECTS = "objects"
+    """Nobody knows more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeakDetail(Detail):
+    """What a check with one of the traits `GROWTH` knows of the memory, and what a search added."""
+
+    kind: LeakKind = LeakKind.OBJECTS
+    target: str = ""
+    """What retains it, as far as the check knows: `losses`."""
+    search: LeakSearch | None = None
+    """The search that found something to say; None where nobody searched."""
+
+    @property
+    def place(self) -> SourceSpan | None:
+        """The line that the search found to retain it."""
+        return self.search.place if self.search is not None else None

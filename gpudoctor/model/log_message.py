@@ -47,6 +47,10 @@ class LogMessage:
     """Whether it counts outside of an exception, too: a line of a scheduler, a driver or a C++ library."""
     general: bool = False
     """Whether it also covers what more precise wordings, of this or another check, name: it is tried last."""
+    waits: bool = False
+    """Whether a rank that prints it waited for another one: the ranks that do not print it are suspect."""
+    lasting: bool = False
+    """Whether it counts although the training goes on, if it comes again and again up to the end."""
     explains: str = ""
     """Of a HINT: a regular expression for the failure that it explains."""
     source: str = ""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
+from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import SourceSpan
 
 
@@ -82,3 +83,31 @@ class Replay:
     """Whether compiled code ran as written, so that its operations could be seen."""
     seconds: float = 0.0
     """Spent on it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadStepDetail(Detail):
+    """What a check with the trait `FIRST_BAD_STEP` knows of the step, and what its replay added."""
+
+    step: int
+    """The first step with wrong numbers."""
+    suspected: str
+    """What the recording alone suggests: `rate`, `range` (of float16) or `operation` (at an edge)."""
+    replay: Replay | None = None
+    """The replay that showed the values again; None where there is none."""
+
+    @property
+    def cause(self) -> str:
+        """The class of cause: the replay's, else the suspected one."""
+        shown = self.replay.cause if self.replay is not None else None
+        return self.suspected if shown is None else shown.value
+
+    @property
+    def operation(self) -> str:
+        """The operation that the replay named; "" for none."""
+        return self.replay.operation if self.replay is not None else ""
+
+    @property
+    def place(self) -> SourceSpan | None:
+        """The user's line that the replay named."""
+        return self.replay.place if self.replay is not None else None

@@ -13,9 +13,10 @@ class Trait(Enum):
     INSIDE_PASSES = "inside passes"
     """Its time may be part of the forward and backward passes."""
     FIRST_BAD_STEP = "first bad step"
-    """Its fact `step` is the first step with wrong numbers: `verify` replays it."""
+    """Its detail is a `BadStepDetail`: `verify` replays that step."""
     DEVICE_MEMORY_GROWS = "device memory grows"
-    """The allocated memory of the device grows with each step: `verify` searches what holds it."""
+    """The allocated memory of the device grows with each step: `verify` searches what holds it, and completes
+    the `LeakDetail`."""
     HOST_MEMORY_GROWS = "host memory grows"
     """The memory of the host grows with each step. With the device's, the device's counts where it was read."""
 

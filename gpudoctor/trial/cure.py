@@ -13,6 +13,7 @@ from pathlib import Path
 from gpudoctor.analysis.run.memory_growth import readings, rise, tree_growth
 from gpudoctor.model import GROWTH, Confidence, Found, Passed, Ranked, Report, Skipped, Trait
 from gpudoctor.model.proof import Cure
+from gpudoctor.model.replay import BadStepDetail
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import size
 from gpudoctor.trial.arm import Arm
@@ -76,8 +77,8 @@ class Cures:
         made = max(1, steps_made(self._recording))
         if self._died:
             return made + _AFTER
-        step = item.finding.fact("step")
-        return min(made, int(step) + _AFTER) if isinstance(step, int) else made
+        detail = item.finding.detail
+        return min(made, detail.step + _AFTER) if isinstance(detail, BadStepDetail) else made
 
     def judge(self, item: Ranked, arm: Arm, lap: TrialRun) -> Cure:
         """What a run of the arm shows of the finding."""

@@ -14,7 +14,7 @@ from typing import Any
 from gpudoctor.analysis.run.steady_run import script_at
 from gpudoctor.analysis.source.retention import LAST, Retention, RetentionKind, keeping_at
 from gpudoctor.model import GROWTH, Confidence, Finding, Measurement, Patient, Ranked, SourceSpan, Trait
-from gpudoctor.model.leak import LeakSearch, LeakTry
+from gpudoctor.model.leak import LeakDetail, LeakSearch, LeakTry
 from gpudoctor.model.proof import Cure
 from gpudoctor.model.remedy import Edit
 from gpudoctor.trial.arm import Arm
@@ -243,12 +243,9 @@ def held(finding: Finding, found: LeakSearch) -> Finding:
     """The finding with what the search has shown."""
     if not found.words:
         return finding
-    facts: list[tuple[str, float | int | str | bool]] = [("searched", True), ("holder", found.holder)]
-    spans: list[SourceSpan] = []
-    if found.place is not None:
-        spans = [found.place]
-        facts += [("keep", found.keep), ("path", found.place.path), ("line", found.place.line)]
+    spans = [found.place] if found.place is not None else []
     others = [item for item in finding.evidence if item not in spans]
+    detail = finding.detail
     best = min((item.bytes_per_step for item in found.tries if item.bytes_per_step is not None), default=None)
     less = (
         [Measurement(name="bytes_per_step_without_it", value=round(best, 1), unit="B")]
@@ -259,5 +256,5 @@ def held(finding: Finding, found: LeakSearch) -> Finding:
         finding,
         message=f"{finding.message} {found.words}",
         evidence=(*spans, *others, *(less if found.holder else [])),
-        facts=(*facts, *finding.facts),
+        detail=replace(detail, search=found) if isinstance(detail, LeakDetail) else detail,
     )

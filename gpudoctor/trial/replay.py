@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpudoctor.model import Ranked, Trait
-from gpudoctor.model.replay import Cause, Replay
+from gpudoctor.model.replay import BadStepDetail, Cause, Replay
 from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.text import duration
 from gpudoctor.trial.arm import Arm
@@ -39,7 +39,7 @@ class BadStep:
 def bad_step(findings: Sequence[Ranked], recording: Recording) -> BadStep | None:
     """The first bad step that the findings tell of; None where they tell of none."""
     found = [item.finding for item in findings if Trait.FIRST_BAD_STEP in item.finding.traits]
-    steps = [(step, item.code) for item in found if isinstance(step := item.fact("step"), int)]
+    steps = [(item.detail.step, item.code) for item in found if isinstance(item.detail, BadStepDetail)]
     if not steps:
         return None
     step, code = min(steps)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from gpudoctor.model import Finding, Measurement, SourceSpan
-from gpudoctor.model.replay import Replay
+from gpudoctor.model.replay import BadStepDetail, Replay
 
 
 def explained(finding: Finding, replay: Replay) -> Finding:
@@ -15,13 +15,14 @@ def explained(finding: Finding, replay: Replay) -> Finding:
     began = f"It began in step {replay.began}. " if replay.began is not None else ""
     spans = [span for span in (replay.place, replay.site, replay.turned) if span is not None]
     found = {(span.path, span.line): span for span in spans}
+    detail = finding.detail
     kept = [item for item in finding.evidence if not isinstance(item, SourceSpan)]
     rest = [item for item in finding.evidence if isinstance(item, SourceSpan)] if not found else []
     return replace(
         finding,
         message=f"{head}. {began}{replay.words}",
         evidence=(*found.values(), *rest, *_measured(replay), *kept),
-        facts=(*_facts(replay), *finding.facts),
+        detail=replace(detail, replay=replay) if isinstance(detail, BadStepDetail) else detail,
     )
 
 
@@ -34,17 +35,3 @@ def _measured(replay: Replay) -> list[Measurement]:
     if replay.finite is not None:
         found.append(Measurement(name=f"finite_in_{replay.precision}", value=replay.finite, unit=""))
     return found
-
-
-def _facts(replay: Replay) -> tuple[tuple[str, float | int | str | bool], ...]:
-    """For the rule; the first of a name counts."""
-    assert replay.cause is not None
-    facts: list[tuple[str, float | int | str | bool]] = [("cause", replay.cause.value), ("replayed", True)]
-    facts += [("operation", replay.operation), ("phase", replay.phase), ("dtype", replay.dtype)]
-    if replay.place is not None:
-        facts += [("path", replay.place.path), ("line", replay.place.line)]
-    if replay.items:
-        facts.append(("items", ", ".join(map(str, replay.items))))
-    if replay.names:
-        facts.append(("names", ", ".join(replay.names[:3])))
-    return tuple(facts)

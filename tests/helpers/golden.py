@@ -6,9 +6,9 @@
 A rewrite must not change what gpudoctor says. The tests hold some thousand patients, recordings and tapes; this
 plugin takes what is said of each of them, not only the part that a test asserts. Findings and remedies are caught
 where they are constructed, and what commands print at `gpudoctor.cli.main` and in `command.gpudoctor`, so the
-snapshot survives a move of every other module. Facts that a check hands to its rule are left out: they are inner
-matters. `--again` names a second snapshot of the old version: what differs between the two, as measured times do,
-is not reported.
+snapshot survives a move of every other module. The detail that a check hands to its rule is left out: it is an
+inner matter. `--again` names a second snapshot of the old version: what differs between the two, as measured
+times do, is not reported.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from typing import Any, TextIO
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-INNER = frozenset({"facts", "detail"})
+INNER = frozenset({"detail"})
 """Fields of a finding that only its rule reads."""
 UNSTEADY = (
     (re.compile(r"\.?/?(?:[\w.+-]+/)*pytest-of-[^/\s]+/pytest-\d+/(?:popen-gw\d+/)?[^/\s'\",)]+"), "TMP"),

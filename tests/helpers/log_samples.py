@@ -52,6 +52,14 @@ SAMPLES: dict[tuple[str, str], str] = {
     ("GPU004", "xid"): "[ 4242.000000] NVRM: Xid (PCI:0000:3b:00): 119, pid=4711, name=python, Timeout after 6s of waiting for RPC response from GPU0 GSP!",
     ("GPU004", "xid-program"): "[ 4242.000000] NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, name=python, Ch 00000010, MMU Fault",
     ("GPU004", "nvlink"): "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution",
+    ("DATA010", "handed-over"): """Traceback (most recent call last):
+  File "/home/u/train.py", line 9, in <module>
+    for batch in loader:
+  File "/opt/env/lib/python3.11/site-packages/torch/utils/data/dataloader.py", line 708, in __next__
+    data = self._next_data()
+  File "/opt/env/lib/python3.11/multiprocessing/connection.py", line 399, in _recv
+    raise EOFError
+ConnectionResetError: [Errno 104] Connection reset by peer""",
     ("DATA010", "worker-exited"): "RuntimeError: DataLoader worker (pid(s) 812, 813) exited unexpectedly",
     ("DATA010", "worker-killed"): "RuntimeError: DataLoader worker (pid 812) is killed by signal: Killed.",
     ("DATA010", "loader-timeout"): "RuntimeError: DataLoader timed out after 60 seconds",
@@ -64,10 +72,12 @@ SAMPLES: dict[tuple[str, str], str] = {
     ("MEM009", "disguised"): "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
     ("NUM001", "anomaly"): "RuntimeError: Function 'LogBackward0' returned nan values in its 0th output.",
     ("NUM001", "clip-error"): "RuntimeError: The total norm of order 2.0 for gradients from `parameters` is non-finite, so it cannot be clipped.",
+    ("NUM002", "logged"): "{'loss': 'nan', 'grad_norm': 'nan', 'learning_rate': 0.0, 'epoch': 0.1}\n" * 4,
     ("NUM002", "stopped"): "FloatingPointError: Loss is nan at iteration 812, stopping training",
     ("NUM002", "domain"): "ValueError: Expected parameter loc (Tensor of shape (8, 2)) of distribution Normal(loc: torch.Size([8, 2])) to satisfy the constraint Real(), but found invalid values:\ntensor([[nan, nan]])",
     ("NUM002", "sampling"): "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0",
     ("NUM006", "scale-minimum"): "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.",
+    ("NUM006", "skipping"): "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 1, reducing to 1\n" * 4,
     ("NUM006", "unscale"): "ValueError: Attempting to unscale FP16 gradients.",
     ("NUM006", "no-inf-checks"): "AssertionError: No inf checks were recorded for this optimizer.",
     ("NUM006", "half-overflow"): "RuntimeError: value cannot be converted to type at::Half without overflow",

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+from log_cases import found_in_log
 from log_samples import SAMPLES
 
-from gpudoctor.analysis.job_log.findings import log_findings
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.model.log_message import Bearing
@@ -28,11 +28,8 @@ def test_every_wording_has_a_sample():
 
 @pytest.mark.parametrize(("code", "kind"), sorted(SAMPLES))
 def test_the_wording_is_the_first_cause(tmp_path, code, kind):
-    cause = first_cause(read(tmp_path, SAMPLES[code, kind] + "\n"))
-    assert cause is not None and cause.root is not None
-    check = REGISTRY.checks[code]
-    [finding] = log_findings(check(), read(tmp_path, SAMPLES[code, kind] + "\n"))
-    assert (cause.root.code, finding.detail.kind) == (code, kind)
+    [finding] = found_in_log(code, tmp_path, SAMPLES[code, kind] + "\n")
+    assert finding.detail.kind == kind
     assert not re.search(r"\{\w+\}", finding.message) and finding.message[0] != "["
     assert finding.message.rstrip().endswith(".")
     assert finding.evidence[0].line == 1

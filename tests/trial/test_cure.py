@@ -6,6 +6,7 @@ import pytest
 from recordings import make_process, make_recording, make_steps
 
 from gpudoctor.model import (
+    BadStepDetail,
     Code,
     Confidence,
     Finding,
@@ -105,7 +106,7 @@ def test_a_program_that_ends_earlier_by_itself_has_shown_enough():
 
 
 def test_a_bad_step_must_be_passed_and_a_run_cut_before_it_proves_nothing():
-    facts = {"facts": (("step", 120),)}
+    facts = {"detail": BadStepDetail(step=120, suspected="rate")}
     reached = OneRun(run_of(151))
     assert cured("NUM002", passed("NUM002"), reached, **facts).gone is True
     assert reached.asked[1] == 150

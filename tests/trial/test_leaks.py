@@ -14,12 +14,14 @@ from gpudoctor.analysis.source.retention import RetentionKind, keeping_at
 from gpudoctor.model import (
     GROWTH,
     Applicability,
+    BadStepDetail,
     Code,
     Confidence,
     Cost,
     Effort,
     Finding,
     Found,
+    LeakDetail,
     Measurement,
     Passed,
     Ranked,
@@ -41,6 +43,7 @@ from gpudoctor.trial.trial_runner import TrialRun
 from gpudoctor.trial.verdict import verdict_words
 from gpudoctor.trial.window import TrialWindow
 from gpudoctor.vitals.source import read_source
+from gpudoctor_rules.memory.advice import ADVICE
 from gpudoctor_rules.memory.host_memory_leak import HostMemoryLeakRule
 
 MIB, KIB = 1 << 20, 1 << 10
@@ -137,6 +140,7 @@ TRAITS = {
 
 def leak(code: str = "MEM002", *lines: int, **fields) -> Ranked:
     spans = tuple(SourceSpan(path="train.py", line=line, text="") for line in lines)
+    fields = {"detail": LeakDetail(), **fields}
     finding = Finding(
         code=Code(code), name="host-memory-leak", severity=Severity.WARNING, confidence=Confidence.CONFIRMED,
         message="The memory grew.", evidence=(*spans, Measurement(name="bytes_per_step", value=1, unit="B")),
@@ -172,7 +176,7 @@ def test_the_guilty_line_and_the_least_change_of_it(source):
     assert found.words.startswith("losses (train.py:7) retains it: 300 KiB a step as it is, ")
     assert "290 KiB with loss.detach() at train.py:7, 400 B with loss.item() at train.py:7." in found.words
     finding = held(leak("MEM002", 8).finding, found)
-    [number, bound] = prescribe(HostMemoryLeakRule, finding, make_patient(source=source))
+    [number, bound] = prescribe((HostMemoryLeakRule, *ADVICE), finding, make_patient(source=source))
     assert (number.id, number.title, number.applicability) == (
         "MEM002-number", "keep loss.item() (train.py:7)", Applicability.SAFE)  # fmt: skip
     assert number.edits == list(known)[1] and "del losses[:-1000]" in bound.steps[0]
@@ -187,7 +191,9 @@ def test_what_no_line_explains_is_searched_for_in_general(source):
     assert (
         found.words == "It is reference cycles: 300 KiB a step as it is, 1 B with gc.collect() every 10 steps."
     )
-    [remedy] = prescribe(HostMemoryLeakRule, held(leak().finding, found), make_patient(source=source))
+    [remedy] = prescribe(
+        (HostMemoryLeakRule, *ADVICE), held(leak().finding, found), make_patient(source=source)
+    )
     assert remedy.id == "MEM002-cycles"
     nothing, _ = hunt(FakeBench(lambda arm: 300 * KIB), source, leak("MEM002", 7))
     assert nothing.words == "The owner of the memory was not found: 5 changes left it at 300 KiB a step."
@@ -325,7 +331,7 @@ def test_a_run_that_dies_is_no_cure_and_the_steps_follow_the_bad_one():
     cures = Cures(FakeBench(lambda arm: "it ended with exit code 1"), None, [leak()], growing(0.0), 5.0)
     assert cures.of(leak(), SimpleNamespace(overrides={}), float("inf")) == "it ended with exit code 1"
     assert cures.steps(leak()) == 200
-    assert cures.steps(leak("NUM002", facts=(("step", 12),))) == 42
+    assert cures.steps(leak("NUM002", detail=BadStepDetail(step=12, suspected="rate"))) == 42
 
 
 def tried(source, item: Ranked, outcome: str, *, loss_moves: bool = False):

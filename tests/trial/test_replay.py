@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpudoctor.model import Code, Confidence, Finding, Measurement, Ranked, Severity, Trait
+from gpudoctor.model import BadStepDetail, Code, Confidence, Finding, Measurement, Ranked, Severity, Trait
 from gpudoctor.model.replay import Cause
 from gpudoctor.model.signs.recording import Process, Record, Recording, Table
 from gpudoctor.trial.replay import BadStep, bad_step, replay
@@ -82,7 +82,7 @@ def test_words_name_operation_module_line_and_what_more_digits_do():
 
 FINDING = Finding(
     code=Code("NUM002"), name="nan-loss", severity=Severity.ERROR, confidence=Confidence.CONFIRMED,
-    message="The loss of step 12 is nan; no loss or norm had grown before.", facts=(("cause", "operation"), ("step", 12)),
+    message="The loss of step 12 is nan; no loss or norm had grown before.", detail=BadStepDetail(step=12, suspected="operation"),
     traits=frozenset({Trait.FIRST_BAD_STEP}),
     evidence=(Measurement(name="first_bad_step", value=12, unit="{step}"),),
 )  # fmt: skip
@@ -117,7 +117,7 @@ def test_the_step_is_watched_and_then_made_with_more_digits():
     assert again.message.startswith(
         "The loss of step 12 is nan. In the forward pass of head (Linear) log gave -inf"
     )
-    assert (again.fact("cause"), again.fact("line"), again.span.line) == ("rounding", 41, 41)
+    assert (again.detail.cause, again.detail.place.line, again.span.line) == ("rounding", 41, 41)
     assert (found.place.path, found.operation, found.module) == ("train.py", "log", "head")
 
 
@@ -143,7 +143,7 @@ def test_what_a_replay_cannot_show_is_said():
 
 def test_the_first_bad_step_of_several_findings():
     later = Finding(**{name: getattr(FINDING, name) for name in FINDING.__slots__} | {
-        "code": Code("NUM001"), "facts": (("step", 9),)})  # fmt: skip
+        "code": Code("NUM001"), "detail": BadStepDetail(step=9, suspected="rate")})  # fmt: skip
     ranked = [
         Ranked(rank=n, finding=item, remedies=(), set_aside=(), reason="")
         for n, item in enumerate((FINDING, later))

@@ -8,11 +8,11 @@ from gpudoctor.analysis.run.data_waits import item_lines, waiting
 from gpudoctor.analysis.run.line_costs import relative
 from gpudoctor.analysis.run.recorded_statements import function_at
 from gpudoctor.analysis.run.steady_run import Run, judged
-from gpudoctor.analysis.source.reopened_files import ReopenedFile, opened_again
-from gpudoctor.analysis.source.samplers import decoded_for_length, lost_batches
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Script
 from gpudoctor.text import percent
+from gpudoctor_checks.data.own_samplers import decoded_for_length, lost_batches
+from gpudoctor_checks.data.reopened_files import ReopenedFile, opened_again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

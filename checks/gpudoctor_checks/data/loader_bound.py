@@ -4,8 +4,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from gpudoctor.analysis.live.input_pipeline import loader_bound
-from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.live.data_waits import INLINE, most_workers, waiting_live
+from gpudoctor.analysis.live.stack_shares import (
+    StackShare,
+    device_busy,
+    hidden,
+    job_gpus,
+    seen_live,
+    watched,
+    where,
+)
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
 from gpudoctor.analysis.run.data_feeders import feeders
 from gpudoctor.analysis.run.data_waits import (
@@ -28,12 +36,14 @@ from gpudoctor.model import (
     Confidence,
     Detail,
     Finding,
+    Measurement,
     Patient,
     Reads,
     Severity,
     Threshold,
     TrackRecord,
 )
+from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Known
 from gpudoctor.text import duration, percent
 
@@ -78,11 +88,6 @@ class LoaderBoundDetail(Detail):
     """The line that fills the program's own queue."""
     batch_seconds: float | None = None
     """What a batch takes to make."""
-
-
-def _watched(cuda: bool, workers: int) -> LoaderBoundDetail:
-    """What a watched process shows: no call that could be edited."""
-    return LoaderBoundDetail(engine=False, settable=False, pinned=True, cuda=cuda, workers=workers)
 
 
 class LoaderBound(Check):
@@ -177,11 +182,39 @@ class LoaderBound(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from loader_bound(self, window, lambda: self._in_source(patient), _watched)
+            yield from self._live(patient, window)
             return
         run = judged_by_share(patient, self.limit("share_warned"), "data_wait")
         suspected = suspicions(lambda: self._in_source(patient), run)
         yield from self._measured(patient, run, suspected) if run else suspected
+
+    def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
+        """The wait in the samples of a watched process: no call of it could be edited."""
+        found = waiting_live(window)
+        seen = seen_live(window, found)
+        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        if severity is None:
+            return
+        covered, busy = hidden(window), device_busy(window)
+        cause = "the GPU has work queued meanwhile, so little is lost" if covered else _cause(window, found)
+        how = "nvidia-smi dmon -s u"
+        yield seen.finding(
+            self,
+            f"The training waits for its next batch, {found.words}; {cause}.",
+            name="data_wait_share",
+            severity=Severity.NOTE if covered else severity,
+            suspect=lambda: self._in_source(patient),
+            detail=LoaderBoundDetail(
+                engine=False,
+                settable=False,
+                pinned=True,
+                cuda=bool(job_gpus(window)),
+                workers=most_workers(window),
+            ),
+            numbers=()
+            if busy is None
+            else (Measurement(name="gpu_busy_share", value=round(busy, 4), unit="1", reproduce=how),),
+        )
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         waits = [waiting(state.process) for state in run.states]
@@ -328,3 +361,16 @@ def _how(loader: LoaderFacts | None, busy: WorkerActivity | None) -> str:
         whose = "its" if one else "their"
         return f"; its {who} {percent(busy.busy)} of {whose} time: the time goes to transferring batches"
     return f"{late}, {percent(busy.busy)} of {'its' if one else 'their'} time busy"
+
+
+def _cause(window: ProcessWindow, found: StackShare) -> str:
+    """Why, as a clause: who makes the batches, and whether they are busy."""
+    inline = [place for place in found.places if place.kind in INLINE]
+    if sum(place.count for place in inline) * 2 >= found.count > 0:
+        return f"the process makes every item itself{where(inline)}"
+    makers = [worker for rank in window.ranks for worker in rank.workers]
+    if not makers:
+        return f"it stands{where(found.places)}"
+    busy = [worker.cpu for worker in makers if worker.cpu == worker.cpu]
+    load = f", busy for {percent(min(1.0, sum(busy) / len(busy)))}" if busy else ""
+    return f"{len(makers)} workers make the items{load}{where(window.worker_places)}"

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.input_pipeline import loader_dead
-from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.live.rank_positions import standing_for
+from gpudoctor.analysis.live.stack_shares import by_hand, spans, watched
 from gpudoctor.analysis.run.data_waits import training_loader
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.rank_positions import standing
@@ -20,11 +20,13 @@ from gpudoctor.model import (
     Finding,
     LogLine,
     LogMessage,
+    Measurement,
     Patient,
     Reads,
     Severity,
     Threshold,
 )
+from gpudoctor.model.signs.process import ProcessWindow, Rank
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import duration
 
@@ -68,6 +70,24 @@ class LoaderDead(Check):
         "dataloader_num_workers",
     )
     log_messages = (
+        LogMessage(
+            kind="handed-over",
+            cue=(
+                "connectionreseterror",
+                "eoferror",
+                "connectionrefusederror",
+                "brokenpipeerror",
+                "filenotfounderror",
+                "connectionabortederror",
+            ),
+            pattern="^(?:ConnectionResetError|EOFError|ConnectionRefusedError|BrokenPipeError|"
+            r"FileNotFoundError|ConnectionAbortedError)\b[\s\S]*\nin "
+            ".*torch/utils/data/.*multiprocessing/",
+            text="A loader worker process was gone when its batch was to be taken over.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            source="torch/multiprocessing/reductions.py",
+        ),
         LogMessage(
             kind="worker-exited",
             cue="exited unexpectedly",
@@ -115,21 +135,21 @@ class LoaderDead(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from loader_dead(self, window, LoaderDeadDetail)
+            yield from self._live(window)
             return
         recording = patient.recorded_run
         told = death(recording)
         if told is not None and told.death is Death.WORKER:
             place = user_place(told)
-            spans = [spot(patient, place[0])] if place is not None else []
-            spans += [spot(patient, item) for item in killing_lines(patient)]
+            places = [spot(patient, place[0])] if place is not None else []
+            places += [spot(patient, item) for item in killing_lines(patient)]
             when = f" at step {told.step}" if told.step is not None else ""
             memory = recording.end is not None and recording.end.oom_kills > 0
             why = "; the kernel killed a process for memory meanwhile" if memory else ""
             first = told.message.strip().split(chr(10))[0][:200]
             yield self.finding(
                 f"A loader worker died{when}, and the training with it{why}: {first}.",
-                evidence=(*spans, LogLine(origin="the training", text=f"{told.kind}: {told.message}"[:300])),
+                evidence=(*places, LogLine(origin="the training", text=f"{told.kind}: {told.message}"[:300])),
                 confidence=Confidence.CONFIRMED,
                 cost=Cost(breaks="the run died"),
                 subject="worker",
@@ -137,6 +157,43 @@ class LoaderDead(Check):
             )
             return
         yield from self._waits(patient, recording)
+
+    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+        """In a watched process: a worker that went away, or a wait for one batch that does not end."""
+        for rank in window.ranks:
+            waits = bool(rank.trail) and rank.trail[-1][1] == "data_wait"
+            if rank.alive and rank.lost_workers:
+                yield self._lost(rank)
+            elif rank.alive and waits and standing_for(rank) >= self.limit("wait_seconds"):
+                waited, how = standing_for(rank), by_hand(window)
+                yield self.finding(
+                    f"{rank.title.capitalize()} has been waiting for one batch for "
+                    f"{duration(waited)}{_idle_workers(rank)}.",
+                    evidence=(
+                        *spans(rank.places[:1]),
+                        Measurement(name="wait_seconds", value=round(waited, 1), unit="s", reproduce=how),
+                    ),
+                    confidence=Confidence.CONFIRMED,
+                    cost=Cost(breaks="the training makes no progress"),
+                    subject=rank.title,
+                    detail=LoaderDeadDetail(hangs=True),
+                )
+
+    def _lost(self, rank: Rank) -> Finding:
+        """Workers that died while the others run on."""
+        pids = ", ".join(str(worker.pid) for worker in rank.lost_workers[:4])
+        count = len(rank.lost_workers)
+        return self.finding(
+            f"{count} loader worker{'s' * (count > 1)} of {rank.title} died (pid {pids}) while the others "
+            "run on.",
+            evidence=(
+                Measurement(name="workers_lost", value=count, unit="{workers}", reproduce="dmesg | tail"),
+            ),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks="the training fails or waits for ever"),
+            subject=rank.title,
+            detail=LoaderDeadDetail(hangs=False),
+        )
 
     def _waits(self, patient: Patient, recording: Recording) -> Iterator[Finding]:
         """A wait for data that had not ended when the recording did."""
@@ -160,3 +217,11 @@ class LoaderDead(Check):
                 detail=LoaderDeadDetail(hangs=True),
             )
             return
+
+
+def _idle_workers(rank: Rank) -> str:
+    """Workers that do nothing meanwhile, as a clause."""
+    if not rank.workers:
+        return ""
+    asleep = sum(worker.cpu < 0.02 for worker in rank.workers if worker.cpu == worker.cpu)
+    return f"; {asleep} of its {len(rank.workers)} workers do nothing"

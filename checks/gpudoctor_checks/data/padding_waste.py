@@ -10,7 +10,6 @@ from gpudoctor.analysis.run.data_waits import training_loader
 from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, spot
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.entry_points import Program, training_programs
-from gpudoctor.analysis.source.padding import fixed_padding
 from gpudoctor.model import (
     Check,
     Code,
@@ -26,6 +25,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.source import Call, Known, Script
 from gpudoctor.text import percent
+from gpudoctor_checks.data.fixed_padding import fixed_padding
 
 _COLLATORS = re.compile(r"DataCollator\w*|default_data_collator")
 _NOT_TRAINING = re.compile(

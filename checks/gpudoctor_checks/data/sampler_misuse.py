@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
-from gpudoctor.analysis.run.identical_ranks import IdenticalRanks, twins
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.line_ownership import by_parallelism
 from gpudoctor.analysis.run.recorded_statements import statement_at
@@ -38,6 +37,7 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
+from gpudoctor_checks.data.identical_ranks import IdenticalRanks, twins
 
 _WRAPS = frozenset(
     {

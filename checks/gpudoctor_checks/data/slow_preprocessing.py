@@ -3,10 +3,10 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gpudoctor.analysis.live.input_pipeline import slow_preprocessing
-from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.live.data_waits import INLINE, most_workers, waiting_live
+from gpudoctor.analysis.live.stack_shares import hidden, seen_live, taken, watched, where
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
 from gpudoctor.analysis.run.data_waits import (
     BatchWait,
@@ -35,6 +35,7 @@ from gpudoctor.model import (
     Threshold,
     TrackRecord,
 )
+from gpudoctor.model.signs.process import Place, ProcessWindow
 from gpudoctor.model.signs.source import Known, LoopRole, Script, Source
 from gpudoctor.text import duration, percent
 
@@ -44,6 +45,9 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 _HOT = 0.1
 """Share of the making of items from which on a line is named."""
+
+_LEAST_LOOKS = 10
+"""Samples of the workers below which they tell nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +138,37 @@ class SlowPreprocessing(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from slow_preprocessing(
-                self, window, lambda: self._in_source(patient.source), SlowPreprocessingDetail(None)
-            )
+            yield from self._live(patient, window)
             return
         run = judged(patient)
         suspected = suspicions(lambda: self._in_source(patient.source), run)
         yield from self._measured(patient, run, suspected) if run else suspected
+
+    def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
+        """In a watched process: the making of items is most of the wait; the function and the line."""
+        found = waiting_live(window)
+        if not seen_live(window, found).reaches(self.limit("wait_share")) or hidden(window):
+            return
+        inline = taken(window, lambda place: place.kind in INLINE and bool(place.path))
+        own = _hottest(inline.places, inline.count)
+        who = "the training process"
+        if inline.share < self.limit("own_share") * found.share:
+            made = tuple(place for place in window.worker_places if place.kind in INLINE and place.path)
+            seen = sum(place.count for place in window.worker_places)
+            count = sum(place.count for place in made)
+            if seen < _LEAST_LOOKS or count < self.limit("own_share") * seen:
+                return
+            own, who = _hottest(made, count), f"each of {most_workers(window)} workers"
+        if own is None:
+            return
+        yield seen_live(window, replace(found, places=own)).finding(
+            self,
+            f"Most of the wait for data ({found.words}) is the making of items: {who} spends it{where(own)}.",
+            name="preprocessing_share",
+            severity=Severity.WARNING if found.share >= self.limit("share_warned") else Severity.NOTE,
+            suspect=lambda: self._in_source(patient.source),
+            detail=SlowPreprocessingDetail(None),
+        )
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         process = run.lead.process
@@ -313,3 +341,16 @@ def _several_epochs(source: Source, loader: Loader) -> bool:
             ):
                 return True
     return False
+
+
+def _hottest(places: tuple[Place, ...], count: int) -> tuple[Place, ...] | None:
+    """Places of the function that most samples fell on; None where none stands out."""
+    sums: dict[tuple[str, str], int] = {}
+    for place in places:
+        sums[place.path, place.function] = sums.get((place.path, place.function), 0) + place.count
+    if not sums:
+        return None
+    top = max(sums, key=lambda key: sums[key])
+    if sums[top] * 3 < count:
+        return None
+    return tuple(place for place in places if (place.path, place.function) == top)

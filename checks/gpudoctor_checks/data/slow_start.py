@@ -5,10 +5,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.observation import best_match, grown
 from gpudoctor.analysis.run.cost_attribution import at, suspicions
 from gpudoctor.analysis.run.line_costs import by_line, start
 from gpudoctor.analysis.run.recorded_statements import calling
-from gpudoctor.analysis.run.steady_run import best_match, grown, judged, measured, processes, spot
+from gpudoctor.analysis.run.steady_run import judged, measured, processes, spot
 from gpudoctor.analysis.source.built_classes import of_program
 from gpudoctor.analysis.source.control_flow import enclosing, switched_off
 from gpudoctor.analysis.source.entry_points import only_evaluates

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.live.input_pipeline import storage_bound
-from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.live.data_waits import waiting_live
+from gpudoctor.analysis.live.stack_shares import hidden, seen_live, watched
 from gpudoctor.analysis.run.cost_attribution import confirmed
 from gpudoctor.analysis.run.data_waits import disk_waits, training_loader, waiting
 from gpudoctor.analysis.run.steady_run import demanded, measured, spot
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity, Threshold
+from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
 
@@ -64,7 +65,7 @@ class StorageBound(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from storage_bound(self, window)
+            yield from self._live(window)
             return
         run = demanded(patient)
         process = run.lead.process
@@ -90,4 +91,33 @@ class StorageBound(Check):
             run=run,
             name="data_wait_share",
             numbers=tuple(measured(name, value, "1", run.recording) for name, value in waits.items()),
+        )
+
+    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+        """In a watched process: the workers sleep on a disk while the training waits."""
+        found = waiting_live(window)
+        seen = seen_live(window, found)
+        workers = [worker for rank in window.ranks for worker in rank.workers]
+        if not seen.reaches(self.limit("wait_share")) or hidden(window):
+            return
+        disk = sum(worker.disk_share for worker in workers) / len(workers) if workers else 0.0
+        own = sum(rank.state == "D" for rank in window.ranks) / len(window.ranks)
+        disk = max(disk, own if not workers else 0.0)
+        io_wait = window.host.io_wait.mean
+        if disk < self.limit("disk_share") and not io_wait >= self.limit("io_wait"):
+            return
+        channels = [worker.wait_channel for worker in workers] + [rank.wait_channel for rank in window.ranks]
+        asleep = next((f", in {channel}" for channel in channels if channel), "")
+        yield seen.finding(
+            self,
+            f"The training waits for its data, {found.words}, and meanwhile its workers wait for a disk "
+            f"{percent(disk)} of their time{asleep} (I/O wait of the CPUs "
+            f"{percent(io_wait) if io_wait == io_wait else 'not known'}).",
+            name="data_wait_share",
+            severity=Severity.WARNING,
+            numbers=(
+                Measurement(
+                    name="workers_disk", value=round(disk, 4), unit="1", reproduce="ps -eo pid,state,wchan"
+                ),
+            ),
         )

@@ -8,15 +8,27 @@ from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.data_waits import training_loader
 from gpudoctor.analysis.run.recorded_loaders import loader_call, loader_spans
 from gpudoctor.analysis.run.steady_run import Run, dear, judged, level, ran_on_cpu, site_spans, sites_of
-from gpudoctor.analysis.source.batch_bytes import batch_bytes
 from gpudoctor.analysis.source.batch_classes import is_never_pinned
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.device_transfers import Transfer, batch_moves
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
+from gpudoctor.analysis.source.sample_cost import item_work
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
 from gpudoctor.text import duration, percent
+
+_GREY, _COLOUR, _FLOAT = 28 * 28, 3 * 32 * 32, 4
+_IMAGES = {
+    **dict.fromkeys(("MNIST", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST"), _GREY * _FLOAT),
+    **dict.fromkeys(("CIFAR10", "CIFAR100", "SVHN"), _COLOUR * _FLOAT),
+    "USPS": 16 * 16 * _FLOAT,
+}
+"""Bytes of one image of torchvision's data sets, as float32."""
+_TOKENS = 3 * 512 * 8
+"""Bytes of a text: ids, mask and labels of 512 tokens as int64, the longest that most encoders take."""
+_UNTOLD = 128
+"""Batch size where only a run can tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +150,7 @@ class UnpinnedTransfer(Check):
 
     def _small(self, source: Source, loader: Loader) -> bool:
         """Whether its batches are so small that nobody would see the copy."""
-        size = batch_bytes(source, loader)
+        size = _batch_bytes(source, loader)
         return size is not None and size < self.limit("batch_bytes")
 
     def _from_source(self, source: Source, loader: Loader) -> Iterator[Finding]:
@@ -221,3 +233,26 @@ def _is_cast(node: ast.AST) -> bool:
 def _workers(loader: Loader) -> int:
     value = loader.workers
     return int(value.value) if isinstance(value, Known) and isinstance(value.value, int) else -1
+
+
+def _batch_bytes(source: Source, loader: Loader) -> int | None:
+    """Bytes of one batch, about; None where the source does not tell what an item is.
+
+    Images that the program resizes have any size.
+    """
+    work = item_work(source, loader)
+    items = [_item_bytes(source, one.call, one.what) for one in work]
+    if not items or any(size is None for size in items):
+        return None
+    given = loader.argument("batch_size", 1)
+    rows = given.value if isinstance(given, Known) and isinstance(given.value, int) else _UNTOLD
+    return rows * max(size or 0 for size in items)
+
+
+def _item_bytes(source: Source, call: str, what: str) -> int | None:
+    module, _, name = call.rpartition(".")
+    if what == "tokenises text":
+        return _TOKENS
+    if module != "torchvision.datasets" or any("Resize" in script.text for script in source.scripts):
+        return None
+    return _IMAGES.get(name)

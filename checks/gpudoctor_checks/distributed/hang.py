@@ -1,11 +1,12 @@
 """DIST008 hang."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.rank_positions import hang
-from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.live.rank_positions import seen, standing_for, works
+from gpudoctor.analysis.live.stack_shares import by_hand, spans, watched
 from gpudoctor.analysis.run.rank_positions import RankPosition, odd_one, standing
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import (
@@ -15,18 +16,24 @@ from gpudoctor.model import (
     Cost,
     Detail,
     Finding,
+    Measurement,
     Patient,
     Reads,
     Severity,
     Threshold,
     Trait,
 )
+from gpudoctor.model.signs.process import ProcessWindow, Rank
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration
 
 _BUSY = frozenset({"evaluation", "checkpoint"})
 """Phases that rightly take long."""
+_BUSY_LIVE = frozenset({"checkpoint", "compile", "start"})
+"""What may stand for long with idle CPUs and devices: disks, compilers of their own, a rendezvous."""
+_STILL_SECONDS = 60.0
+"""WATCH-PREFLIGHT: the same stack for a minute; long evaluations and saves have their own limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +103,7 @@ class Hang(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from hang(self, window, HangDetail)
+            yield from self._live(window)
             return
         recording = patient.recorded_run
         if not recording.ranks:
@@ -124,6 +131,43 @@ class Hang(Check):
             subject=f"rank {odd.rank}" if odd is not None else "",
             detail=HangDetail(odd.rank if odd is not None else -1),
         )
+
+    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+        """In a watched job: nothing moves on any rank; who stands where, merged, and who stands elsewhere."""
+        ranks = [rank for rank in window.ranks if rank.alive]
+        if not ranks or any(not rank.samples for rank in ranks):
+            raise Unavailable("not every rank's stack can be read")
+        if any(standing_for(rank) < self._live_limit(rank) for rank in ranks) or works(window, ranks):
+            return
+        if len(ranks) == 1 and ranks[0].trail[-1][1] == "data_wait":
+            return  # the loader's ailment
+        groups = Counter(_leaf(rank) for rank in ranks)
+        common = groups.most_common(1)[0][0]
+        odd = [rank for rank in ranks if _leaf(rank) != common]
+        odd = odd if len(odd) * 2 <= len(ranks) else []
+        places = [f"{_names([rank for rank in ranks if _leaf(rank) == leaf])} in {leaf}" for leaf in groups]
+        alone = len(odd) == 1
+        stands = f"{odd[0].title} stands" if alone else f"{_names(odd)} stand"
+        who = f"; {stands} elsewhere" if odd else ""
+        shown = [*odd, *(rank for rank in ranks if rank not in odd)][:4]
+        silent, how = min(map(standing_for, ranks)), by_hand(window)
+        yield self.finding(
+            f"{seen(ranks)} for {duration(silent)} on any rank{who}: {'; '.join(places)}.",
+            evidence=(
+                *(span for rank in shown for span in spans(rank.places[:1], most=1)),
+                Measurement(name="seconds_without_a_sign", value=round(silent, 1), unit="s", reproduce=how),
+            ),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks="the training makes no progress"),
+            subject=odd[0].title if alone else "",
+            detail=HangDetail(odd[0].rank if odd and odd[0].rank is not None else -1),
+        )
+
+    def _live_limit(self, rank: Rank) -> float:
+        """Seconds of standing still that are too many in what it does."""
+        phase = rank.trail[-1][1] if rank.trail else ""
+        step = rank.steps.seconds if rank.steps and rank.steps.seconds == rank.steps.seconds else 0.0
+        return self.limit("busy_seconds") if phase in _BUSY_LIVE else max(_STILL_SECONDS, 10 * step)
 
     def _limit(self, recording: Recording, everyone: Sequence[RankPosition], odd: RankPosition | None) -> float:
         """Seconds without a step that are a hang here."""
@@ -169,3 +213,22 @@ def _ranks(ranks: Sequence[int]) -> str:
         return f"rank {ranks[0]}"
     listed = ", ".join(map(str, ranks[:8]))
     return f"ranks {listed}" if len(ranks) <= 8 else f"{len(ranks)} ranks ({listed} and others)"
+
+
+def _leaf(rank: Rank) -> str:
+    """Where it stands: the library's function that it waits in, and the user's line."""
+    place = rank.places[0] if rank.places else None
+    if place is None:
+        return rank.stack[-1].label if rank.stack else "an unknown place"
+    return f"{place.via} at {place.label}" if place.via else place.label
+
+
+def _names(ranks: Sequence[Rank]) -> str:
+    """`ranks 0-6`, `rank 7`."""
+    numbers = sorted(rank.rank for rank in ranks if rank.rank is not None)
+    if not numbers:
+        return ", ".join(rank.title for rank in ranks[:4])
+    if len(numbers) == 1:
+        return f"rank {numbers[0]}"
+    whole = numbers == list(range(numbers[0], numbers[-1] + 1))
+    return f"ranks {numbers[0]}-{numbers[-1]}" if whole else f"ranks {', '.join(map(str, numbers[:8]))}"

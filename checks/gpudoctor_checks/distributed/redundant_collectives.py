@@ -4,8 +4,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.rank_positions import collectives
-from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.live.rank_positions import LEAST_LOOKS, WAITS, phase_share
+from gpudoctor.analysis.live.stack_shares import seen_live, taken, watched, where
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
 from gpudoctor.analysis.run.line_ownership import LineOwner, by_parallelism
 from gpudoctor.analysis.run.steady_run import judged, level
@@ -28,7 +28,9 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
     TrackRecord,
+    Whose,
 )
+from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, LoopRole, Script, Source
 from gpudoctor.text import percent
 
@@ -36,6 +38,8 @@ _OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_li
 _REDUCES = frozenset({"all_reduce", "reduce", "all_gather", "all_gather_into_tensor", "gather"})
 _LOADS = frozenset({"copy_", "load_state_dict", "set_", "lerp_"})
 """What writes into a tensor or a module, whatever its name."""
+_UNEVEN = 0.2
+"""Difference of the ranks' shares of waits from which on one of them is late."""
 _ENGINE_CALLS = {
     "accelerate.Accelerator.wait_for_everyone": "barrier",
     "accelerate.Accelerator.gather": "gather",
@@ -59,10 +63,6 @@ class RedundantCollectivesDetail(Detail):
 
     kinds: str
     """`barrier`, `broadcast`, `objects`, `parameters`, `value`, with commas."""
-
-
-def _called(calls: Iterable[str]) -> RedundantCollectivesDetail:
-    return RedundantCollectivesDetail(kinds=_kinds(calls))
 
 
 class RedundantCollectives(Check):
@@ -121,7 +121,7 @@ class RedundantCollectives(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from collectives(self, window, lambda: self._suspected(patient), _called)
+            yield from self._live(patient, window)
             return
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run)
@@ -147,6 +147,27 @@ class RedundantCollectives(Check):
             run=run,
             name="collective_share",
             detail=RedundantCollectivesDetail(kinds=_kinds(site.what for site in cost.sites)),
+        )
+
+    def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
+        """Collectives that the script calls itself; those of DDP and FSDP are no Python frames of it."""
+        if len(window.ranks) < 2:
+            return
+        found = taken(window, lambda place: place.kind in ("collective", "object-collective"))
+        seen = seen_live(window, found, whose=Whose.DEVICE)
+        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        if severity is None:
+            return
+        waits = [phase_share(rank, *WAITS) for rank in window.ranks if rank.samples >= LEAST_LOOKS]
+        if len(waits) == len(window.ranks) and max(waits) - min(waits) > _UNEVEN:
+            return  # they wait for one of them, not for the network
+        yield seen.finding(
+            self,
+            f"The ranks wait in collectives that the script calls itself, {found.words}{where(found.places)}.",
+            name="collective_share",
+            severity=severity,
+            suspect=lambda: self._suspected(patient),
+            detail=RedundantCollectivesDetail(kinds=_kinds(place.via for place in found.places)),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import median
 
-from gpudoctor.analysis.live.rank_positions import late_rank
-from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.live.rank_positions import LEAST_LOOKS, WAITS, phase_share
+from gpudoctor.analysis.live.stack_shares import StackShare, seen_live, watched, where
 from gpudoctor.analysis.run.aligned_ranks import FEW_STEPS, LEAST_STEPS, LONG, Straggler, aligned, straggler
 from gpudoctor.analysis.run.cost_attribution import at, confirmed
 from gpudoctor.analysis.run.line_costs import by_line, lines
 from gpudoctor.analysis.run.steady_run import Run, demanded, level, measured, spot
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold, Whose
+from gpudoctor.model.signs.process import ProcessWindow, Rank
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration, percent
 
@@ -78,9 +80,7 @@ class StragglingRank(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from late_rank(
-                self, window, lambda rank, part: StragglerDetail(rank=rank, node="", part=part)
-            )
+            yield from self._live(window)
             return
         run = demanded(patient)
         table = aligned(run.recording)
@@ -100,8 +100,8 @@ class StragglingRank(Check):
         named = seconds >= self.limit("covered") * late.seconds
         spans = self._lines(patient, run, late, part) if named else []
         node = f" on {process.node}" if len({rank.node for rank in run.recording.ranks}) > 1 else ""
-        where = "in lines of its own" if part == OTHER else f"in {part.replace('_', ' ')}"
-        cause = f"; the delay is {where}, {duration(seconds)} longer than the others'" if named else ""
+        place = "in lines of its own" if part == OTHER else f"in {part.replace('_', ' ')}"
+        cause = f"; the delay is {place}, {duration(seconds)} longer than the others'" if named else ""
         yield confirmed(
             self,
             (),
@@ -121,6 +121,37 @@ class StragglingRank(Check):
             detail=StragglerDetail(rank=late.rank, node=process.node, part=part if named else ""),
         )
 
+    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+        """In a watched job: the rank that waits least for the others, and what it does instead."""
+        ranks = [rank for rank in window.ranks if rank.alive]
+        if len(ranks) < 2:
+            raise Unavailable("the job has one rank")
+        least = min(rank.samples for rank in ranks)
+        if least < LEAST_LOOKS:
+            raise Unavailable(f"{least} of {LEAST_LOOKS} stack samples of each rank so far")
+        waits = {rank.pid: phase_share(rank, *WAITS) for rank in ranks}
+        late = min(ranks, key=lambda rank: waits[rank.pid])
+        others = [rank for rank in ranks if rank is not late]
+        lost = median(waits[rank.pid] for rank in others) - waits[late.pid]
+        total = sum(rank.samples for rank in others)
+        part, excess = _excess(late, others)
+        places = tuple(place for place in late.places if place.phase == part)
+        found = StackShare(share=lost, count=round(lost * total), total=total, places=places)
+        seen = seen_live(window, found, whose=Whose.DEVICE)
+        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        if severity is None:
+            return
+        named = excess >= self.limit("covered") * lost
+        cause = f"; it spends {percent(excess)} more of its time in {part.replace('_', ' ')}{where(places)}"
+        yield seen.finding(
+            self,
+            f"{late.title.capitalize()} makes the others wait, {percent(lost)} of their time"
+            f"{cause if named else ''}.",
+            name="straggler_share",
+            severity=severity,
+            detail=StragglerDetail(rank=late.rank or 0, node="", part=part if named else ""),
+        )
+
     def _lines(self, patient: Patient, run: Run, late: Straggler, part: str) -> list[SourceSpan]:
         """Lines on which the late rank spends more of its samples than the others."""
         shares: dict[bool, dict[tuple[str, int], float]] = {True: {}, False: {}}
@@ -134,3 +165,14 @@ class StragglingRank(Check):
         more = {key: share - shares[False].get(key, 0.0) for key, share in shares[True].items()}
         found = sorted((key for key in more if more[key] > 0.02), key=lambda key: -more[key])
         return [spot(patient, places[key]) for key in found[:3]]
+
+
+def _excess(late: Rank, others: list[Rank]) -> tuple[str, float]:
+    """The phase that the late rank spends more time in than the others do, and how much more."""
+    phases = [phase for phase in late.phases if phase not in WAITS] or [OTHER]
+    more = {
+        phase: phase_share(late, phase) - median(phase_share(rank, phase) for rank in others)
+        for phase in phases
+    }
+    part = max(more, key=lambda phase: more[phase])
+    return part, more[part]

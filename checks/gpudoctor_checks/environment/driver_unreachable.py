@@ -43,7 +43,7 @@ class DriverUnreachableDetail(Detail):
     container: str
     """Its kind."""
     gpus: int
-    """Cards on the bus."""
+    """To ask for: the cards on the bus, at least one."""
     module: str
     """The loaded module's version."""
     library: str
@@ -186,7 +186,7 @@ class DriverUnreachable(Check):
             detail=DriverUnreachableDetail(
                 cause="container" if bare else cause,
                 container=container or "",
-                gpus=len(here),
+                gpus=max(1, len(here)),
                 module=survey.kernel_module_version if isinstance(survey.kernel_module_version, str) else "",
                 library=survey.driver_version if isinstance(survey.driver_version, str) else "",
             ),

@@ -31,8 +31,9 @@ class BackwardFailed(LogCheck):
             cue=(
                 "does not require grad and does not have a grad_fn",
                 "tensors does not require grad",
+                "none of output has requires_grad",
             ),
-            pattern="does not require grad and does not have a grad_fn",
+            pattern="none of output has requires_grad=True|does not require grad and does not have a grad_fn",
             text="The loss has no gradient: nothing that it depends on is trainable.",
             source="https://github.com/huggingface/transformers/issues/42489",
         ),

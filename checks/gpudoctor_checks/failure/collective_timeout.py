@@ -99,6 +99,7 @@ class CollectiveTimeout(Check):
             "time: it was still busy (for example with preprocessing) or dead.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
+            waits=True,
             source="https://github.com/hiyouga/LlamaFactory/issues/1196",
         ),
         LogMessage(
@@ -114,6 +115,7 @@ class CollectiveTimeout(Check):
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             everywhere=True,
+            waits=True,
             source="torch: ProcessGroupNCCL.cpp",
         ),
         LogMessage(
@@ -141,6 +143,7 @@ class CollectiveTimeout(Check):
             "part in it in time.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
+            waits=True,
             source="gloo: transport/tcp",
         ),
     )

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.run.deaths import Death, death, user_place
-from gpudoctor.analysis.run.exception_causes import beyond
 from gpudoctor.analysis.run.steady_run import spot
 from gpudoctor.model import (
     Check,
@@ -19,6 +18,7 @@ from gpudoctor.model import (
     Reads,
     Severity,
 )
+from gpudoctor_checks.failure.exception_causes import beyond
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.run.curves import loss_curve
 from gpudoctor.analysis.run.deaths import EXIT, Death, DeathMessage, death, user_place
-from gpudoctor.analysis.run.exception_causes import NOT_A_NUMBER, OVERFLOW, CauseClass, cause_of
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import (
     Check,
@@ -23,6 +22,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.log_message import PLAIN
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor_checks.failure.exception_causes import NOT_A_NUMBER, OVERFLOW, CauseClass, cause_of
 
 _OF_VALUES = frozenset({NOT_A_NUMBER, OVERFLOW, "outside-0-1"})
 

@@ -201,7 +201,7 @@ class Killed(Check):
                 "exit code: 137",
             ),
             pattern=r"exit ?code:? ?-9\b|return code = -9\b|\bSIGKILL\b|[Ss]ignal 9\b|exit ?code:? 137\b|(?:^|"
-            r"[:\s])Killed\s*(?:$|python|\()|task \d+: Killed",
+            r"[:\s\]])Killed\s*(?:$|python|\()|task \d+: Killed",
             text="A process was killed by SIGKILL[ (pid {pid})], and this log does not say by whom: "
             "usually the kernel, because the host's memory ran out.",
             bearing=Bearing.SYMPTOM,
@@ -217,11 +217,13 @@ class Killed(Check):
                 "received sigterm",
                 "sigterm received",
                 "signal 15",
+                "termination signal",
                 "exitcode: -15",
                 "return code = -15",
             ),
             pattern="got signal: (?:15|SIGTERM)|[Rr]eceived (?:SIGTERM|signal 15|15 death signal)|SIGTERM "
-            r"received|exit ?code:? ?-15\b|caught signal 15|return code = -15",
+            r"received|[Tt]ermination signal`? is detected|exit ?code:? ?-15\b|caught signal 15|"
+            "return code = -15",
             text="The job received SIGTERM from outside: a limit, a preemption or a person ended it.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.SUSPECTED,

@@ -1,9 +1,9 @@
 """GPU011 hot."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from gpudoctor.analysis.run.gpu_temperatures import GpuTemperature, warmth
-from gpudoctor.analysis.run.sampled_gpus import numbers_here
+from gpudoctor.analysis.run.sampled_gpus import SampledGpu, cards, numbers_here, readings
 from gpudoctor.analysis.run.steady_run import measured, recorded
 from gpudoctor.model import (
     Absent,
@@ -22,6 +22,43 @@ from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, list_gpus, name_gpus
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import percent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuTemperature:
+    """Temperatures of one GPU in steady state, degrees Celsius, a sample each."""
+
+    card: SampledGpu
+    core: tuple[float, ...]
+    margins: tuple[float, ...]
+    """What the card says is left until its slowdown."""
+    memory: tuple[float, ...]
+
+    @property
+    def highest(self) -> float | None:
+        """The highest temperature of the GPU; None where it tells none."""
+        return max(self.core, default=None)
+
+    def above(self) -> float:
+        """Share of the samples in which the GPU was above its operating maximum."""
+        return _above(self.core, self.card.fact("temperature_max"))
+
+    def nearer_than(self, degrees: float) -> tuple[float, float] | None:
+        """Least margin to the slowdown, and share of the samples nearer than so; None where never.
+
+        The card's own margin where it can be believed (some report none above zero while cold), else the
+        threshold's.
+        """
+        slowdown = self.card.fact("temperature_slowdown")
+        left = [margin for margin in self.margins if margin > 0]
+        if len(left) < len(self.margins) or not left:
+            left = [slowdown - core for core in self.core] if slowdown is not None else []
+        near = [margin for margin in left if margin < degrees]
+        return (min(near), len(near) / len(left)) if near else None
+
+    def memory_above(self) -> float:
+        """Share of the samples in which the memory was above its maximum."""
+        return _above(self.memory, self.card.fact("temperature_memory_max"))
 
 
 class Hot(Check):
@@ -62,7 +99,7 @@ class Hot(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = recorded(patient)
-        warm = warmth(recording) if recording is not None else ()
+        warm = _warmth(recording) if recording is not None else ()
         if recording is not None and warm:
             yield from self._recorded(recording, warm)
             return
@@ -150,3 +187,31 @@ def _margin(gpu: Gpu, core: float) -> float | None:
         return float(gpu.temperature_margin)
     slowdown = gpu.temperature_slowdown
     return slowdown - core if isinstance(slowdown, int | float) and slowdown > 0 else None
+
+
+def _warmth(recording: Recording) -> tuple[GpuTemperature, ...]:
+    """The heat of the sampled GPUs whose limits the driver told; empty where it told none."""
+    found = [
+        GpuTemperature(
+            card=card,
+            core=_of(recording, card, "temperature"),
+            margins=_of(recording, card, "margin"),
+            memory=_of(recording, card, "memory_temperature"),
+        )
+        for card in cards(recording)
+    ]
+    limits = ("temperature_slowdown", "temperature_max", "temperature_memory_max")
+    return tuple(
+        one for one in found
+        if (one.core or one.memory) and (one.margins or any(one.card.fact(name) for name in limits))
+    )  # fmt: skip
+
+
+def _of(recording: Recording, card: SampledGpu, name: str) -> tuple[float, ...]:
+    return tuple(value for _, value in readings(recording, card, name))
+
+
+def _above(values: tuple[float, ...], most: float | None) -> float:
+    if most is None or not values:
+        return 0.0
+    return sum(value > most for value in values) / len(values)

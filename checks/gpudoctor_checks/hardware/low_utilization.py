@@ -4,13 +4,31 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import mean
 
-from gpudoctor.analysis.live.gpus import Use, busy_evidence, use
-from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.live.stack_shares import ENOUGH, job_gpus, watched
 from gpudoctor.analysis.run.memory_headroom import BUSY, CAUSES, EXPLAINS, cards_in_use
 from gpudoctor.analysis.run.steady_run import demanded, measured
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Detail,
+    Finding,
+    Measurement,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+)
+from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
+
+_IDLING = {
+    "data_wait": "waiting for data", "sync": "reading values", "logging": "logging", "checkpoint": "saving",
+    "evaluation": "evaluating", "profiler": "profiling", "collective": "waiting for other ranks",
+    "compile": "compiling", "start": "starting up",
+}  # fmt: skip
+"""Phases of a watched host that leave a device idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +91,7 @@ class LowUtilization(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from self._watched(use(window))
+            yield from self._live(window)
             return
         run = demanded(patient)
         used = cards_in_use(run)
@@ -101,17 +119,37 @@ class LowUtilization(Check):
             detail=LowUtilizationDetail(bool(causes)),
         )
 
-    def _watched(self, found: Use) -> Iterator[Finding]:
+    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
         """The mean of a window's ticks, and what the host does meanwhile."""
-        if found.busy >= self.limit("busy_noted"):
+        gpus = tuple(gpu for gpu in job_gpus(window) if len(gpu.activity.known()) >= ENOUGH)
+        if not gpus:
+            raise Unavailable(f"no {ENOUGH} readings of a GPU that the job uses")
+        busy = sum(gpu.activity.mean for gpu in gpus) / len(gpus)
+        if busy >= self.limit("busy_noted"):
             return
-        severity = Severity.WARNING if found.busy < self.limit("busy_warned") else Severity.NOTE
-        causes = " and ".join(found.causes[:2])
-        why = f"the host is {causes}" if causes else "no phase of the host explains it"
+        severity = Severity.WARNING if busy < self.limit("busy_warned") else Severity.NOTE
+        causes = self._phases(window)
+        why = f"the host is {' and '.join(causes[:2])}" if causes else "no phase of the host explains it"
+        shares = {
+            "gpu_busy_share": busy,
+            **{f"gpu{gpu.index}_busy_share": gpu.activity.mean for gpu in gpus[:8]},
+        }
         yield self.finding(
-            f"The GPUs are busy for {percent(found.busy)} of the time; {why}.",
-            evidence=busy_evidence(found),
+            f"The GPUs are busy for {percent(busy)} of the time; {why}.",
+            evidence=tuple(
+                Measurement(name=name, value=round(share, 4), unit="1", reproduce="nvidia-smi dmon -s u")
+                for name, share in {"gpu_busy_share": busy, **shares}.items()
+            ),
             confidence=Confidence.CONFIRMED,
-            severity=severity if not found.causes else Severity.NOTE,
-            detail=LowUtilizationDetail(bool(found.causes)),
+            severity=severity if not causes else Severity.NOTE,
+            detail=LowUtilizationDetail(bool(causes)),
         )
+
+    def _phases(self, window: ProcessWindow) -> list[str]:
+        """What the host does: `waiting for data (58 %)`, the most first."""
+        total = window.samples
+        if total < ENOUGH:
+            return []
+        shares = sorted(((window.phases.get(phase, 0) / total, phase) for phase in _IDLING), reverse=True)
+        explain = self.limit("explained")
+        return [f"{_IDLING[phase]} ({percent(share)})" for share, phase in shares if share >= explain]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.gpus import held_by_job
+from gpudoctor.analysis.live import stack_shares
 from gpudoctor.model import (
     Absent,
     Check,
@@ -84,7 +84,7 @@ class Occupied(Check):
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        gpus = held_by_job(patient, job_gpus(patient))
+        gpus = _of_the_job(patient, job_gpus(patient))
         survey = patient.gpu_survey
         running = survey.saved or patient.kind in {PatientKind.PROCESS, PatientKind.COMMAND}
         held: dict[int, list[GpuProcess]] = {}
@@ -290,3 +290,12 @@ def _asks_for_mig(patient: Patient) -> bool:
         return "MIG-" in (patient.environment.get("CUDA_VISIBLE_DEVICES") or "")
     except Unavailable:
         return False
+
+
+def _of_the_job(patient: Patient, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """Of these GPUs those that the watched job holds memory on; all of them where nothing is watched."""
+    window = stack_shares.watched(patient)
+    if window is None:
+        return gpus
+    used = {gpu.index for gpu in stack_shares.job_gpus(window)}
+    return tuple(gpu for gpu in gpus if gpu.index in used)

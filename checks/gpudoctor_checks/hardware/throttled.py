@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.gpus import held_down
+from gpudoctor.analysis.live import stack_shares
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.run_numbers import reasons
 from gpudoctor.analysis.run.sampled_gpus import SampledGpu, cards, numbers_here
@@ -22,6 +22,7 @@ from gpudoctor.model import (
 from gpudoctor.model.cards_detail import CardsDetail
 from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
+from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import percent
 
@@ -89,7 +90,7 @@ class Throttled(Check):
         if (window := watched(patient)) is not None:
             if not window.gpus:
                 raise Unavailable("no GPU answers")
-            yield from self._watched(held_down(window, int(self.limit("bad_reasons"))))
+            yield from self._watched(_held_down(window, int(self.limit("bad_reasons"))))
             return
         recording = recorded(patient)
         masks = reasons(recording) if recording is not None else {}
@@ -202,3 +203,13 @@ def _clocks(gpu: Gpu) -> str:
     if isinstance(gpu.temperature, int | float):
         parts.append(f"{gpu.temperature:.0f} °C")
     return f" ({', '.join(parts)})" if parts else ""
+
+
+def _held_down(window: ProcessWindow, mask: int) -> Mapping[int, tuple[int, float]]:
+    """GPU index to the bad reasons that held its clocks down, and the share of the window of the worst one."""
+    found = {}
+    for gpu in stack_shares.job_gpus(window) or window.gpus:
+        bad = {bit: share for bit, share in gpu.reasons.items() if bit & mask}
+        if bad:
+            found[gpu.index] = (sum(bad), max(bad.values()))
+    return found

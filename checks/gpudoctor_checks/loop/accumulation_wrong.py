@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from gpudoctor.analysis.run.steady_run import one_pass_a_step
 from gpudoctor.analysis.source.control_flow import bound_to
 from gpudoctor.analysis.source.entry_points import Program, training_programs
-from gpudoctor.analysis.source.loss_scaling import LossFlow
 from gpudoctor.analysis.source.optimizers import assignments_to
 from gpudoctor.analysis.source.step_order import (
     OPTIMIZER,
@@ -38,6 +37,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.signs.source import Call, GuardKind, Known, LoopRole, Script, Source, Value
+from gpudoctor_checks.loop.loss_scaling import LossFlow
 
 _ACCUMULATION = re.compile(r"accum|micro", re.IGNORECASE)
 _SCHEDULERS = re.compile(r"lr_scheduler\.|get_\w{0,60}sched\w{0,60}$", re.IGNORECASE)

@@ -11,7 +11,6 @@ from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, judged, measured, spot
 from gpudoctor.analysis.source.control_flow import bound, callers, enclosing, function_of, loop_node
 from gpudoctor.analysis.source.entry_points import training_programs
-from gpudoctor.analysis.source.inherited_mode import left_in_eval_mode
 from gpudoctor.analysis.source.optimizers import optimizers
 from gpudoctor.analysis.source.scopes import Scopes
 from gpudoctor.analysis.source.syntax import nodes
@@ -49,6 +48,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, LoopRole, Script, Source
+from gpudoctor_checks.loop.inherited_mode import left_in_eval_mode
 
 _ENGINES = ("lightning.", "transformers.", "trl.", "fastai.", "ignite.", "composer.", "torchmetrics.")
 _EVALUATES = re.compile(r"eval|valid|test|(^|_)val(_|$)|estimate_loss|infer|predict", re.IGNORECASE)

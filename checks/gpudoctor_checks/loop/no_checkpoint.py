@@ -8,7 +8,6 @@ from gpudoctor.analysis.source.checkpoints import Saved, Saving, launched, resum
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.source.syntax_places import place
-from gpudoctor.analysis.source.time_limits import limit_setting
 from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
@@ -28,6 +27,7 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script
 from gpudoctor.text import capitalised, duration
+from gpudoctor_checks.loop.time_limits import limit_setting
 
 _SEVERITIES = {
     # what says that the run is long: nothing is saved while it trains, only weights are

@@ -5,7 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.source.control_flow import enclosing
-from gpudoctor.analysis.source.prefetchers import (
+from gpudoctor.analysis.source.syntax_places import extent
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model.signs.source import Script
+from gpudoctor_checks.loop.prefetchers import (
     Prefetcher,
     calls_of,
     changed,
@@ -13,9 +16,6 @@ from gpudoctor.analysis.source.prefetchers import (
     prefetchers,
     waited_elsewhere,
 )
-from gpudoctor.analysis.source.syntax_places import extent
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.source import Script
 
 _MESSAGES = {
     "nothing": (

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.checkpoints import launched
 from gpudoctor.analysis.source.entry_points import Program
-from gpudoctor.analysis.source.time_limits import limit_setting
 from gpudoctor.model import (
     Check,
     Code,
@@ -23,6 +22,7 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.model.signs.source import Known
 from gpudoctor.text import duration
+from gpudoctor_checks.loop.time_limits import limit_setting
 
 _HANDLERS = re.compile(
     r"^(signal\.(?!Signals)\w+|asyncio\..*add_signal_handler|submitit\.\w.*|faulthandler\.register)$"

@@ -9,7 +9,6 @@ from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, judged, measured, spot
 from gpudoctor.analysis.run.untrained_models import Inner, inner_teacher, teachers
-from gpudoctor.analysis.source.averaged_models import Meeting, meetings
 from gpudoctor.analysis.source.control_flow import bound_to, enclosing, steady
 from gpudoctor.analysis.source.optimizers import optimizers
 from gpudoctor.analysis.source.scopes import Scopes
@@ -40,6 +39,7 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Call, Event, Script, Source
 from gpudoctor.text import percent
+from gpudoctor_checks.loop.averaged_models import Meeting, meetings
 
 _TEACHER = re.compile(r"teacher", re.IGNORECASE)
 _AVERAGED = re.compile(

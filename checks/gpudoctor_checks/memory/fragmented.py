@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.live.device_memory import fragmented
-from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.live.stack_shares import job_gpus, watched
 from gpudoctor.analysis.run.run_numbers import rank_memory
 from gpudoctor.analysis.run.steady_run import demanded, measured
 from gpudoctor.analysis.workload import optional
@@ -13,6 +12,7 @@ from gpudoctor.model import (
     Confidence,
     Cost,
     Finding,
+    Measurement,
     Patient,
     Reads,
     Resource,
@@ -20,6 +20,7 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
+from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, size
 
@@ -78,7 +79,7 @@ class Fragmented(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from fragmented(self, window)
+            yield from self._live(window)
             return
         if (snapshot := optional(lambda: patient.memory_snapshot)) is not None:
             yield from self._loose(snapshot)
@@ -117,6 +118,34 @@ class Fragmented(Check):
                 confidence=Confidence.CONFIRMED,
                 cost=Cost(bytes=int(reserved - used) if loose else None),
                 subject=f"rank {process.rank}",
+                scarce=frozenset({Resource.DEVICE_MEMORY}),
+            )
+            return
+
+    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+        """In a watched job that `gpudoctor run` records: what the allocator holds against what is in use."""
+        told = [rank for rank in window.ranks if rank.steps is not None and rank.steps.reserved > 0]
+        if not told:
+            raise Unavailable("the allocator is seen only where `gpudoctor run` records the job on a GPU")
+        totals = {gpu.index: gpu.memory_total for gpu in job_gpus(window) if gpu.memory_total}
+        for rank in told:
+            assert rank.steps is not None
+            reserved, used = rank.steps.reserved, rank.steps.peak
+            total = max((totals[index] or 0 for index in rank.gpus if index in totals), default=0)
+            if not total or not used > 0:
+                continue
+            if reserved < self.limit("ratio") * used or reserved < self.limit("reserved_share") * total:
+                continue
+            yield self.finding(
+                f"{rank.title.capitalize()}: {size(reserved)} is reserved for {size(used)} at the peak of a "
+                "step.",
+                evidence=(
+                    Measurement(name="memory_reserved", value=int(reserved), unit="B"),
+                    Measurement(name="memory_peak", value=int(used), unit="B"),
+                ),
+                confidence=Confidence.CONFIRMED,
+                cost=Cost(bytes=int(reserved - used)),
+                subject=rank.title,
                 scarce=frozenset({Resource.DEVICE_MEMORY}),
             )
             return

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.live.growth import device_leak
-from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.live.growth import growing, leak, long_enough
+from gpudoctor.analysis.live.stack_shares import job_gpus, watched
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.memory_growth import growing_things, growth, readings
 from gpudoctor.analysis.run.run_numbers import rank_memory
@@ -15,6 +15,7 @@ from gpudoctor.model import (
     Confidence,
     Cost,
     Finding,
+    LeakDetail,
     Patient,
     Reads,
     Resource,
@@ -23,6 +24,7 @@ from gpudoctor.model import (
     Trait,
 )
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
+from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import size
 
@@ -82,7 +84,7 @@ class GpuMemoryLeak(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from device_leak(self, window)
+            yield from self._live(window)
             return
         if (snapshot := optional(lambda: patient.memory_snapshot)) is not None:
             yield from self._kept(patient, snapshot)
@@ -114,8 +116,23 @@ class GpuMemoryLeak(Check):
             cost=Cost(breaks="the device runs out of memory" if soon else None, bytes=int(grown.bytes)),
             subject=f"rank {process.rank}",
             scarce=frozenset({Resource.DEVICE_MEMORY}),
-            facts=(("what", things[0].what if things else ""),),
+            detail=LeakDetail(),
         )
+
+    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+        """In a watched job: bytes that a rank holds on its GPUs."""
+        if not any(rank.device_memory.values for rank in window.ranks):
+            raise Unavailable("the driver does not report how much device memory the processes hold")
+        long_enough(window)
+        found = [one for rank in window.ranks if (one := growing(rank, rank.device_memory))]
+        worst = max(found, key=lambda one: one.rate, default=None)
+        if worst is None or worst.trend.growth < self.limit("grown"):
+            return
+        cards = [gpu for gpu in job_gpus(window) if gpu.index in worst.rank.gpus and gpu.memory_total]
+        room = sum(float(gpu.memory_total or 0) - gpu.memory.last for gpu in cards if gpu.memory.known())
+        total = worst.now + room if cards else None
+        breaks = "the device runs out of memory"
+        yield leak(self, worst, "The device memory", total, breaks, Resource.DEVICE_MEMORY)
 
     def _kept(self, patient: Patient, snapshot: MemorySnapshot) -> Iterator[Finding]:
         """Lines of a snapshot whose memory of nearly every step is held at the end of its history."""
@@ -138,5 +155,5 @@ class GpuMemoryLeak(Check):
                     cost=Cost(bytes=held.bytes),
                     subject=f"{held.path}:{held.line}",
                     scarce=frozenset({Resource.DEVICE_MEMORY}),
-                    facts=(("what", ""),),
+                    detail=LeakDetail(),
                 )

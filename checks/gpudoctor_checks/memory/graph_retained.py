@@ -23,6 +23,8 @@ from gpudoctor.model import (
     Confidence,
     Evidence,
     Finding,
+    LeakDetail,
+    LeakKind,
     Measurement,
     Patient,
     Provenance,
@@ -51,6 +53,18 @@ class _Sink:
     how: str
     """`sum`, `list` or `entry`."""
     value: ast.expr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphRetainedDetail(LeakDetail):
+    """What is kept, and where it stands."""
+
+    kind: LeakKind = LeakKind.GRAPHS
+    value: str = ""
+    """The expression; "" where the recorder saw only the container."""
+    line: int = 0
+    column: int = 0
+    """Of the expression, in bytes from 0."""
 
 
 class GraphRetained(Check):
@@ -153,7 +167,7 @@ class GraphRetained(Check):
             f"{thing.name} grows with the steps and keeps tensors with their autograd graphs: {thing.words}.",
             much=soon or found.bytes >= self.limit("grown"),
             spans=[spot(patient, thing.place)] if thing.place is not None else [],
-            facts=(("how", "seen"), ("target", thing.name)),
+            detail=GraphRetainedDetail(target=thing.name),
         )
 
     def _measured(self, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
@@ -180,7 +194,7 @@ class GraphRetained(Check):
         much: bool,
         suspected: Sequence[Finding] = (),
         spans: Sequence[SourceSpan] = (),
-        facts: tuple[tuple[str, str], ...] = (),
+        detail: GraphRetainedDetail | None = None,
     ) -> Finding:
         """The finding with the memory that grew; `much`: it is an error."""
         kind = "device" if _column(run.lead.process) == "allocated" else "host"
@@ -195,7 +209,7 @@ class GraphRetained(Check):
             severity=Severity.ERROR if much else usual,
             run=run,
             numbers=(measured("bytes_per_step", found.per_step, "B", run.recording),),
-            facts=facts,
+            detail=detail,
             breaks=f"the {kind} runs out of memory" if much else None,
         )
 
@@ -230,12 +244,8 @@ class GraphRetained(Check):
             evidence=evidence,
             confidence=Confidence.SUSPECTED,
             subject=f"{span.path}:{span.line}",
-            facts=(
-                ("how", sink.how),
-                ("target", sink.target),
-                ("value", value),
-                ("line", sink.value.lineno),
-                ("column", sink.value.col_offset),
+            detail=GraphRetainedDetail(
+                target=sink.target, value=value, line=sink.value.lineno, column=sink.value.col_offset
             ),
         )
 

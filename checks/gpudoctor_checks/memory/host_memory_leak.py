@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from gpudoctor.analysis.live.growth import host_leak
+from gpudoctor.analysis.live.growth import growing, leak, long_enough
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.facility_windows import coverage
 from gpudoctor.analysis.run.line_costs import LinePlace
@@ -24,6 +24,8 @@ from gpudoctor.model import (
     Confidence,
     Cost,
     Finding,
+    LeakDetail,
+    LeakKind,
     Patient,
     Reads,
     Resource,
@@ -31,6 +33,7 @@ from gpudoctor.model import (
     Threshold,
     Trait,
 )
+from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import size
@@ -40,6 +43,11 @@ _UNNAMED, _MUCH = 200, 0.1
 an allocator that several threads use keeps what it cannot reuse, for a while at the same pace as a leak."""
 _REACH = 50
 """Times the recorded time that growth is carried forward for an error where no object explains it."""
+_TRAINING = "The memory of the training"
+_WHOSE = {
+    LeakKind.WORKERS: "The memory of the training and its workers",
+    LeakKind.PROFILER: "The memory of the training, with a profiler on,",
+}
 _LASTING = 0.2
 """Slope of the first half against the whole below which growth began in the middle."""
 
@@ -95,7 +103,7 @@ class HostMemoryLeak(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from host_leak(self, window)
+            yield from self._live(window)
             return
         run = demanded(patient, 50)
         tree = tree_growth(run.recording)
@@ -106,42 +114,57 @@ class HostMemoryLeak(Check):
         if own is not None and own.bytes >= self.limit("grown"):
             yield self._found(patient, run, process, own, self._kind(run, process))
         elif tree is not None and run.recording.workers and tree.bytes >= self.limit("grown"):
-            yield self._found(patient, run, process, tree, "workers")
+            yield self._found(patient, run, process, tree, LeakKind.WORKERS)
 
-    def _kind(self, run: Run, process: Process) -> str:
+    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+        """In a watched job: resident bytes of a rank and its workers."""
+        long_enough(window)
+        found = [one for rank in window.ranks if (one := growing(rank, rank.tree_rss))]
+        worst = max(found, key=lambda one: one.rate, default=None)
+        if worst is None or worst.trend.growth < self.limit("grown"):
+            return
+        host = window.host
+        room = host.memory_total - host.memory.last if host.memory.known() and host.memory_total else None
+        total = worst.now + room if room is not None else None
+        kind = LeakKind.WORKERS if worst.rank.workers else LeakKind.OBJECTS
+        breaks = "the machine runs out of memory"
+        yield leak(self, worst, _WHOSE.get(kind, _TRAINING), total, breaks, Resource.HOST_MEMORY)
+
+    def _kind(self, run: Run, process: Process) -> LeakKind:
         """What kind of leak it is, as far as the recording tells."""
         state = next(item for item in run.states if item.process is process)
         on = coverage(state, "profil")
         if on is not None and on.share > 0.5:
-            return "profiler"
+            return LeakKind.PROFILER
         thing = next(iter(growing_things(process, "cpu")), None)
         if thing is None:
-            return "objects"
+            return LeakKind.OBJECTS
         if thing.is_plain:
-            return "tensors"
+            return LeakKind.TENSORS
         if thing.holds_none:
-            return "container"
-        return "graphs" if thing.has_graph else "objects"
+            return LeakKind.CONTAINER
+        return LeakKind.GRAPHS if thing.has_graph else LeakKind.OBJECTS
 
-    def _found(self, patient: Patient, run: Run, process: Process, grown: MemoryGrowth, kind: str) -> Finding:
+    def _found(
+        self, patient: Patient, run: Run, process: Process, grown: MemoryGrowth, kind: LeakKind
+    ) -> Finding:
         limit = memory_limit(run.recording)
         lasting = grown.trend.early_slope >= _LASTING * grown.trend.slope  # else nobody knows how it goes on
-        things = growing_things(process, "cpu") if kind != "workers" else ()
+        things = growing_things(process, "cpu") if kind is not LeakKind.WORKERS else ()
         reach = self.limit("day")
-        if not things and kind != "workers":
+        if not things and kind is not LeakKind.WORKERS:
             reach = min(reach, _REACH * grown.bytes / grown.per_second)
-        soon = limit is not None and lasting and grown.seconds_to(limit) <= reach and kind != "profiler"
+        soon = (
+            limit is not None and lasting and grown.seconds_to(limit) <= reach and kind is not LeakKind.PROFILER
+        )
         places = self._places(patient, things)
-        named = bool(things or places) or kind != "objects"
+        named = bool(things or places) or kind is not LeakKind.OBJECTS
         vague = not named and grown.steps < _UNNAMED and grown.bytes < _MUCH * (limit or math.inf)
         what = f"; what grew: {things[0].words}" if things else ""
         if vague:
             what = "; no growing Python objects were seen. It may be the allocator: record a longer run"
         full = grown.projection(limit) if limit is not None else ""
-        words = {
-            "workers": "The memory of the training and its workers",
-            "profiler": "The memory of the training, with a profiler on,",
-        }.get(kind, "The memory of the training")
+        words = _WHOSE.get(kind, _TRAINING)
         who = f" (rank {process.rank})" if len(run.states) > 1 else ""
         return self.finding(
             f"{words}{who} grew by {size(grown.bytes)} in {grown.steps} steps, {size(grown.per_step)} a step "
@@ -158,8 +181,8 @@ class HostMemoryLeak(Check):
             ),
             subject=f"rank {process.rank}",
             scarce=frozenset({Resource.HOST_MEMORY}),
-            effect_of=Code("OBS001") if kind == "profiler" else None,
-            facts=(("kind", kind), ("target", things[0].name if things else "")),
+            effect_of=Code("OBS001") if kind is LeakKind.PROFILER else None,
+            detail=LeakDetail(kind=kind, target=things[0].name if things else ""),
         )
 
     def _places(self, patient: Patient, things: Sequence[GrowingObject]) -> list[LinePlace]:

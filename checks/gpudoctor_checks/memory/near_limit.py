@@ -2,11 +2,22 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.live.device_memory import near_limit
-from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.live.stack_shares import job_gpus, watched
 from gpudoctor.analysis.run.run_numbers import rank_memory
 from gpudoctor.analysis.run.steady_run import demanded, level, measured
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Resource, Severity, Threshold
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Measurement,
+    Patient,
+    Reads,
+    Resource,
+    Severity,
+    Threshold,
+)
+from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent, size
 
@@ -53,7 +64,7 @@ class NearLimit(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from near_limit(self, window)
+            yield from self._live(window)
             return
         run = demanded(patient, 1)
         known = [
@@ -83,3 +94,27 @@ class NearLimit(Check):
             subject=f"rank {rank}",
             scarce=frozenset({Resource.DEVICE_MEMORY}),
         )
+
+    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+        """In a watched job: the most that the driver has counted on a card of the job's in the window."""
+        cards = [gpu for gpu in job_gpus(window) if gpu.memory_total and gpu.memory.known()]
+        if not cards:
+            raise Unavailable("no GPU of the job reports its memory")
+        shares = {gpu.index: max(gpu.memory.known()) / float(gpu.memory_total or 1) for gpu in cards}
+        index = max(shares, key=shares.__getitem__)
+        share, total = shares[index], next(gpu.memory_total or 0 for gpu in cards if gpu.index == index)
+        if share < self.limit("share_noted"):
+            return
+        yield self.finding(
+            f"GPU {index} has had {percent(share)} of its {size(total)} in use.",
+            evidence=(
+                Measurement(
+                    name="memory_peak_share", value=round(share, 4), unit="1",
+                    reproduce="nvidia-smi --query-gpu=memory.used,memory.total --format=csv",
+                ),
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=Severity.WARNING if share >= self.limit("share_warned") else Severity.NOTE,
+            subject=f"GPU {index}",
+            scarce=frozenset({Resource.DEVICE_MEMORY}),
+        )  # fmt: skip

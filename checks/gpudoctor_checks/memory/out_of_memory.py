@@ -129,6 +129,7 @@ class OutOfMemory(Check):
             r"RESOURCE_EXHAUSTED: (?:XLA:TPU compile permanent error\. )?(?:Ran )?[Oo]ut of memory|"
             "OutOfMemoryError: Allocation on device",
             text="The GPU ran out of memory inside a library call.",
+            confidence=Confidence.PROBABLE,
         ),
         LogMessage(
             kind="out-of-memory",

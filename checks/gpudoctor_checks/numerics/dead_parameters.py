@@ -18,8 +18,8 @@ from gpudoctor.text import joined, percent
 class DeadParametersDetail(Detail):
     """What the rule reads."""
 
-    parameter: str
-    """The first one."""
+    layer: str
+    """Of the first one."""
     module: str
     """Modules that run below no_grad(); \"\" where none does."""
 
@@ -120,7 +120,7 @@ class DeadParameters(Check):
             subject=dead[0],
             # An output that is the same whatever goes in (a softmax over one score) cuts off what makes it.
             effect_of=None if meant else Code("NUM010"),
-            detail=DeadParametersDetail(parameter=dead[0], module=modules),
+            detail=DeadParametersDetail(layer=dead[0].rpartition(".")[0] or dead[0], module=modules),
         )
 
 

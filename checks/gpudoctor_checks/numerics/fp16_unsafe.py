@@ -117,6 +117,19 @@ class Fp16Unsafe(Check):
             source="deepspeed/runtime/fp16/loss_scaler.py",
         ),
         LogMessage(
+            kind="skipping",
+            cue=(
+                "loss scale",
+                "overflow",
+            ),
+            pattern=r"(?i)(?:overflow|skipping step).{0,80}loss scale.{0,60}to (?:1(?:\.0+)?(?![\d.])|"
+            r"0(?:\.\d+)?(?![\d.])|[\d.]+e-\d+)",
+            text="The fp16 loss scale fell to 1 or below: every step overflows and is skipped.",
+            everywhere=True,
+            lasting=True,
+            source="deepspeed/runtime/fp16/loss_scaler.py",
+        ),
+        LogMessage(
             kind="unscale",
             cue="attempting to unscale fp16 gradients",
             pattern="Attempting to unscale FP16 gradients",

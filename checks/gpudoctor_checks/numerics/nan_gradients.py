@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.run.curves import first_bad, names, numerics, step_of
-from gpudoctor.analysis.run.early_divergence import grew, readings_before
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import risky_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import (
+    BadStepDetail,
     Check,
     Code,
     Confidence,
@@ -22,6 +22,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor_checks.numerics.early_divergence import grew, readings_before
 
 
 class NanGradients(Check):
@@ -115,7 +116,7 @@ class NanGradients(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=f"from step {step_of(bad)} on the weights are NaN"),
             subject=f"step {step_of(bad)}",
-            facts=(("cause", cause), ("step", step_of(bad))),
+            detail=BadStepDetail(step=step_of(bad), suspected=cause),
         )
 
     def _cause(self, process: Process, step: int) -> tuple[str, str]:

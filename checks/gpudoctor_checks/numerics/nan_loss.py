@@ -9,11 +9,11 @@ from gpudoctor.analysis.run.curves import (
     skipped,
     step_of,
 )
-from gpudoctor.analysis.run.early_divergence import grew, readings_before
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines, risky_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import (
+    BadStepDetail,
     Check,
     Code,
     Confidence,
@@ -28,6 +28,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor_checks.numerics.early_divergence import grew, readings_before
 
 
 class NanLoss(Check):
@@ -61,10 +62,19 @@ class NanLoss(Check):
     severity = Severity.ERROR
     log_messages = (
         LogMessage(
+            kind="logged",
+            cue=("loss",),
+            pattern=r"""(?i)(?<![a-z])(?:train_?|total_?)?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\()?-?(?:nan|inf)\b""",
+            text="The logged loss is not finite, and the training goes on with it.",
+            everywhere=True,
+            lasting=True,
+        ),
+        LogMessage(
             kind="stopped",
             cue=(
                 "loss is nan",
                 "loss is infinite",
+                "infinite or nan",
                 "not finite",
                 "non-finite",
                 "nan or inf",
@@ -77,10 +87,10 @@ class NanLoss(Check):
                 "contains nan",
                 "nan encountered",
             ),
-            pattern=r"(?i)loss (?:value )?(?:is|was|became|=|:)+ ?(?:\S{0,20} )?\[?(?:nan|infinite|inf|not "
-            r"finite|non-finite)\b|nan loss|loss is (?:infinite or )?nan|NaN or Inf found in input|"
-            "found nan in (?:local )?grad|non-finite loss|loss is not finite|nan (?:detected|"
-            "encountered) in|contains? (?:nan|non-finite)",
+            pattern=r"(?i)loss became infinite or nan|loss (?:value )?(?:is|was|became|=|:)+ ?(?:\S{0,20} "
+            r")?\[?(?:nan|infinite|inf|not finite|non-finite)\b|nan loss|loss is (?:infinite or )?nan|"
+            "NaN or Inf found in input|found nan in (?:local )?grad|non-finite loss|loss is not "
+            "finite|nan (?:detected|encountered) in|contains? (?:nan|non-finite)",
             text="The program stopped because the loss or a tensor was not finite.",
             general=True,
         ),
@@ -152,7 +162,7 @@ class NanLoss(Check):
                 confidence=Confidence.CONFIRMED,
                 severity=Severity.NOTE,
                 subject=f"step {step}",
-                facts=(("cause", "operation"), ("step", step)),
+                detail=BadStepDetail(step=step, suspected="operation"),
             )
             return
 
@@ -173,5 +183,5 @@ class NanLoss(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=f"from step {step_of(loss)} on the weights are NaN"),
             subject=f"step {step_of(loss)}",
-            facts=(("cause", "rate" if rate else "operation"), ("step", step_of(loss))),
+            detail=BadStepDetail(step=step_of(loss), suspected="rate" if rate else "operation"),
         )

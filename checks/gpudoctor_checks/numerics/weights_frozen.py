@@ -11,12 +11,12 @@ from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, judged, measured, processes, spot
 from gpudoctor.analysis.run.untrained_models import forgotten, inner_teacher, missing, swapped, unheld
 from gpudoctor.analysis.source.entry_points import training_programs
-from gpudoctor.analysis.source.optimizer_params import OptimizerMismatch, misheld
 from gpudoctor.analysis.source.optimizers import statement_of
 from gpudoctor.analysis.source.syntax_places import extent
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Process, Record
 from gpudoctor.text import joined, percent
+from gpudoctor_checks.numerics.optimizer_params import OptimizerMismatch, misheld
 
 _ALL = 0.95
 """Share of unmoved elements that nobody leaves alone on purpose."""
@@ -180,7 +180,7 @@ class WeightsFrozen(Check):
             severity=Severity.WARNING if meant else Severity.ERROR,
             run=run,
             numbers=(measured("steps_without_gradients", steps, "{steps}", run.recording),),
-            detail=WeightsFrozenDetail(how="idle", text=name),
+            detail=WeightsFrozenDetail(how="idle", text=name or "the parameters of this optimizer"),
             breaks=None if meant else f"{name or 'a part of the model'} does not learn",
         )
 

@@ -4,12 +4,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.overheads import checkpoint
-from gpudoctor.analysis.live.stack_shares import watched
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.live.stack_shares import recurring_live, watched
+from gpudoctor.analysis.observation import Observation
+from gpudoctor.analysis.run.cost_attribution import price, recurring_in_run, seen_in_run
 from gpudoctor.analysis.run.line_ownership import LineOwner
-from gpudoctor.analysis.run.steady_run import Run, judged_by_share, level, measured, period
-from gpudoctor.analysis.run.trainer_engines import started_at
+from gpudoctor.analysis.run.steady_run import judged_by_share
 from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of, step_period
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.model import (
@@ -27,7 +26,6 @@ from gpudoctor.model import (
     TrackRecord,
 )
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
-from gpudoctor.text import duration, percent
 
 _SAVES = frozenset(
     {
@@ -140,37 +138,32 @@ class CheckpointTooOften(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        if (window := watched(patient)) is not None:
-            yield from checkpoint(
-                self, window, lambda: self._from_source(patient.source), CheckpointTooOftenDetail()
-            )
+        seen = self._seen(patient)
+        if seen is None:
+            yield from self._from_source(patient.source)
             return
-        run = judged_by_share(patient, self.limit("share_warned"), "checkpoint")
-        suspected = suspicions(lambda: self._from_source(patient.source), run)
-        yield from self._measured(patient, run, suspected) if run else suspected
-
-    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(patient, run, phases=("checkpoint",), owners=(LineOwner.SAVING,))
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
-        if severity is None or run.events("checkpoint") < self.limit("events"):
+        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        saves = seen.recurrence
+        if severity is None or saves is None or saves.times < self.limit("events"):
             return
-        every = run.lead.steps / max(1, run.lead.events("checkpoint"))
-        each = cost.share * run.lead.seconds / max(1, run.lead.events("checkpoint"))
-        yield confirmed(
+        yield seen.finding(
             self,
-            suspected,
-            f"Saving takes {percent(cost.share)} of the time: {period(every)}, "
-            f"{duration(each)} each{at(cost.spans)}.",
-            share=cost.share,
-            spans=cost.spans,
-            severity=severity,
-            run=run,
+            f"Saving takes {seen.words}{saves.words}{seen.where}.",
             name="checkpoint_share",
-            numbers=(measured("seconds_per_save", each, "s", run.recording),),
-            detail=CheckpointTooOftenDetail(
-                period=round(every, 2), engine_loop=started_at(run, cost.spans) or None
-            ),
+            severity=severity,
+            suspect=lambda: self._from_source(patient.source),
+            detail=CheckpointTooOftenDetail(period=saves.steps, engine_loop=seen.engine),
+            numbers=(saves.measurement,),
         )
+
+    def _seen(self, patient: Patient) -> Observation | None:
+        if (window := watched(patient)) is not None:
+            return recurring_live(window, "checkpoint")
+        run = judged_by_share(patient, self.limit("share_warned"), "checkpoint")
+        if run is None:
+            return None
+        cost = price(patient, run, phases=("checkpoint",), owners=(LineOwner.SAVING,))
+        return recurring_in_run(run, seen_in_run(run, cost), "checkpoint", "save")
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
         said: set[int] = set()

@@ -3,17 +3,16 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from gpudoctor.analysis.live.overheads import evaluation
-from gpudoctor.analysis.live.stack_shares import watched
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.live.stack_shares import recurring_live, watched
+from gpudoctor.analysis.observation import Observation
+from gpudoctor.analysis.run.cost_attribution import at, price, recurring_in_run, seen_in_run
 from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.recorded_statements import calling
 from gpudoctor.analysis.run.rollouts import experience
-from gpudoctor.analysis.run.steady_run import Run, hot_lines, judged_by_share, level, measured, period, spot
-from gpudoctor.analysis.run.trainer_engines import started_at
+from gpudoctor.analysis.run.steady_run import hot_lines, judged_by_share, run_of, spot
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
 from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of
 from gpudoctor.analysis.source.control_flow import bound, enclosing, loop_node
@@ -35,7 +34,6 @@ from gpudoctor.model import (
     Whose,
 )
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script, Source
-from gpudoctor.text import duration, percent
 
 _NAMES = re.compile(
     r"_?(?:run_|do_)?(?:evaluate|evaluation|validate|validation)(?:_model|_epoch|_loop|_step)?$"
@@ -157,45 +155,36 @@ class EvaluationTooOften(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        if (window := watched(patient)) is not None:
-            yield from evaluation(
-                self, window, lambda: self._from_source(patient.source), EvaluationTooOftenDetail()
-            )
+        seen = self._seen(patient)
+        if seen is None:
+            yield from self._from_source(patient.source)
             return
-        run = judged_by_share(patient, self.limit("share_warned"), "evaluation")
-        suspected = suspicions(lambda: self._from_source(patient.source), run)
-        yield from self._measured(patient, run, suspected) if run else suspected
+        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        passes = seen.recurrence
+        if severity is None or passes is None or passes.times < self.limit("events") or _acts(patient, seen):
+            return
+        yield seen.finding(
+            self,
+            f"Evaluation takes {seen.words}{passes.words}{seen.where}.",
+            name="evaluation_share",
+            severity=severity,
+            suspect=lambda: self._from_source(patient.source),
+            detail=EvaluationTooOftenDetail(period=passes.steps, engine_loop=seen.engine),
+            numbers=(passes.measurement,),
+        )
 
-    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+    def _seen(self, patient: Patient) -> Observation | None:
+        if (window := watched(patient)) is not None:
+            return recurring_live(window, "evaluation", whose=Whose.DEVICE)
+        run = judged_by_share(patient, self.limit("share_warned"), "evaluation")
+        if run is None:
+            return None
         cost = price(patient, run, phases=("evaluation",), owners=(LineOwner.EVALUATION,), device=True)
-        gathered = experience(patient, run)
-        if gathered is not None and gathered.evaluation:
-            return
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
-        times = run.lead.events("evaluation")
-        if severity is None or times < self.limit("events"):
-            return
+        seen = seen_in_run(run, cost, whose=Whose.DEVICE)
         spans = [*cost.spans, *hot_lines(patient, run, "evaluation")][:4]
         spans += [spot(patient, place) for span in spans[:2] for place in calling(patient, span)]
         spans = list(dict.fromkeys(spans))
-        each = cost.share * run.lead.seconds / times
-        every = run.lead.steps / times
-        yield confirmed(
-            self,
-            suspected,
-            f"Evaluation takes {percent(cost.share)} of the time: {period(every)}, "
-            f"{duration(each)} each{at(spans)}.",
-            share=cost.share,
-            whose=Whose.DEVICE,
-            spans=spans,
-            severity=severity,
-            run=run,
-            name="evaluation_share",
-            numbers=(measured("seconds_per_evaluation", each, "s", run.recording),),
-            detail=EvaluationTooOftenDetail(
-                period=round(every, 2), engine_loop=started_at(run, cost.spans) or None
-            ),
-        )
+        return recurring_in_run(run, replace(seen, spans=tuple(spans), where=at(spans)), "evaluation")
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
         said: set[tuple[str, int]] = set()
@@ -250,6 +239,13 @@ class EvaluationTooOften(Check):
                 norm=self.limit("eval_period"),
             ),
         )
+
+
+def _acts(patient: Patient, seen: Observation) -> bool:
+    """Whether the evaluations of a run are a policy that acts in an environment."""
+    run = run_of(seen.recording) if seen.recording is not None else None
+    gathered = experience(patient, run) if run is not None else None
+    return gathered is not None and gathered.evaluation > 0
 
 
 def _evaluations(loop: Loop) -> Iterator[_Evaluation]:

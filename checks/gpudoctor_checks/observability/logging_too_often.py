@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.overheads import logging
-from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.live.stack_shares import seen_live, taken, watched
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
 from gpudoctor.analysis.run.cpu_contention import BESIDE_OTHERS, crowd
 from gpudoctor.analysis.run.line_costs import sites
@@ -31,6 +30,7 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
 )
+from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Source
 from gpudoctor.text import duration, percent
 
@@ -166,11 +166,26 @@ class LoggingTooOften(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from logging(self, window, lambda: self._from_source(patient.source), LoggingTooOftenDetail())
+            yield from self._live(patient, window)
             return
         run = judged(patient)
         suspected = suspicions(lambda: self._from_source(patient.source), run)
         yield from self._measured(patient, run, suspected) if run else suspected
+
+    def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
+        """Trackers, prints, progress bars, log files in the samples."""
+        found = taken(window, lambda place: place.phase == "logging", phase="logging")
+        seen = seen_live(window, found)
+        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        if severity is not None:
+            yield seen.finding(
+                self,
+                f"The training logs, {found.words}{seen.where}.",
+                name="logging_share",
+                severity=severity,
+                suspect=lambda: self._from_source(patient.source),
+                detail=LoggingTooOftenDetail(),
+            )
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         cost = price(

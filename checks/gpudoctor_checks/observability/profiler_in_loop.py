@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.overheads import profiler
-from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.live.stack_shares import seen_live, taken, watched
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
 from gpudoctor.analysis.run.facility_windows import Coverage, coverage
 from gpudoctor.analysis.run.instrumentation import instrumented
@@ -14,17 +13,6 @@ from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, spot
 from gpudoctor.analysis.source.control_flow import bound, passes_between, steady, switched_off
-from gpudoctor.analysis.source.profilers import (
-    LIGHTNING,
-    LIGHTNING_PROFILERS,
-    Tool,
-    cycle,
-    disabled,
-    lightning_profiler,
-    profiled_loops,
-    tools,
-    uses,
-)
 from gpudoctor.model import (
     Check,
     Code,
@@ -44,8 +32,20 @@ from gpudoctor.model import (
     Whose,
 )
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile, Configs
+from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
 from gpudoctor.text import percent
+from gpudoctor_checks.observability.profilers import (
+    LIGHTNING,
+    LIGHTNING_PROFILERS,
+    Tool,
+    cycle,
+    disabled,
+    lightning_profiler,
+    profiled_loops,
+    tools,
+    uses,
+)
 
 _PLACES = 3
 """Lines shown of those inside which a profiler works."""
@@ -140,7 +140,7 @@ class ProfilerInLoop(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from profiler(self, window, lambda: self._declared_anywhere(patient), ProfilerInLoopDetail())
+            yield from self._live(patient, window)
             return
         run = judged(patient, self.limit("measurement_steps"))
         if run is None:
@@ -149,6 +149,21 @@ class ProfilerInLoop(Check):
         suspected = suspicions(lambda: self._declared_anywhere(patient), run)
         yield from self._measured(patient, run, suspected)
         yield from (item for item in suspected if item.detail_of(ProfilerInLoopDetail).how == "config")
+
+    def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
+        """A profiler or a counter of FLOPs at work in the samples."""
+        found = taken(window, lambda place: place.kind in ("profile", "flops"))
+        seen = seen_live(window, found, whose=Whose.DEVICE)
+        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        if severity is not None:
+            yield seen.finding(
+                self,
+                f"The training profiles itself, {found.words}{seen.where}.",
+                name="profiler_share",
+                severity=severity,
+                suspect=lambda: self._declared_anywhere(patient),
+                detail=ProfilerInLoopDetail(),
+            )
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         """By its own time, and by the steps it was on in, which it makes slower too."""

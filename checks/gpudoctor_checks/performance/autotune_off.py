@@ -8,7 +8,6 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.cost_attribution import suspicions
 from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
-from gpudoctor.analysis.source.batch_shapes import fixed_shape
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import Network, network
@@ -26,6 +25,7 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.signs.source import Script
+from gpudoctor_checks.performance.batch_shapes import fixed_shape
 
 _DETERMINISTIC = frozenset(
     {

@@ -9,7 +9,6 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.cost_attribution import suspicions
 from gpudoctor.analysis.run.job_facts import compiled, on_gpu
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
-from gpudoctor.analysis.source.batch_shapes import fixed_shape
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import Network, network
@@ -20,6 +19,7 @@ from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, R
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.source import Script
+from gpudoctor_checks.performance.batch_shapes import fixed_shape
 
 _WORDS = re.compile(
     r"(^|_)(compile|compiled|jit|dynamo|inductor|tensorrt|graphed|cudagraphs?|cuda_graphs?)($|_)",

@@ -4,20 +4,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from gpudoctor.analysis.live.overheads import unexplained
-from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.live.stack_shares import hidden, seen_live, taken, watched, where
 from gpudoctor.analysis.run.aligned_ranks import straggler
 from gpudoctor.analysis.run.cost_attribution import at, confirmed
 from gpudoctor.analysis.run.data_feeders import feeders
 from gpudoctor.analysis.run.line_ownership import LineOwner, lines_of, owned, share_of
-from gpudoctor.analysis.run.non_tensor_time import foreign
 from gpudoctor.analysis.run.recorded_statements import calling, loop_heads
 from gpudoctor.analysis.run.rollouts import experience
 from gpudoctor.analysis.run.steady_run import Run, dear, demanded, level, measured, sites_of, spot
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.analysis.run.trainer_engines import started_at
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.text import duration, joined, percent
+from gpudoctor_checks.performance.non_tensor_time import foreign
 
 _GATHERS, _ONE_RANK, _FED, _FOREIGN = "experience", "one rank", "fed", "foreign"
 """Kinds of time that have remedies of their own."""
@@ -25,6 +25,8 @@ _NO_LINE = "; no stack sample caught it, so its line is unknown"
 _MOST = 0.5
 """Share of the time from which on calls of the runtime explain it."""
 _PLACES = 3
+_EXPLAINED = ("metric", "sleep", "debugger")
+"""Kinds of samples of a watched process that other findings name, or that wait on purpose."""
 _COMMON = 0.5
 """Of the greatest share, what the other ranks must have of it for it to be the job's and not one rank's."""
 
@@ -118,7 +120,7 @@ class UnexplainedTime(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from unexplained(self, window, UnexplainedTimeDetail())
+            yield from self._live(window)
             return
         run = demanded(patient)
         yield from self._gathering(patient, run)
@@ -141,16 +143,16 @@ class UnexplainedTime(Check):
         engine = started_at(run, spans)
         if not engine:  # who calls `fit` says nothing
             spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
-        where = at(spans) if spans else _traced(run) if run.traced else _NO_LINE
+        place = at(spans) if spans else _traced(run) if run.traced else _NO_LINE
         into = (
-            f"goes into the loop of {engine} itself{where}"
+            f"goes into the loop of {engine} itself{place}"
             if engine
-            else f"goes into lines of the program that no other finding explains{where}"
+            else f"goes into lines of the program that no other finding explains{place}"
         )
         nature = _ONE_RANK if _of_one_rank(run) else ""
         filling = feeders(patient, spans) if not engine and not nature else []
         if filling:
-            into = f"goes into waiting{where} for data from the program's own processes{at(filling)}"
+            into = f"goes into waiting{place} for data from the program's own processes{at(filling)}"
             nature = _FED
             spans = [*spans, *filling]
         loop = f"{heads[0].path}:{heads[0].line}" if heads else ""
@@ -164,6 +166,22 @@ class UnexplainedTime(Check):
             severity=severity,
             run=run,
             name="unexplained_share",
+        )
+
+    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+        """Samples on lines that are no known phase and no known ailment."""
+        found = taken(window, lambda place: place.phase == OTHER and place.kind not in _EXPLAINED)
+        seen = seen_live(window, found)
+        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        if severity is None or hidden(window):
+            return
+        yield seen.finding(
+            self,
+            f"{found.words} fall on lines of the program that are not part of a training step and that nothing "
+            f"else explains{where(found.places)}.",
+            name="unexplained_share",
+            severity=severity,
+            detail=UnexplainedTimeDetail(),
         )
 
     def _gathering(self, patient: Patient, run: Run) -> Iterator[Finding]:

@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from gpudoctor.analysis.live.overheads import host_sync
-from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.live.stack_shares import device_busy, hidden, seen_live, taken, watched, where
 from gpudoctor.analysis.run.cost_attribution import at, confirmed, meanwhile, price, suspicions
 from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.analysis.run.line_ownership import LineOwner, waits_otherwise
 from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, ran_on_cpu, source_of, spot
 from gpudoctor.analysis.source.call_frequency import brief, measures, step_period
-from gpudoctor.analysis.source.device_queue import Queue
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
 from gpudoctor.analysis.source.metrics import OFTEN, is_metric, samples_around
 from gpudoctor.analysis.source.steering_reads import steers
@@ -32,8 +30,10 @@ from gpudoctor.model import (
     Threshold,
     TrackRecord,
 )
+from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
 from gpudoctor.text import percent
+from gpudoctor_checks.sync.device_queue import Queue
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})
 _CONVERSIONS = frozenset({"float", "int", "bool", "builtins.float", "builtins.int", "builtins.bool"})
@@ -154,13 +154,29 @@ class HostSyncInLoop(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from host_sync(
-                self, window, lambda: self._in_source(patient.source), HostSyncInLoopDetail(reads=1.0)
-            )
+            yield from self._live(patient, window)
             return
         run = judged(patient)
         suspected = suspicions(lambda: self._in_source(patient.source), run, refuted=ran_on_cpu(patient))
         yield from self._measured(patient, run, suspected) if run else suspected
+
+    def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
+        """Lines that read a tensor; where the device is busy all the while, they wait for its work."""
+        found = taken(window, lambda place: place.kind in ("read", "print-tensor"))
+        seen = seen_live(window, found)
+        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        if severity is None or hidden(window):
+            return
+        busy = device_busy(window)
+        idle = f"; the GPU is busy for {percent(busy)}" if busy is not None else ""
+        yield seen.finding(
+            self,
+            f"The host waits at lines that read a tensor, {found.words}{where(found.places)}{idle}.",
+            name="sync_share",
+            severity=severity,
+            suspect=lambda: self._in_source(patient.source),
+            detail=HostSyncInLoopDetail(reads=1.0),
+        )
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         """Reads by their share of time; many a step count too where the device has to be waited for."""

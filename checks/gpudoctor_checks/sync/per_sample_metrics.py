@@ -2,14 +2,14 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gpudoctor.analysis.live.overheads import metrics
-from gpudoctor.analysis.live.stack_shares import watched
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.live.stack_shares import seen_live, taken, watched
+from gpudoctor.analysis.observation import Observation
+from gpudoctor.analysis.run.cost_attribution import price, seen_in_run
 from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.recorded_statements import loop_heads
-from gpudoctor.analysis.run.steady_run import Run, judged, level, ran_on_cpu
+from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.call_frequency import full_batch, often, step_period
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
@@ -28,7 +28,6 @@ from gpudoctor.model import (
     TrackRecord,
 )
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
-from gpudoctor.text import duration, percent
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})
 _CONVERSIONS = frozenset({"float", "int", "bool", "builtins.float", "builtins.int", "builtins.bool"})
@@ -117,34 +116,36 @@ class PerSampleMetrics(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        if (window := watched(patient)) is not None:
-            yield from metrics(self, window, lambda: self._in_source(patient.source), PerSampleMetricsDetail())
+        seen = self._seen(patient)
+        if seen is None:
+            yield from self._suspected(patient)
             return
-        run = judged(patient)
-        suspected = suspicions(lambda: self._in_source(patient.source, on_gpu=not ran_on_cpu(patient)), run)
-        yield from self._measured(patient, run, suspected) if run else suspected
-
-    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(patient, run, owners=(LineOwner.METRICS,))
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
         if severity is None:
             return
-        spans = list(
-            dict.fromkeys((*cost.spans, *(head for span in cost.spans for head in loop_heads(patient, span))))
-        )
-        yield confirmed(
+        lines = PerSampleMetricsDetail(period=1, per_sample=True)
+        yield seen.finding(
             self,
-            suspected,
-            f"Metrics computed in the step take {percent(cost.share)} of the time, "
-            f"{duration(cost.share * run.lead.step_seconds)} of a step of "
-            f"{duration(run.lead.step_seconds)}{at(cost.spans)}.",
-            share=cost.share,
-            spans=spans,
-            severity=severity,
-            run=run,
+            f"Metrics computed in the step take {seen.words}{seen.of_a_step}{seen.where}.",
             name="metrics_share",
-            detail=PerSampleMetricsDetail(period=1, per_sample=True),
+            severity=severity,
+            suspect=lambda: self._suspected(patient),
+            # A watched process shows calls of metric libraries.
+            detail=lines if seen.recording is not None else PerSampleMetricsDetail(),
         )
+
+    def _seen(self, patient: Patient) -> Observation | None:
+        if (window := watched(patient)) is not None:
+            return seen_live(window, taken(window, lambda place: place.kind == "metric"))
+        run = judged(patient)
+        if run is None:
+            return None
+        seen = seen_in_run(run, price(patient, run, owners=(LineOwner.METRICS,)))
+        heads = (head for span in seen.spans for head in loop_heads(patient, span))
+        return replace(seen, spans=tuple(dict.fromkeys((*seen.spans, *heads))))
+
+    def _suspected(self, patient: Patient) -> Iterator[Finding]:
+        return self._in_source(patient.source, on_gpu=not ran_on_cpu(patient))
 
     def _in_source(self, source: Source, *, on_gpu: bool = True) -> Iterator[Finding]:
         on_gpu = on_gpu and training_target(source).on_gpu

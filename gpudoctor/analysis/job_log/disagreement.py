@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole
+from gpudoctor.analysis.job_log.first_cause import FirstCause
 from gpudoctor.model.signs.job_log import JobLog, LogEvent
 
 _SHOWN = 4
@@ -11,15 +11,16 @@ _SHOWN = 4
 def disagreement(cause: FirstCause, log: JobLog) -> str:
     """Sentences about ranks that waited in another collective, and ranks that did not; "" for none."""
     root = cause.root
-    if root is None or "operation" not in dict(root.values):
+    if root is None or not root.waits:
         return ""
-    waiting = [item for item in (root, *cause.of(LogRole.SAME)) if item.rank is not None]
+    waiting = [item for item, _ in cause.roles if item.waits and item.rank is not None]
     places: dict[tuple[str, str], set[int]] = defaultdict(set)
     seen: set[int] = set()
     for item in sorted(waiting, key=lambda each: each.order):
         if item.rank not in seen and item.rank is not None:  # the first timeout of a rank says where it was
             seen.add(item.rank)
-            places[_place(item)].add(item.rank)
+            if _place(item)[0]:
+                places[_place(item)].add(item.rank)
     words = ""
     if len(places) > 1:
         parts = [

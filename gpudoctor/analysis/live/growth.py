@@ -1,14 +1,12 @@
-"""Memory of a watched job that only grows: MEM001, MEM002; step time that drifts: PERF013."""
+"""What only grows in a watched job: memory, and the time of a step."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.stack_shares import job_gpus
 from gpudoctor.analysis.run.trends import Trend, trend
 from gpudoctor.model.check import Check
-from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Measurement
-from gpudoctor.model.finding import Cost, Finding, Resource, Whose
+from gpudoctor.model.finding import Cost, Finding, Resource
+from gpudoctor.model.leak import LeakDetail, LeakKind
 from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.signs.process import ProcessWindow, Rank, Series
 from gpudoctor.model.unavailable import Unavailable
@@ -55,83 +53,24 @@ def growing(rank: Rank, series: Series) -> Growing | None:
     return Growing(rank=rank, trend=found, rate=found.slope, now=series.last, seconds=xs[-1] - xs[0])
 
 
-def long_enough(window: ProcessWindow) -> None:
+def long_enough(window: ProcessWindow, what: str = "a trend of memory") -> None:
     """Raise `Unavailable` while the watch is too young for a trend."""
     if window.t < LEAST_SECONDS:
-        raise Unavailable(
-            f"watched for {duration(window.t)} of {duration(LEAST_SECONDS)} that a trend of memory takes"
-        )
+        raise Unavailable(f"watched for {duration(window.t)} of {duration(LEAST_SECONDS)} that {what} takes")
 
 
-def device_leak(check: Check, window: ProcessWindow) -> Iterator[Finding]:
-    """MEM001: bytes that a rank holds on its GPUs."""
-    if not any(rank.device_memory.values for rank in window.ranks):
-        raise Unavailable("the driver does not report how much device memory the processes hold")
-    long_enough(window)
-    found = [one for rank in window.ranks if (one := growing(rank, rank.device_memory))]
-    worst = max(found, key=lambda one: one.rate, default=None)
-    if worst is None or worst.trend.growth < check.limit("grown"):
-        return
-    cards = [gpu for gpu in job_gpus(window) if gpu.index in worst.rank.gpus and gpu.memory_total]
-    room = sum(float(gpu.memory_total or 0) - gpu.memory.last for gpu in cards if gpu.memory.known())
-    total = worst.now + room if cards else None
-    yield _finding(
-        check, worst, "The device memory", total, "the device runs out of memory", Resource.DEVICE_MEMORY
-    )
-
-
-def host_leak(check: Check, window: ProcessWindow) -> Iterator[Finding]:
-    """MEM002: resident bytes of a rank and its workers."""
-    long_enough(window)
-    found = [one for rank in window.ranks if (one := growing(rank, rank.tree_rss))]
-    worst = max(found, key=lambda one: one.rate, default=None)
-    if worst is None or worst.trend.growth < check.limit("grown"):
-        return
-    host = window.host
-    room = host.memory_total - host.memory.last if host.memory.known() and host.memory_total else None
-    total = worst.now + room if room is not None else None
-    words = "The memory of the training and its workers" if worst.rank.workers else "The memory of the training"
-    yield _finding(check, worst, words, total, "the machine runs out of memory", Resource.HOST_MEMORY)
-
-
-def step_drift(check: Check, window: ProcessWindow, detail: Callable[[str], Detail]) -> Iterator[Finding]:
-    """PERF013: step times that rise, of ranks that `gpudoctor run` records."""
-    timed = [rank for rank in window.ranks if rank.step_seconds.values]
-    if not timed:
-        raise Unavailable("steps can be timed only where `gpudoctor run` records the job")
-    if window.t < LEAST_SECONDS:
-        raise Unavailable(f"watched for {duration(window.t)} of {duration(LEAST_SECONDS)} that a drift takes")
-    found = [one for rank in timed if (one := growing(rank, rank.step_seconds)) and one.trend.first > 0]
-    worst = max(found, key=lambda one: one.trend.growth / one.trend.first, default=None)
-    if worst is None or worst.trend.growth < check.limit("share_noted") * worst.trend.first:
-        return
-    first, last = worst.trend.first, worst.trend.last
-    phases = worst.rank.steps.phases if worst.rank.steps is not None else {}
-    yield check.finding(
-        f"A step{_of(worst.rank)} takes {duration(last)} and took {duration(first)} "
-        f"{duration(worst.seconds)} ago (p={worst.trend.p:.1g}).",
-        evidence=(
-            Measurement(name="step_time_rise", value=round(last / first - 1, 4), unit="1"),
-            Measurement(name="step_seconds_now", value=last, unit="s"),
-        ),
-        confidence=Confidence.CONFIRMED,
-        severity=Severity.WARNING if last / first - 1 >= check.limit("share_warned") else Severity.NOTE,
-        cost=Cost(step_share=1 - first / last, whose=Whose.STEPS),
-        subject=worst.rank.title,
-        detail=detail(max(phases, key=lambda name: phases[name], default="other")),
-    )
-
-
-def _of(rank: Rank) -> str:
+def of_rank(rank: Rank) -> str:
+    """` of rank 3`; "" where the job has one."""
     return f" of {rank.title}" if rank.rank is not None else ""
 
 
-def _finding(
+def leak(
     check: Check, found: Growing, words: str, total: float | None, breaks: str, scarce: Resource
 ) -> Finding:
+    """The finding of memory that grows, which has so many bytes in all."""
     left = found.full_in(total) if total is not None else float("inf")
     soon = left <= check.limit("day")
-    who = _of(found.rank)
+    who = of_rank(found.rank)
     full = f", and is full in {forecast(left)}" if left < 1e8 else ""
     return check.finding(
         f"{words}{who} grows by {size(found.rate * 60)} a minute (watched for {duration(found.seconds)}, "
@@ -150,5 +89,5 @@ def _finding(
         cost=Cost(breaks=breaks if soon else None, bytes=int(found.trend.growth)),
         subject=found.rank.title,
         scarce=frozenset({scarce}),
-        facts=(("kind", "workers" if found.rank.workers else "objects"), ("what", "")),
+        detail=LeakDetail(kind=LeakKind.WORKERS if found.rank.workers else LeakKind.OBJECTS),
     )

@@ -1,19 +1,17 @@
-"""Shares of stack samples: whether there are enough, how sure they are, and findings made of them."""
+"""Shares of stack samples: whether there are enough, how sure they are, and what they show."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from gpudoctor.analysis.run.steady_run import grown
-from gpudoctor.model.check import Check
-from gpudoctor.model.detail import Detail
-from gpudoctor.model.evidence import Evidence, Measurement, SourceSpan
-from gpudoctor.model.finding import Cost, Finding, Whose
+from gpudoctor.analysis.observation import Observation, Recurrence
+from gpudoctor.model.evidence import Measurement, SourceSpan
+from gpudoctor.model.finding import Whose
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.signs.process import GpuWindow, Place, ProcessWindow
-from gpudoctor.model.unavailable import ReaderCrashed, Unavailable, optional
-from gpudoctor.text import percent
+from gpudoctor.model.unavailable import Unavailable, optional
+from gpudoctor.text import duration, percent
 
 ENOUGH = 30
 """Stack samples below which no share is judged (with fewer, a few looks would decide)."""
@@ -24,7 +22,6 @@ HIDDEN = 0.9
 _Z = 1.28
 """One-sided 90 % bound."""
 Wanted = Callable[[Place], bool]
-Suspect = Callable[[], Iterable[Finding]]
 
 
 def watched(patient: Patient) -> ProcessWindow | None:
@@ -92,15 +89,6 @@ def lower_bound(count: int, total: int) -> float:
     return max(0.0, (middle - spread) / (1 + z2 / total))
 
 
-def level(found: StackShare, noted: float, warned: float) -> Severity | None:
-    """Note or warning by two thresholds; None below both, or where chance may have made it."""
-    if not found.exact and (found.count < LEAST_SEEN or found.least < noted / 2):
-        return None
-    if found.share >= warned:
-        return Severity.WARNING
-    return Severity.NOTE if found.share >= noted else None
-
-
 def job_gpus(window: ProcessWindow) -> tuple[GpuWindow, ...]:
     """The GPUs that the job holds memory on."""
     used = {index for rank in window.ranks for index in rank.gpus}
@@ -164,61 +152,49 @@ def where(found: Iterable[Place]) -> str:
     return f" in {named.label}" if named else ""
 
 
-def confirmed(
-    check: Check,
-    window: ProcessWindow,
-    message: str,
-    *,
-    found: StackShare,
-    severity: Severity,
-    name: str,
-    suspect: Suspect | None = None,
-    numbers: Sequence[Evidence] = (),
-    facts: tuple[tuple[str, float | int | str | bool], ...] = (),
-    detail: Detail | None = None,
-    breaks: str | None = None,
-    whose: Whose = Whose.HOST,
-) -> Finding:
-    """The finding of an ailment seen live: the source's suspicion that it confirms, grown, or a new one."""
-    lines = spans(found.places)
-    evidence: list[Evidence] = [*lines, share_seen(window, name, found), *numbers]
-    cost = Cost(step_share=worth(window, found.share, whose), whose=whose, breaks=breaks)
-    base = _match(_suspicions(suspect), lines) if suspect else None
-    if base is not None:
-        return grown(base, message, evidence=evidence, severity=severity, cost=cost, facts=facts, detail=detail)
-    return check.finding(
-        message,
-        evidence=tuple(evidence),
-        confidence=Confidence.CONFIRMED,
-        severity=severity,
-        cost=cost,
-        subject=f"{lines[0].path.rpartition('/')[2]}:{lines[0].line}" if lines else "",
-        facts=facts,
-        detail=detail,
+def seen_live(window: ProcessWindow, found: StackShare, *, whose: Whose = Whose.HOST) -> Observation:
+    """What a watched process shows of a part of its samples."""
+    return Observation(
+        share=found.share,
+        least=found.least if found.exact or found.count >= LEAST_SEEN else 0.0,
+        worth=worth(window, found.share, whose),
+        whose=whose,
+        words=f"{found.words} of the time" if found.exact else found.words,
+        where=where(found.places) + _by(found.places),
+        spans=tuple(spans(found.places)),
+        reproduce=by_hand(window),
     )
 
 
-def share_seen(window: ProcessWindow, name: str, found: StackShare) -> Measurement:
-    """The share as evidence, with the command that shows such a stack."""
-    return Measurement(name=name, value=round(found.share, 4), unit="1", reproduce=by_hand(window))
+def recurring_live(window: ProcessWindow, phase: str, *, whose: Whose = Whose.HOST) -> Observation:
+    """The same of a phase that comes now and then."""
+    seen = seen_live(window, taken(window, lambda place: place.phase == phase, phase=phase), whose=whose)
+    begun = max((_begun(rank.trail, phase) for rank in window.ranks), key=len, default=[])
+    if len(begun) < 2:
+        return seen
+    between = (begun[-1] - begun[0]) / (len(begun) - 1)
+    return replace(
+        seen,
+        recurrence=Recurrence(
+            times=len(begun),
+            words=f", every {duration(between)}",
+            measurement=Measurement(name=f"seconds_between_{phase}s", value=round(between, 1), unit="s"),
+        ),
+    )
+
+
+def _begun(trail: Sequence[tuple[float, str]], phase: str) -> list[float]:
+    """When a phase began, each time."""
+    pairs = pairwise([(0.0, ""), *trail])
+    return [t for (_, before), (t, seen) in pairs if seen == phase and before != phase]
+
+
+def _by(places: Sequence[Place]) -> str:
+    """`, by wandb_run.log`: the library's function that took the time."""
+    via = next((place.via for place in places if place.via), "")
+    return f", by {via}" if via else ""
 
 
 def by_hand(window: ProcessWindow) -> str:
     """What shows one stack sample."""
     return f"py-spy dump --nonblocking --pid {window.ranks[0].pid}"
-
-
-def _suspicions(suspect: Suspect) -> list[Finding]:
-    try:
-        return list(suspect())
-    except (Unavailable, ReaderCrashed):
-        return []  # no script could be read: the samples speak alone
-
-
-def _match(suspected: Sequence[Finding], lines: Sequence[SourceSpan]) -> Finding | None:
-    """The suspicion that names one of the lines; else the only one."""
-    places = {(line.path, line.line) for line in lines}
-    for finding in suspected:
-        if any(isinstance(item, SourceSpan) and (item.path, item.line) in places for item in finding.evidence):
-            return finding
-    return suspected[0] if len(suspected) == 1 else None

@@ -1,20 +1,22 @@
 """What the source suspects, priced by the recording: confirmed with its measured share, or refuted."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gpudoctor.analysis.observation import Observation, Recurrence, stated
 from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.analysis.run.line_ownership import LineOwner, lines_of, share_of
-from gpudoctor.analysis.run.steady_run import Run, best_match, dear, grown, measured, site_spans, sites_of, spot
+from gpudoctor.analysis.run.steady_run import Run, dear, measured, period, site_spans, sites_of, spot
 from gpudoctor.analysis.run.steady_state import PARTS
+from gpudoctor.analysis.run.trainer_engines import started_at
 from gpudoctor.model.check import Check
 from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Evidence, SourceSpan
 from gpudoctor.model.finding import Cost, Finding, Whose
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.severity import Confidence, Severity
+from gpudoctor.model.severity import Severity
 from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.text import percent
+from gpudoctor.text import duration, percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,6 @@ def confirmed(
     run: Run,
     numbers: Iterable[Evidence] = (),
     name: str = "step_share",
-    facts: tuple[tuple[str, float | int | str | bool], ...] = (),
     detail: Detail | None = None,
     breaks: str | None = None,
     whose: Whose = Whose.HOST,
@@ -123,20 +124,49 @@ def confirmed(
     evidence += numbers
     if worth is None:
         worth = run.worth(share) if share is not None and whose is Whose.HOST else share
-    cost = Cost(step_share=worth, whose=whose, breaks=breaks)
-    base = best_match(suspected, spans)
-    if base is not None:
-        return grown(base, message, evidence=evidence, severity=severity, cost=cost, facts=facts, detail=detail)
-    subject = f"{spans[0].path}:{spans[0].line}" if spans else ""
-    return check.finding(
+    return stated(
+        check,
+        suspected,
         message,
-        evidence=tuple(evidence),
-        confidence=Confidence.CONFIRMED,
+        spans=spans,
+        evidence=evidence,
         severity=severity,
-        cost=cost,
-        subject=subject,
-        facts=facts,
+        cost=Cost(step_share=worth, whose=whose, breaks=breaks),
+        subject=f"{spans[0].path}:{spans[0].line}" if spans else "",
         detail=detail,
+    )
+
+
+def seen_in_run(run: Run, cost: Price, *, whose: Whose = Whose.HOST) -> Observation:
+    """What a recorded run shows of a price."""
+    step = run.lead.step_seconds
+    return Observation(
+        share=cost.share,
+        least=cost.share,
+        worth=run.worth(cost.share) if whose is Whose.HOST else cost.share,
+        whose=whose,
+        words=f"{percent(cost.share)} of the time",
+        of_a_step=f", {duration(cost.share * step)} of a step of {duration(step)}",
+        where=at(cost.spans),
+        spans=cost.spans,
+        recording=run.recording,
+        reproduce=f"gpudoctor report {run.recording.path}",
+        engine=started_at(run, cost.spans) or None,
+    )
+
+
+def recurring_in_run(run: Run, seen: Observation, phase: str, name: str = "") -> Observation:
+    """The same of what comes now and then, in a phase of its own; `name` is what one of them is called."""
+    times = run.events(phase)
+    each, every = seen.share * run.lead.seconds / max(1, times), run.lead.steps / max(1, times)
+    return replace(
+        seen,
+        recurrence=Recurrence(
+            times=times,
+            words=f": {period(every)}, {duration(each)} each",
+            measurement=measured(f"seconds_per_{name or phase}", each, "s", run.recording),
+            steps=round(every, 2),
+        ),
     )
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.memo import once
@@ -18,11 +18,9 @@ from gpudoctor.analysis.run.line_costs import (
 )
 from gpudoctor.analysis.run.run_numbers import gpu_use
 from gpudoctor.analysis.run.steady_state import Steady, steady
-from gpudoctor.model.detail import Detail
-from gpudoctor.model.evidence import Evidence, Measurement, SourceSpan
-from gpudoctor.model.finding import Cost, Finding
+from gpudoctor.model.evidence import Measurement, SourceSpan
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.severity import Confidence, Severity
+from gpudoctor.model.severity import Severity
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.model.signs.source import Script, Source
@@ -296,40 +294,6 @@ def line_share(run: Run, places: Iterable[tuple[str, int]], *phases: str) -> flo
         for item in by_line(lines(run.lead.process), *phases)
         if (relative(run.recording, item.place.path), item.place.line) in wanted
     )
-
-
-def grown(
-    finding: Finding,
-    message: str,
-    *,
-    evidence: Iterable[Evidence],
-    severity: Severity,
-    cost: Cost,
-    facts: Sequence[tuple[str, float | int | str | bool]] = (),
-    detail: Detail | None = None,
-) -> Finding:
-    """What the source suspected, now measured: its places stay, and its facts where the run has none."""
-    known = {(item.path, item.line) for item in finding.evidence if isinstance(item, SourceSpan)}
-    new = [item for item in evidence if not (isinstance(item, SourceSpan) and (item.path, item.line) in known)]
-    return replace(
-        finding,
-        message=message,
-        evidence=(*finding.evidence, *new),
-        confidence=Confidence.CONFIRMED,
-        severity=severity,
-        cost=cost,
-        facts=(*facts, *(item for item in finding.facts if item[0] not in dict(facts))),
-        detail=finding.detail if detail is None else detail.over(finding.detail),
-    )
-
-
-def best_match(suspected: Sequence[Finding], spans: Sequence[SourceSpan]) -> Finding | None:
-    """The suspicion that the recording speaks of: one of its places is a measured one; else the only one."""
-    places = {(span.path, span.line) for span in spans}
-    for finding in suspected:
-        if any(isinstance(item, SourceSpan) and (item.path, item.line) in places for item in finding.evidence):
-            return finding
-    return suspected[0] if len(suspected) == 1 else None
 
 
 def level(share: float, noted: float, warned: float) -> Severity | None:

@@ -54,6 +54,12 @@ class LogEvent:
     """Whether the program began again behind it, in the same file."""
     frame: LogFrame | None = None
     """The innermost line of the user's."""
+    waits: bool = False
+    """Whether its rank waited for another one."""
+    lasting: bool = False
+    """Whether it counts although the training goes on."""
+    at_end: bool = False
+    """Whether it came again up to the end of the file."""
     explains: str = ""
     """Of a hint: a regular expression for the failure that it explains."""
     count: int = 1

@@ -17,6 +17,8 @@ from gpudoctor.vitals.job_log.tracebacks import Raised, Tracebacks, loose_except
 
 _VARYING = b"0123456789.+-"
 """What differs between the lines of a loop."""
+_NEAR_END = 60
+"""Lines, or a twentieth of the file, that count as its end."""
 _MOST_COMMON = 100_000
 _LAST_PIECES = 5
 _MOST_DULL = 20_000
@@ -138,6 +140,10 @@ class _FileReader:
         """Lines, numbers apart, that hold a cue and mean nothing."""
         self._common: set[bytes] = set()
         """Lines, digits apart, without any cue."""
+        self._repeats: dict[bytes, int] = {}
+        """Lines, digits apart, that only repeat an event: its number among the drafts."""
+        self._again: int | None = None
+        """The event that the last line repeated."""
         self._changes = 0
         self._beginning: set[str] = set()
         self._begun_again: set[str] = set()
@@ -161,7 +167,7 @@ class _FileReader:
             while at < index and (self._tracebacks.waiting or self._follow > 0):
                 self._line(lines[at], first + at, known=False)
                 at += 1
-            if not self._is_dull(lines[index]):
+            if not self._is_dull(lines[index], first + index):
                 self._before(lines, index, first)
                 self._line(lines[index], first + index, known=True)
             at = index + 1
@@ -228,13 +234,17 @@ class _FileReader:
                         self._progress(text, step, take_apart(text).rank, first + index - back)
                         return
 
-    def _is_dull(self, raw: bytes) -> bool:
-        """Whether a line with a cue is like one that meant nothing."""
-        return (
-            self._follow <= 0
-            and not self._tracebacks.waiting
-            and raw[:_MOST_LINE].translate(None, _VARYING) in self._dull
-        )
+    def _is_dull(self, raw: bytes, number: int) -> bool:
+        """Whether a line with a cue is like one that meant nothing, or like one that is counted already."""
+        if self._follow > 0 or self._tracebacks.waiting:
+            return False
+        bare = raw[:_MOST_LINE].translate(None, _VARYING)
+        again = self._repeats.get(bare)
+        if again is not None:
+            event = self._drafts[again].event
+            self._drafts[again].event = replace(event, count=event.count + 1, last_line=number)
+            return True
+        return bare in self._dull
 
     def _line(self, raw: bytes, number: int, *, known: bool) -> None:
         """One line; `known` says that it holds a cue."""
@@ -251,8 +261,17 @@ class _FileReader:
             self._text(plain(text_of(piece[: 4 * _MOST_LINE]))[:_MOST_LINE], number, known=known)
         if self._follow > 0:
             self._follow -= 1
-        if quiet and events == self._changes and not self._tracebacks.waiting and len(self._dull) < _MOST_DULL:
-            self._dull.add(raw[:_MOST_LINE].translate(None, _VARYING))
+        if (
+            quiet
+            and not self._tracebacks.waiting
+            and b"gnored in" not in raw
+            and len(self._dull) + len(self._repeats) < _MOST_DULL
+        ):
+            bare = raw[:_MOST_LINE].translate(None, _VARYING)
+            if events == self._changes:
+                self._dull.add(bare)
+            elif events + 1 == self._changes and self._again is not None:
+                self._repeats[bare] = self._again
 
     def _text(self, text: str, number: int, *, known: bool) -> None:
         line = take_apart(text)
@@ -271,10 +290,11 @@ class _FileReader:
             self._chain(chain)
         if self._follow > 0:
             step = step_of(line.text)
-            if step is not None and not (known and loose_exception(line.text)):
+            if step is not None:
                 self._progress(line.text, step, line.rank, number)
-                return
-        if known or self._tracebacks.waiting:
+                if not known:
+                    return
+        if (known or self._tracebacks.waiting) and not self._tracebacks.took:
             self._message(line, number)
 
     # Events
@@ -320,6 +340,8 @@ class _FileReader:
                 node=line.node,
                 stamp=line.stamp,
                 seconds=seconds_of(line.stamp) if line.stamp else None,
+                waits=match.known.message.waits,
+                lasting=match.known.message.lasting,
                 explains=match.known.message.explains,
                 last_line=number,
             )
@@ -327,7 +349,7 @@ class _FileReader:
 
     def _chain(self, chain: list[Raised]) -> None:
         """Exceptions of one traceback: the first of a known kind, else the first that wraps no other."""
-        matches = [(item, self._table.in_exception(item.text)) for item in chain]
+        matches = [(item, self._table.in_exception(_with_libraries(item))) for item in chain]
         strong = [
             (item, match)
             for item, match in matches
@@ -355,6 +377,7 @@ class _FileReader:
                 kind=UNHEEDED if unheeded else known.kind if known is not None else PLAIN,
                 values=tuple((name, mask_text(value[:300])) for name, value in match.values) if match else (),
                 exception=raised.type,
+                waits=known is not None and known.waits,
                 fatal=bearing in (Bearing.CAUSE, Bearing.SYMPTOM),
                 rank=raised.rank,
                 node=raised.node,
@@ -369,6 +392,7 @@ class _FileReader:
         if event.bearing is Bearing.HARMLESS:
             return
         self._changes += 1
+        self._again = None
         key = (
             event.code,
             event.kind,
@@ -378,8 +402,9 @@ class _FileReader:
         old = self._same.get(key)
         if old is not None:
             draft = self._drafts[old]
-            if len(draft.seen) < 3 or event.bearing is not Bearing.CAUSE:
+            if len(draft.seen) < 3 or event.lasting or event.bearing is not Bearing.CAUSE:
                 draft.event = replace(draft.event, count=draft.event.count + 1, last_line=event.line)
+                self._again = old if not event.exception else None
                 return
         if len(self._drafts) >= _MOST_EVENTS:
             return
@@ -396,6 +421,7 @@ class _FileReader:
         for draft in self._drafts:
             draft.event = replace(draft.event, earlier=True)
         self._same.clear()
+        self._repeats.clear()
         self._mark = None
 
     def _progress(self, text: str, step: float, rank: int | None, number: int) -> None:
@@ -423,7 +449,11 @@ class _FileReader:
         for chain in self._tracebacks.finish():
             self._chain(chain)
         self._job.ranks |= self._own_ranks
-        return [replace(item.event, progress=len(item.seen)) for item in self._drafts]
+        near = self.lines - max(_NEAR_END, self.lines // 20)
+        return [
+            replace(item.event, progress=len(item.seen), at_end=item.event.last_line >= near)
+            for item in self._drafts
+        ]
 
     def file(self) -> LogFile:
         """The file itself."""
@@ -435,6 +465,11 @@ class _FileReader:
             launcher=self._launcher,
             ends_in_progress=self.lines > 0 and self.lines - self._last_progress_line <= 2,
         )
+
+
+def _with_libraries(raised: Raised) -> str:
+    """The exception's text, and behind it the files that it came through: some wordings need both."""
+    return f"{raised.text[:3000]}\nin {' '.join(raised.libraries)}" if raised.libraries else raised.text
 
 
 def _rank_of(path: str) -> int | None:

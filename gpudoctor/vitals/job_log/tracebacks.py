@@ -42,6 +42,8 @@ _LOOSE = re.compile(
 _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<(?!ipython|string)|/bin/(?:torchrun|accelerate|deepspeed)$"
 )
+_PACKAGE = re.compile(r"/(?:(?:site|dist)-packages|python\d[\d.]*)/(.+)$")
+_INNERMOST = 12
 _MOST_LINES = 600
 """Lines of one traceback; a recursion's is folded by Python."""
 _MOST_NOISE = 60
@@ -64,6 +66,8 @@ class Raised:
     node: str
     frame: LogFrame | None
     """The innermost line of the user's."""
+    libraries: tuple[str, ...] = ()
+    """Files of libraries that the exception came through, below their folder of packages; outermost first."""
     unheeded: bool = False
     """Raised where nobody could catch it and nothing ended: in a destructor, in a thread."""
 
@@ -80,6 +84,8 @@ class _Open:
     message_lines: int = 0
     boxed: bool = False
     pending_code: bool = False
+    indent: int = 0
+    """Blanks before the header: a traceback may be pasted or printed with an indentation."""
 
 
 class Tracebacks:
@@ -88,6 +94,8 @@ class Tracebacks:
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
         self._unheeded: dict[str, int] = {}
+        self.took = False
+        """Whether the last line is a frame of a traceback, or its exception."""
 
     @property
     def waiting(self) -> bool:
@@ -98,6 +106,7 @@ class Tracebacks:
         """Chains that this line completes; each has its first exception first."""
         text = line.text.rstrip()
         key = line.source
+        self.took = False
         if re.match(r"Exception ignored in|Exception in thread|Error in atexit", text):
             self._unheeded[key] = number
         if _HEADER.search(text):
@@ -107,7 +116,9 @@ class Tracebacks:
             return []
         opened.lines += 1
         if opened.current is None:
+            before = len(opened.frames)
             self._inside(opened, line, number, text)
+            self.took = opened.current is not None or len(opened.frames) > before
             if opened.lines > _MOST_LINES or opened.noise > _MOST_NOISE:
                 del self._open[key]
                 return [opened.chain] if opened.chain else []
@@ -153,11 +164,14 @@ class Tracebacks:
             opened = self._open[key] = _Open(begun=number, unheeded=near)
         opened.frames = []
         opened.noise = 0
+        opened.indent = len(text) - len(text.lstrip(" "))
         opened.boxed = text.lstrip()[:1] in "╭┌"
         return [chain for chain in done if chain]
 
     def _inside(self, opened: _Open, line: PrefixedLine, number: int, text: str) -> None:
         """A line between the header and the exception."""
+        if opened.indent and not text[: opened.indent].strip():
+            text = text[opened.indent :]
         stripped = text.strip("│| \t") if opened.boxed else text
         frame = _frame(text)
         if frame is not None:
@@ -187,6 +201,7 @@ class Tracebacks:
             rank=line.rank,
             node=line.node,
             frame=_own(opened.frames),
+            libraries=_libraries(opened.frames),
             unheeded=opened.unheeded,
         )
         opened.message_lines = 0
@@ -261,6 +276,12 @@ def _frame(text: str) -> LogFrame | None:
                 path=found[1] or found[2], line=int(found[3] or found[4] or 0), function=found[5] or ""
             )
     return None
+
+
+def _libraries(frames: list[LogFrame]) -> tuple[str, ...]:
+    """The files of packages and of Python among the innermost frames."""
+    found = [_PACKAGE.search(item.path) for item in frames[-_INNERMOST:]]
+    return tuple(dict.fromkeys(item[1] for item in found if item))
 
 
 def _own(frames: list[LogFrame]) -> LogFrame | None:

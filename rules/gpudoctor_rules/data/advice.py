@@ -1,6 +1,7 @@
 """What is told of data and its loaders, without computation."""
 
 from gpudoctor.model import Applicability, Effort, Resource, advise, where
+from gpudoctor_checks.data.eval_loader_misuse import EvalLoaderMisuseDetail
 from gpudoctor_checks.data.loader_dead import LoaderDeadDetail
 from gpudoctor_checks.data.same_seed import SameSeedDetail
 from gpudoctor_checks.data.slow_preprocessing import SlowPreprocessingDetail
@@ -100,5 +101,18 @@ ADVICE = (
         "    self.{name} = {maker}(torch.initial_seed() % 2**32)   # differs by worker and epoch",
         when=where(SameSeedDetail, lambda seed: not seed.seeds),
         references=(_RANDOMNESS,),
+    ),
+    advise(
+        "DATA006-group",
+        "batches of similar length, or packing",
+        "TrainingArguments(group_by_length=True), once samples keep their own length",
+        "language models: packing=True in TRL's SFTConfig, or join texts and cut them into blocks",
+    ),
+    advise(
+        "DATA007-gather",
+        "gather the predictions and cut them to the length of the set",
+        "predictions = gathered[: len(dataset)]   # the repeats are at the end",
+        "or evaluate on one rank; with accelerate: accelerator.gather_for_metrics(...)",
+        when=where(EvalLoaderMisuseDetail, lambda loader: loader.sampler),
     ),
 )

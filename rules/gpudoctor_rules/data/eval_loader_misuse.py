@@ -38,17 +38,6 @@ class EvalLoaderMisuseRule(Rule):
                 effort=Effort.ONE_LINE,
                 edits=(edit,) if fits else (),
             )
-        if detail.sampler:
-            yield Remedy(
-                id="DATA007-gather",
-                title="gather the predictions and cut them to the length of the set",
-                steps=(
-                    "predictions = gathered[: len(dataset)]   # the repeats are at the end",
-                    "or evaluate on one rank; with accelerate: accelerator.gather_for_metrics(...)",
-                ),
-                applicability=Applicability.DISPLAY_ONLY,
-                effort=Effort.SMALL_EDIT,
-            )
 
 
 def _counts_whole_batches(patient: Patient) -> bool:

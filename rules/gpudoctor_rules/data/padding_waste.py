@@ -32,16 +32,6 @@ class PaddingWasteRule(Rule):
             edits=edits,
             references=("https://huggingface.co/docs/transformers/pad_truncation",),
         )
-        yield Remedy(
-            id="DATA006-group",
-            title="batches of similar length, or packing",
-            steps=(
-                "TrainingArguments(group_by_length=True), once samples keep their own length",
-                "language models: packing=True in TRL's SFTConfig, or join texts and cut them into blocks",
-            ),
-            applicability=Applicability.DISPLAY_ONLY,
-            effort=Effort.SMALL_EDIT,
-        )
 
 
 def _edits(finding: Finding, source: Source) -> tuple[Edit, ...]:

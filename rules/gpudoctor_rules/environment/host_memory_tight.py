@@ -19,11 +19,10 @@ class HostMemoryTightRule(Rule):
         detail = finding.detail_of(HostMemoryTightDetail)
         kind = detail.kind
         if kind == "swap":
-            yield self._find_eater()
-        else:
-            # Twice the bare need, or as much as the GPUs hold: the data's own share comes on top of the first.
-            need = int(detail.need)
-            yield self._more(max(1, -(-(need if kind == "gpus" else 2 * need) // GIB)), patient)
+            return
+        # Twice the bare need, or as much as the GPUs hold: the data's own share comes on top of the first.
+        need = int(detail.need)
+        yield self._more(max(1, -(-(need if kind == "gpus" else 2 * need) // GIB)), patient)
         workers = read_workers(patient).count or 0
         if kind == "short" and workers > 1:
             yield self._fewer(workers)
@@ -58,17 +57,4 @@ class HostMemoryTightRule(Rule):
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
             sets=(("DataLoader.num_workers", str(half)),),
-        )
-
-    def _find_eater(self) -> Remedy:
-        return Remedy(
-            id=f"{self.answers}-swapping",
-            title="find the process whose pages are swapped, and end it or move it",
-            steps=(
-                'for f in /proc/[0-9]*/status; do awk \'/^(Name|Pid|VmSwap)/{printf "%s ", $2}END{print ""}\' '
-                "$f; done | sort -k3 -nr | head",
-                "vmstat 1 5   # si and so, KiB a second",
-            ),
-            applicability=Applicability.DISPLAY_ONLY,
-            effort=Effort.COMMAND,
         )

@@ -8,7 +8,6 @@ from gpudoctor_checks.environment.limits_too_low import LimitsTooLowDetail
 
 _FILES = 65536
 """Open files: what NVIDIA's and Ray's containers set; far from what a kernel gives out."""
-_SHARING = "https://pytorch.org/docs/stable/multiprocessing.html#sharing-strategies"
 _CONF = "https://man7.org/linux/man-pages/man5/limits.conf.5.html"
 _FLAGS = {"open files": "-n", "locked memory": "-l", "processes": "-u"}
 _NAMES = {"open files": "nofile", "locked memory": "memlock", "processes": "nproc"}
@@ -30,8 +29,6 @@ class LimitsTooLowRule(Rule):
             yield self._ulimit(kind, wanted)
         else:
             yield self._raise_hard(kind, wanted, patient)
-        if kind == "open files":
-            yield self._sharing()
 
     def _ulimit(self, kind: str, wanted: int | None) -> Remedy:
         text = "unlimited" if wanted is None else str(wanted)
@@ -78,20 +75,6 @@ class LimitsTooLowRule(Rule):
             effort=effort,
             sets=((f"RLIMIT_{name.upper()}", text),),
             references=(_CONF,),
-        )
-
-    def _sharing(self) -> Remedy:
-        return Remedy(
-            id=f"{self.answers}-sharing",
-            title='share tensors by file name: torch.multiprocessing.set_sharing_strategy("file_system")',
-            steps=(
-                'torch.multiprocessing.set_sharing_strategy("file_system")   # at the top of the script',
-                "a killed job then leaves files in /dev/shm",
-            ),
-            applicability=Applicability.SAFE,
-            effort=Effort.ONE_LINE,
-            sets=(("sharing_strategy", "file_system"),),
-            references=(_SHARING,),
         )
 
 

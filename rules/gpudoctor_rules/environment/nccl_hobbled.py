@@ -6,12 +6,11 @@ from gpudoctor.analysis.workload import optional
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, Setting
 from gpudoctor_checks.environment.nccl_hobbled import NcclHobbledDetail
 
-_TROUBLE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"
 _ENV = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 
 
 class NcclHobbledRule(Rule):
-    """By cause: unset, BIOS and kernel settings, one library."""
+    """By cause: a variable unset, one package, another path."""
 
     answers = Code("ENV012")
 
@@ -23,8 +22,6 @@ class NcclHobbledRule(Rule):
             yield self._one_package(finding, patient)
         elif kind == "shadow":
             yield self._path(finding)
-        elif kind in {"acs", "iommu"}:
-            yield self._bus(str(kind))
 
     def _unset(self, finding: Finding) -> Remedy:
         name = finding.detail_of(NcclHobbledDetail).variable
@@ -84,29 +81,4 @@ class NcclHobbledRule(Rule):
             ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.SETTING,
-        )
-
-    def _bus(self, kind: str) -> Remedy:
-        if kind == "iommu":
-            return Remedy(
-                id=f"{self.answers}-iommu",
-                title="put the IOMMU into passthrough: kernel parameter iommu=pt",
-                steps=(
-                    'in /etc/default/grub: GRUB_CMDLINE_LINUX="... iommu=pt", then update-grub and reboot',
-                    "then: cat /sys/kernel/iommu_groups/*/type | sort | uniq -c   # identity",
-                ),
-                applicability=Applicability.DISPLAY_ONLY,
-                effort=Effort.ADMINISTRATOR,
-                references=(_TROUBLE,),
-            )
-        return Remedy(
-            id=f"{self.answers}-acs",
-            title="switch PCIe access control (ACS) off on the bridges above the GPUs",
-            steps=(
-                "in the BIOS: ACS off (with virtual machines keep it, and use ATS)",
-                "until the next boot, for each bridge: sudo setpci -v -s ADDRESS ECAP_ACS+0x6.w=0000",
-            ),
-            applicability=Applicability.DISPLAY_ONLY,
-            effort=Effort.ADMINISTRATOR,
-            references=(_TROUBLE,),
         )

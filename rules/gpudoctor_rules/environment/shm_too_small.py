@@ -22,7 +22,6 @@ class ShmTooSmallRule(Rule):
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         if finding.detail_of(ShmTooSmallDetail).full:
-            yield self._clear()
             return
         gib = _size(finding, patient) // GIB
         host = optional(lambda: patient.host)
@@ -37,19 +36,6 @@ class ShmTooSmallRule(Rule):
             sets=(("shm_size", f"{gib}g"),),
             uses=frozenset({Resource.HOST_MEMORY}),
             references=(reference,),
-        )
-
-    def _clear(self) -> Remedy:
-        return Remedy(
-            id=f"{self.answers}-clear",
-            title="find which processes use /dev/shm and delete what dead jobs left there",
-            steps=(
-                "fuser -v /dev/shm/* 2>&1 | head",
-                "ls -la /dev/shm",
-                "rm /dev/shm/torch_* /dev/shm/nccl-*   # only when no training of yours is running",
-            ),
-            applicability=Applicability.DISPLAY_ONLY,
-            effort=Effort.COMMAND,
         )
 
 

@@ -19,29 +19,14 @@ class VisibleDevicesWrongRule(Rule):
         kind, gpus = detail.kind, detail.gpus
         if kind == "value":
             yield self._set(_wanted(patient, gpus), gpus, finding)
-        elif kind == "missing":
-            yield self._elsewhere(detail.asked)
         elif kind == "ranks":
             if gpus > 0:
                 yield self._ranks(gpus)
             yield self._unset(
                 "let every rank have a GPU: unset it, or ask the scheduler for more GPUs", finding
             )
-        else:
+        elif kind == "granted":
             yield self._unset("unset it: the scheduler has chosen the GPUs", finding)
-
-    def _elsewhere(self, gpus: int) -> Remedy:
-        return Remedy(
-            id=f"{self.answers}-machine",
-            title="run it on a machine with the GPUs, or name their card: --gpu H100",
-            steps=(
-                "nvidia-smi -L   # on the machine of the job; in a container start it with --gpus all",
-                f"srun --gpus={gpus} gpudoctor check ...   # inside the allocation",
-                "gpudoctor check --gpu H100 ...   # examines the job for a card of another machine",
-            ),
-            applicability=Applicability.DISPLAY_ONLY,
-            effort=Effort.ONE_LINE,
-        )
 
     def _set(self, wanted: int, gpus: int, finding: Finding) -> Remedy:
         value = ",".join(str(index) for index in range(wanted))

@@ -4,6 +4,7 @@ from gpudoctor.model import Applicability, Effort, advise, where
 from gpudoctor_checks.failure.bus_error import BusErrorDetail
 from gpudoctor_checks.failure.collective_timeout import CollectiveTimeoutDetail
 from gpudoctor_checks.failure.device_assert import DeviceAssertDetail
+from gpudoctor_checks.failure.exception import ExceptionDetail
 from gpudoctor_checks.failure.killed import KilledDetail
 
 _SAME = (
@@ -99,5 +100,19 @@ ADVICE = (
         "torchrun --tee 3 --log-dir logs ...; PYTHONFAULTHANDLER=1; TORCH_SHOW_CPP_STACKTRACES=1",
         "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_FR_DUMP_TEMP_FILE=/shared/fr_rank_",
         effort=Effort.SETTING,
+    ),
+    advise(
+        "FAIL001-silent",
+        "find who ended it: the kernel for memory, os._exit, a library",
+        "dmesg -T | tail   # `Killed process` is the kernel, for memory: fewer workers, a smaller batch",
+        "grep -rn 'os._exit' .   # and the last lines of its own log (torchrun --log-dir logs --tee 3)",
+        when=where(ExceptionDetail, lambda death: death.silent),
+        effort=Effort.COMMAND,
+    ),
+    advise(
+        "FAIL006-rebuild",
+        "extensions built against the installed torch",
+        "gpudoctor check   # ENV005 names packages of the stack that do not fit together",
+        effort=Effort.COMMAND,
     ),
 )

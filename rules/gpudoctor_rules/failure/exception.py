@@ -14,7 +14,6 @@ class UncaughtRule(Rule):
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
         detail = finding.detail_of(ExceptionDetail)
         if detail.silent:
-            yield _silent()
             return
         title = detail.title
         span = finding.span
@@ -46,18 +45,4 @@ def _exit(where: str, known: bool) -> Remedy:
         ),
         applicability=Applicability.DISPLAY_ONLY,
         effort=Effort.SMALL_EDIT,
-    )
-
-
-def _silent() -> Remedy:
-    """A process was gone at once."""
-    return Remedy(
-        id="FAIL001-silent",
-        title="find who ended it: the kernel for memory, os._exit, a library",
-        steps=(
-            "dmesg -T | tail   # `Killed process` is the kernel, for memory: fewer workers, a smaller batch",
-            "grep -rn 'os._exit' .   # and the last lines of its own log (torchrun --log-dir logs --tee 3)",
-        ),
-        applicability=Applicability.DISPLAY_ONLY,
-        effort=Effort.COMMAND,
     )

@@ -24,10 +24,3 @@ class NativeCrashRule(Rule):
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.COMMAND,
         )
-        yield Remedy(
-            id="FAIL006-rebuild",
-            title="extensions built against the installed torch",
-            steps=("gpudoctor check   # ENV005 names packages of the stack that do not fit together",),
-            applicability=Applicability.DISPLAY_ONLY,
-            effort=Effort.COMMAND,
-        )

@@ -2,6 +2,7 @@
 
 from gpudoctor.model import Effort, advise, where
 from gpudoctor_checks.hardware.low_utilization import LowUtilizationDetail
+from gpudoctor_checks.hardware.nvlink_down import NvlinkDownDetail
 
 ADVICE = (
     advise(
@@ -32,5 +33,16 @@ ADVICE = (
         "If there is no such service: sudo nvidia-smi -pm 1   # until the next reboot",
         effort=Effort.ADMINISTRATOR,
         references=("https://docs.nvidia.com/deploy/driver-persistence/index.html",),
+    ),
+    advise(
+        "GPU006-fabric-manager",
+        "start nvidia-fabricmanager in the driver's own version",
+        "systemctl status nvidia-fabricmanager; journalctl -u nvidia-fabricmanager -b | tail -50",
+        "cat /proc/driver/nvidia/version; nv-fabricmanager --version   # must be equal",
+        "sudo systemctl enable --now nvidia-fabricmanager",
+        "nvidia-smi -q | grep -A 4 Fabric   # right after a boot it takes some minutes",
+        when=where(NvlinkDownDetail, lambda link: link.cause == "fabric"),
+        effort=Effort.ADMINISTRATOR,
+        references=("https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/index.html",),
     ),
 )

@@ -1,6 +1,23 @@
 """What is told of training loops, without computation."""
 
-from gpudoctor.model import Effort, advise
+from gpudoctor.model import Effort, advise, where
+from gpudoctor_checks.loop.sigterm_unhandled import SigtermUnhandledDetail
+
+_SLURM = "https://slurm.schedmd.com/sbatch.html#OPT_signal"
+
+
+def _handler(signal: str) -> tuple[str, ...]:
+    """Lines that leave the loop when the signal comes."""
+    return (
+        "import signal",
+        "stop = False",
+        "def on_signal(number, frame):",
+        "    global stop",
+        "    stop = True",
+        f"signal.signal(signal.{signal}, on_signal)",
+        "at the end of each step: if stop: save a checkpoint and leave the loop",
+    )
+
 
 ADVICE = (
     advise(
@@ -10,5 +27,39 @@ ADVICE = (
         "write assert {wide}.squeeze(1).shape == {flat}.shape before the loss, so that it stays so",
         effort=Effort.ONE_LINE,
         references=("https://docs.pytorch.org/docs/stable/notes/broadcasting.html",),
+    ),
+    advise(
+        "LOOP010-handler",
+        "a handler that saves, 300 s to do it",
+        "terminationGracePeriodSeconds: 300  # in the pod",
+        *_handler("SIGTERM"),
+        when=where(SigtermUnhandledDetail, lambda job: job.kubernetes),
+        references=("https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination",),
+    ),
+    advise(
+        "LOOP010-handler",
+        "--signal=USR1@300 and a handler that saves",
+        "#SBATCH --signal=USR1@300",
+        "#SBATCH --requeue",
+        *_handler("SIGUSR1"),
+        when=where(SigtermUnhandledDetail, lambda job: job.slurm and job.srun),
+        references=(_SLURM,),
+    ),
+    advise(
+        "LOOP010-handler",
+        "--signal=B:USR1@300 and a handler that saves",
+        "#SBATCH --signal=B:USR1@300",
+        "#SBATCH --requeue",
+        "trap 'kill -USR1 $pid' USR1; python train.py & pid=$!; wait $pid; wait $pid",
+        *_handler("SIGUSR1"),
+        when=where(SigtermUnhandledDetail, lambda job: job.slurm and not job.srun),
+        references=(_SLURM,),
+    ),
+    advise(
+        "LOOP010-handler",
+        "a handler that saves",
+        *_handler("SIGTERM"),
+        when=where(SigtermUnhandledDetail, lambda job: not (job.slurm or job.kubernetes)),
+        references=(_SLURM,),
     ),
 )

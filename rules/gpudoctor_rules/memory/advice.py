@@ -1,6 +1,6 @@
 """What is told of memory, without computation."""
 
-from gpudoctor.model import Applicability, Effort, advise, where
+from gpudoctor.model import Applicability, Effort, LeakDetail, LeakKind, advise, where
 from gpudoctor_checks.memory.out_of_memory import OutOfMemoryDetail
 
 _SEGMENTS = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
@@ -94,5 +94,21 @@ ADVICE = (
         "torch.sparse.to_sparse_semi_structured(weight)   # 2:4, from compute capability 8.0 on",
         effort=Effort.REWRITE,
         references=("https://pytorch.org/tutorials/advanced/semi_structured_sparse.html",),
+    ),
+    advise(
+        "MEM002-arrays",
+        "arrays instead of lists of Python objects in the data set",
+        "self.paths = numpy.array(paths)   # one object: workers share its pages and write to none of them",
+        "or multiprocessing.Manager().list, pyarrow, torch tensors; fork copies a page at its first reference",
+        when=where(LeakDetail, lambda leak: leak.kind is LeakKind.WORKERS),
+        references=("https://github.com/pytorch/pytorch/issues/13246",),
+    ),
+    advise(
+        "MEM002-schedule",
+        "a profiler schedule that ends (repeat=1)",
+        "schedule=torch.profiler.schedule(wait=1, warmup=1, active=5, repeat=1)",
+        when=where(LeakDetail, lambda leak: leak.kind is LeakKind.PROFILER),
+        applicability=Applicability.SAFE,
+        effort=Effort.ONE_LINE,
     ),
 )

@@ -7,6 +7,7 @@ from gpudoctor.analysis.source.syntax import nodes, segment
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, TextEdit
 from gpudoctor.model.signs.source import Script
+from gpudoctor_checks.memory.graph_retained import GraphRetainedDetail
 from gpudoctor_rules.memory import retained
 
 _REFERENCES = (
@@ -20,12 +21,14 @@ class GraphRetainedRule(Rule):
     answers = Code("MEM003")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        if finding.fact("keep") == "number":  # a trial has shown that nothing less helps
-            yield from retained.searched(self.answers, finding, patient)
-        if finding.fact("how") == "seen":  # by the recorder: which tensor it is, only the user knows
-            yield _by_container(finding)
+        kept = finding.detail_of(GraphRetainedDetail)
+        value = kept.value
+        # A trial may have shown that nothing less than the number helps.
+        if kept.search is not None and kept.search.keep == "number":
+            yield from retained.searched(self.answers, kept, patient)
+        if not value:  # the recorder saw the container grow: which tensor it is, only the user knows
+            yield _by_container(kept.target)
             return
-        value = str(finding.fact("value"))
         detached = _detached(value)
         edits = _edits(finding, patient, detached)
         yield Remedy(
@@ -39,9 +42,8 @@ class GraphRetainedRule(Rule):
         )
 
 
-def _by_container(finding: Finding) -> Remedy:
+def _by_container(target: str) -> Remedy:
     """The remedy where only the container is known."""
-    target = finding.fact("target")
     return Remedy(
         id="MEM003-detach",
         title=f"keep what goes into {target} without its graph",
@@ -73,7 +75,7 @@ def _contains_display(node: ast.expr) -> bool:
 def _edits(finding: Finding, patient: Patient, detached: str) -> tuple[Edit, ...]:
     span = finding.span
     script = next((item for item in scripts_given(patient).scripts if span and item.path == span.path), None)
-    node = _node(script, finding) if script else None
+    node = _node(script, finding.detail_of(GraphRetainedDetail)) if script else None
     if script is None or node is None or " with " in detached:
         return ()
     text = segment(script, node)
@@ -94,11 +96,10 @@ def _edits(finding: Finding, patient: Patient, detached: str) -> tuple[Edit, ...
     )
 
 
-def _node(script: Script, finding: Finding) -> ast.expr | None:
-    """The kept expression, by the place that the finding names."""
-    for node in nodes(script, ast.expr):
-        if (node.lineno, node.col_offset) == (finding.fact("line"), finding.fact("column")) and ast.unparse(
-            node
-        ) == finding.fact("value"):
-            return node
-    return None
+def _node(script: Script, kept: GraphRetainedDetail) -> ast.expr | None:
+    """The kept expression; None where a search named an other line."""
+    if kept.place is not None and kept.place.line != kept.line:
+        return None
+    place = (kept.line, kept.column)
+    found = (node for node in nodes(script, ast.expr) if (node.lineno, node.col_offset) == place)
+    return next((node for node in found if ast.unparse(node) == kept.value), None)

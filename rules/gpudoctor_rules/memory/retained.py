@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.steady_run import script_at
 from gpudoctor.analysis.source.retention import Retention, RetentionKind, keeping_at
-from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy
+from gpudoctor.model import Applicability, Code, Effort, Finding, LeakDetail, LeakKind, Patient, Remedy
 
 
 def remedies(code: Code, inspection: str, finding: Finding, patient: Patient) -> Iterator[Remedy]:
@@ -12,12 +12,11 @@ def remedies(code: Code, inspection: str, finding: Finding, patient: Patient) ->
 
     `inspection` is the way to see that by hand.
     """
-    if finding.fact("searched"):
-        found = list(searched(code, finding, patient))
+    leak = finding.detail_of(LeakDetail)
+    if found := list(searched(code, leak, patient)):
         yield from found
-        if found:
-            return
-    if finding.fact("kind") not in ("tensors", "container"):  # these have no graph
+        return
+    if leak.kind not in (LeakKind.TENSORS, LeakKind.CONTAINER):  # these have no graph
         yield Remedy(
             id=f"{code}-detach",
             title="keep numbers, not tensors with their graph",
@@ -28,10 +27,9 @@ def remedies(code: Code, inspection: str, finding: Finding, patient: Patient) ->
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,
         )
-    target = str(finding.fact("target") or "")
     yield Remedy(
         id=f"{code}-bound",
-        title=f"bound what {target} keeps" if target else "bound what is collected",
+        title=f"bound what {leak.target} keeps" if leak.target else "bound what is collected",
         steps=(
             "collections.deque(maxlen=1000) instead of a list, a cache with a maxsize instead of a dict; "
             "write to disk what must be whole",
@@ -42,15 +40,17 @@ def remedies(code: Code, inspection: str, finding: Finding, patient: Patient) ->
     )
 
 
-def searched(code: Code, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+def searched(code: Code, leak: LeakDetail, patient: Patient) -> Iterator[Remedy]:
     """The change that stopped the growth, at its line; or what to do about what holds it."""
-    path, line = finding.fact("path"), finding.fact("line")
-    script = script_at(patient, str(path)) if path else None
-    keeping = keeping_at(script, line) if script is not None and isinstance(line, int) else None
-    if keeping is not None:
-        yield from _at_line(code, keeping, RetentionKind(str(finding.fact("keep"))), f"{path}:{line}")
-    elif holder := str(finding.fact("holder") or ""):
-        yield _of_holder(code, holder)
+    search, place = leak.search, leak.place
+    if search is None:
+        return
+    script = script_at(patient, place.path) if place is not None else None
+    keeping = keeping_at(script, place.line) if script is not None and place is not None else None
+    if keeping is not None and place is not None:
+        yield from _at_line(code, keeping, RetentionKind(search.keep), f"{place.path}:{place.line}")
+    elif search.holder:
+        yield _of_holder(code, search.holder)
 
 
 def _at_line(code: Code, keeping: Retention, keep: RetentionKind, where: str) -> Iterator[Remedy]:

@@ -1,9 +1,13 @@
 """What is told of numbers that go wrong, without computation."""
 
-from gpudoctor.model import Applicability, Effort, advise, where
+from gpudoctor.model import Applicability, BadStepDetail, Effort, advise, where
 from gpudoctor_checks.numerics.constant_output import ConstantOutputDetail
 from gpudoctor_checks.numerics.constant_target import ConstantTargetDetail
+from gpudoctor_checks.numerics.dead_parameters import DeadParametersDetail
+from gpudoctor_checks.numerics.fp16_unsafe import Fp16UnsafeDetail
+from gpudoctor_checks.numerics.learning_rate_out_of_band import LearningRateOutOfBandDetail
 from gpudoctor_checks.numerics.loss_trouble import LossTroubleDetail
+from gpudoctor_checks.numerics.weights_frozen import WeightsFrozenDetail
 
 _HOOK = (
     "for layer in model.modules(): layer.register_forward_hook(lambda layer, given, out:",
@@ -14,6 +18,9 @@ _COUNT = (
     "collections.Counter(int(dataset[i][1]) for i in range(len(dataset)))",
     "look at the column, the mapping and the folder that the label is made of",
 )
+
+_TRAINED_ALONE = "optimizer = ...(p for p in model.parameters() if p.requires_grad)"
+_BUILT = "https://docs.pytorch.org/docs/stable/optim.html#constructing-it"
 
 ADVICE = (
     advise(
@@ -97,5 +104,112 @@ ADVICE = (
         *_COUNT,
         "set shuffle=True for the training loader",
         when=where(ConstantTargetDetail, lambda labels: labels.ordered),
+    ),
+    advise(
+        "NUM002-batch",
+        "look at the batch of that step",
+        "assert torch.isfinite(batch).all()   # before the forward pass: NaN data make a NaN loss",
+        "a mean over no element (an empty batch, labels that are all ignored) is NaN as well",
+        when=where(BadStepDetail, lambda bad: bad.replay is None),
+    ),
+    advise(
+        "NUM005-grad",
+        "Call {module} with gradients",
+        "Move the call of {module} out of torch.no_grad(), if it is meant to be trained.",
+        when=where(DeadParametersDetail, lambda dead: dead.module),
+        applicability=Applicability.UNSAFE,
+    ),
+    advise(
+        "NUM005-leave-out",
+        "Leave {module} out of the optimizer, if it is meant to stay as it is",
+        "Call requires_grad_(False) on it before the optimizer is made.",
+        _TRAINED_ALONE,
+        when=where(DeadParametersDetail, lambda dead: dead.module),
+        applicability=Applicability.SAFE,
+    ),
+    advise(
+        "NUM005-use",
+        "let the gradient reach {layer}",
+        "look at how forward uses {layer}: a detach(), a no_grad() block, an argmax or a branch never taken",
+        "hard choices: torch.nn.functional.gumbel_softmax(logits, hard=True) instead of argmax",
+        when=where(DeadParametersDetail, lambda dead: not dead.module),
+        applicability=Applicability.UNSAFE,
+    ),
+    advise(
+        "NUM005-freeze",
+        "freeze {layer}, if it is meant to stay as it is",
+        "model.{layer}.requires_grad_(False)   # before the optimizer is made",
+        _TRAINED_ALONE,
+        when=where(DeadParametersDetail, lambda dead: not dead.module),
+        applicability=Applicability.SAFE,
+    ),
+    advise(
+        "NUM006-float32",
+        "keep the weights in float32 and let bf16 autocast do the rest",
+        "leave torch_dtype / .half() out",
+        "torch.autocast('cuda', dtype=torch.bfloat16), or bf16=True",
+        when=where(Fp16UnsafeDetail, lambda half: half.cure in ("cast", "load")),
+        effort=Effort.SETTING,
+    ),
+    advise(
+        "NUM006-scaler",
+        "scale the loss with a GradScaler",
+        "scaler = torch.amp.GradScaler('cuda')",
+        "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()",
+        when=where(Fp16UnsafeDetail, lambda half: half.cure == "autocast"),
+        effort=Effort.SETTING,
+    ),
+    advise(
+        "NUM008-step",
+        "call the optimizer's step()",
+        "after each backward pass: optimizer.step(), then optimizer.zero_grad()",
+        when=where(WeightsFrozenDetail, lambda frozen: frozen.how == "step"),
+        effort=Effort.ONE_LINE,
+        references=(_BUILT,),
+    ),
+    advise(
+        "NUM008-frozen",
+        "unfreeze what is to be trained",
+        "set requires_grad=True for the layers to train, and give the optimizer only those:",
+        "    [p for p in model.parameters() if p.requires_grad]",
+        when=where(WeightsFrozenDetail, lambda frozen: frozen.how == "frozen"),
+        effort=Effort.ONE_LINE,
+        references=(_BUILT,),
+    ),
+    advise(
+        "NUM008-forgotten",
+        "give an optimizer the parameters of {text}",
+        "torch.optim.AdamW([*first.parameters(), *second.parameters()], lr=...)",
+        "if {text} is to stay as it is: with torch.no_grad(): around its call",
+        when=where(WeightsFrozenDetail, lambda frozen: frozen.how == "forgotten"),
+        effort=Effort.ONE_LINE,
+        references=(_BUILT,),
+    ),
+    advise(
+        "NUM008-swapped",
+        "give the optimizer the parameters of the model that is trained: {text}",
+        "build it over the model that loss.backward() goes through, not over its copy",
+        when=where(WeightsFrozenDetail, lambda frozen: frozen.how == "swapped"),
+        effort=Effort.ONE_LINE,
+        references=(_BUILT,),
+    ),
+    advise(
+        "NUM008-idle",
+        "let gradients reach {text} before its step",
+        "take detach() and no_grad() out of the way from its output to its loss",
+        "call zero_grad() before the backward pass, not between it and the step",
+        "leave the optimizer out where the part is to stay as it is",
+        when=where(WeightsFrozenDetail, lambda frozen: frozen.how == "idle"),
+        effort=Effort.ONE_LINE,
+        references=(_BUILT,),
+    ),
+    advise(
+        "NUM009-spent",
+        "Make the schedule as long as the training",
+        "Step a schedule of epochs once an epoch, after the loop over the batches.",
+        "Give a schedule of steps the number of all optimizer steps (T_max, total_steps).",
+        "Or end it at a rate that still learns: eta_min=1e-6.",
+        when=where(LearningRateOutOfBandDetail, lambda rate: rate.cure == "spent"),
+        effort=Effort.ONE_LINE,
     ),
 )

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from gpudoctor.analysis.run.steady_run import script_at
 from gpudoctor.analysis.source.syntax import nodes, segment
 from gpudoctor.analysis.source.syntax_edits import replace_node
-from gpudoctor.model import Edit, Finding, Patient
+from gpudoctor.model import BadStepDetail, Edit, Patient
+from gpudoctor.model.replay import Cause
 from gpudoctor.model.signs.source import Script
 
 _CLAMPS = {
@@ -20,15 +21,15 @@ _SIZES = frozenset({"std", "var", "norm", "vector_norm", "abs", "exp", "sqrt", "
 """Calls whose result is never below 0: as divisors they can be clamped."""
 
 
-def edge_edit(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
-    """The edit for the finding's operation at its line; empty where none is plain."""
-    path, line = finding.fact("path"), finding.fact("line")
-    script = script_at(patient, str(path)) if path else None
-    if script is None or not isinstance(line, int):
+def edge_edit(bad: BadStepDetail, patient: Patient) -> tuple[Edit, ...]:
+    """The edit for the replay's operation at its line; empty where none is plain."""
+    script = script_at(patient, bad.place.path) if bad.place is not None else None
+    if script is None or bad.place is None:
         return ()
-    operation = str(finding.fact("operation"))
-    found = list(_division(script, line) if operation == "a division" or operation == "div"
-                 else _clamped(script, line, operation, finding.fact("cause") == "rounding"))  # fmt: skip
+    if bad.operation in ("a division", "div"):
+        found = list(_division(script, bad.place.line))
+    else:
+        found = list(_clamped(script, bad.place.line, bad.operation, bad.cause == Cause.ROUNDING.value))
     return (found[0],) if len(found) == 1 else ()
 
 

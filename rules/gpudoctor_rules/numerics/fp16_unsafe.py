@@ -25,10 +25,7 @@ from gpudoctor_checks.numerics.fp16_unsafe import Fp16UnsafeDetail
 AMPERE = (8, 0)
 """Compute capability from which cards have bf16."""
 
-SCALER = (
-    "scaler = torch.amp.GradScaler('cuda')",
-    "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()",
-)
+_STEP = ("scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()",)
 
 
 class Fp16UnsafeRule(Rule):
@@ -50,28 +47,16 @@ class Fp16UnsafeRule(Rule):
             missing = has_bf16(patient) is False
             title = "train in float32: this card has no bf16" if missing else "bf16 instead of fp16"
             yield _remedy("bf16", title, ("torch.autocast('cuda', dtype=torch.bfloat16), or bf16=True",), ())
-        elif cure in {"cast", "load"}:
-            yield _remedy(
-                "float32",
-                "keep the weights in float32 and let bf16 autocast do the rest",
-                (
-                    "leave torch_dtype / .half() out",
-                    "torch.autocast('cuda', dtype=torch.bfloat16), or bf16=True",
-                ),
-                (),
-            )
         elif cure == "precision":
             value = "bf16-true" if "16-true" in finding.message else "bf16"
             yield _remedy("precision", f"precision: {value}", (value,), _config(finding, patient, value))
-        elif cure == "autocast":
-            if has_bf16(patient) is not False:
-                yield _remedy(
-                    "bf16",
-                    "dtype=torch.bfloat16",
-                    ("torch.autocast('cuda', dtype=torch.bfloat16)   # Ampere or later",),
-                    _autocast(finding, patient),
-                )
-            yield _remedy("scaler", "scale the loss with a GradScaler", SCALER, ())
+        elif cure == "autocast" and has_bf16(patient) is not False:
+            yield _remedy(
+                "bf16",
+                "dtype=torch.bfloat16",
+                ("torch.autocast('cuda', dtype=torch.bfloat16)   # Ampere or later",),
+                _autocast(finding, patient),
+            )
 
     def _scaler_step(self, finding: Finding, patient: Patient) -> Remedy:
         found = _call_at(finding, patient)
@@ -84,7 +69,7 @@ class Fp16UnsafeRule(Rule):
             updates = any(item.name.endswith("GradScaler.update") for item in script.calls)
             text = f"{scaler}.step({call.receiver})" + ("" if updates else f"; {scaler}.update()")
             edits = (replace_node(script, call.node, text),)
-        return _remedy("scaler-step", "scaler.step(optimizer); scaler.update()", SCALER[1:], edits)
+        return _remedy("scaler-step", "scaler.step(optimizer); scaler.update()", _STEP, edits)
 
     def _bf16(self, finding: Finding, patient: Patient) -> Remedy:
         missing = has_bf16(patient) is False

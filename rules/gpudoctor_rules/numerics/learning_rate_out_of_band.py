@@ -39,7 +39,6 @@ class LearningRateOutOfBandRule(Rule):
         if method and cure in {"adam", "low"}:
             cure = method
         if cure == "spent":
-            yield _longer()
             return
         value, band = MIDDLES[cure]
         place = finding.evidence[0]
@@ -54,21 +53,6 @@ class LearningRateOutOfBandRule(Rule):
             sets=(("learning_rate", value),),
             edits=edits,
         )
-
-
-def _longer() -> Remedy:
-    """A schedule that lasts as long as the training."""
-    return Remedy(
-        id="NUM009-spent",
-        title="Make the schedule as long as the training",
-        steps=(
-            "Step a schedule of epochs once an epoch, after the loop over the batches.",
-            "Give a schedule of steps the number of all optimizer steps (T_max, total_steps).",
-            "Or end it at a rate that still learns: eta_min=1e-6.",
-        ),
-        applicability=Applicability.DISPLAY_ONLY,
-        effort=Effort.ONE_LINE,
-    )
 
 
 def _edits(place: object, value: str, patient: Patient) -> tuple[Edit, ...]:

@@ -20,7 +20,7 @@ ADVICE = (
         "NUM006-bf16",
         "Train in bf16 instead of fp16",
         "bf16=True, fp16=False   # Ampere or newer; models trained in bf16 overflow in fp16",
-        when=in_log("scale-minimum", "half-overflow"),
+        when=in_log("scale-minimum", "half-overflow", "skipping"),
     ),
     advise(
         "NUM006-fp32",

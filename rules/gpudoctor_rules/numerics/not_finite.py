@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy
+from gpudoctor.model import Applicability, BadStepDetail, Code, Effort, Finding, Patient, Remedy
 from gpudoctor_rules.numerics.edges import edge_edit
 from gpudoctor_rules.numerics.rates import rate_edit
 
@@ -12,23 +12,23 @@ _AMP = "https://pytorch.org/docs/stable/notes/amp_examples.html"
 
 def remedies(code: Code, finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """By the finding's `cause`: a class that a replay found, or what the recording alone suggests."""
-    cause = str(finding.fact("cause"))
+    bad = finding.detail_of(BadStepDetail)
+    cause = bad.cause
     if cause in ("rate", "exploding"):
         yield _rate(code, patient)
     elif cause in ("range", "half-overflow"):
-        yield _half(code, finding)
+        yield _half(code, bad)
     elif cause in ("operation", "domain", "rounding", "overflow"):
-        yield _edge(code, finding, patient, cause)
+        yield _edge(code, bad, patient)
     else:
-        yield from _others(code, finding, cause)
-    if not finding.fact("replayed"):
-        yield _replay(code, finding)
+        yield from _others(code, bad)
+    if bad.replay is None:
+        yield _replay(code, bad.step)
 
 
-def _where(finding: Finding) -> str:
+def _where(bad: BadStepDetail) -> str:
     """` (train.py:41)`; empty where no line is known."""
-    path, line = finding.fact("path"), finding.fact("line")
-    return f" ({path}:{line})" if path and line else ""
+    return f" ({bad.place.path}:{bad.place.line})" if bad.place is not None else ""
 
 
 def _remedy(
@@ -60,8 +60,8 @@ def _rate(code: Code, patient: Patient) -> Remedy:
     )
 
 
-def _half(code: Code, finding: Finding) -> Remedy:
-    where = _where(finding)
+def _half(code: Code, bad: BadStepDetail) -> Remedy:
+    where = _where(bad)
     more = (f"or scale down what goes in{where}, or leave it out: torch.autocast('cuda', enabled=False)",)
     return Remedy(
         id=f"{code}-bf16",
@@ -77,16 +77,16 @@ def _half(code: Code, finding: Finding) -> Remedy:
     )
 
 
-def _edge(code: Code, finding: Finding, patient: Patient, cause: str) -> Remedy:
-    operation, where = str(finding.fact("operation") or ""), _where(finding)
-    edits = edge_edit(finding, patient) if where else ()
+def _edge(code: Code, bad: BadStepDetail, patient: Patient) -> Remedy:
+    operation, where = bad.operation, _where(bad)
+    edits = edge_edit(bad, patient) if where else ()
     title = "keep the operation away from its edge"
     if where and operation:
         title = f"keep {operation} away from its edge{where}"
     return Remedy(
         id=f"{code}-epsilon",
         title=title,
-        steps=_edge_steps(operation, cause, str(finding.fact("phase") or "")),
+        steps=_edge_steps(operation, bad.cause, bad.replay.phase if bad.replay is not None else ""),
         applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
         edits=edits,
@@ -143,11 +143,11 @@ _PLAIN: dict[str, tuple[str, str, tuple[str, ...]]] = {
 """Cause to the word of the remedy's id, its title and its steps."""
 
 
-def _others(code: Code, finding: Finding, cause: str) -> Iterator[Remedy]:
-    if cause == "bad-input":
-        yield _data(code, finding)
-    elif cause == "optimizer":
-        half = finding.fact("dtype") == "float16"
+def _others(code: Code, bad: BadStepDetail) -> Iterator[Remedy]:
+    if bad.cause == "bad-input":
+        yield _data(code, bad)
+    elif bad.cause == "optimizer":
+        half = bad.replay is not None and bad.replay.dtype == "float16"
         why = (
             "eps=1e-8 is 0 in float16: keep the weights in float32 and let autocast do the rest"
             if half
@@ -155,23 +155,22 @@ def _others(code: Code, finding: Finding, cause: str) -> Iterator[Remedy]:
         )
         title = "weights in float32" if half else "give the optimizer an eps above 0"
         yield _remedy(code, "eps", title, (why,), Effort.SETTING)
-    elif cause in _PLAIN:
-        word, title, steps = _PLAIN[cause]
-        yield _remedy(code, word, title + _where(finding), steps)
+    elif bad.cause in _PLAIN:
+        word, title, steps = _PLAIN[bad.cause]
+        yield _remedy(code, word, title + _where(bad), steps)
 
 
-def _data(code: Code, finding: Finding) -> Remedy:
-    items = str(finding.fact("items") or "")
+def _data(code: Code, bad: BadStepDetail) -> Remedy:
+    items = ", ".join(map(str, bad.replay.items)) if bad.replay is not None else ""
     which = f"item{'s' if ',' in items else ''} {items} of the data set" if items else "the data"
-    first = f"dataset[{items.partition(',')[0]}]   # look at it" if items else f"look at{_where(finding)}"
+    first = f"dataset[{items.partition(',')[0]}]   # look at it" if items else f"look at{_where(bad)}"
     return _remedy(
         code, "data", f"mend or leave out {which}",
         (first, "assert torch.isfinite(x).all(), index   # in __getitem__: the first bad item names itself"),
     )  # fmt: skip
 
 
-def _replay(code: Code, finding: Finding) -> Remedy:
-    step = finding.fact("step")
+def _replay(code: Code, step: int) -> Remedy:
     return Remedy(
         id=f"{code}-replay",
         title=f"replay step {step} to see the operation: gpudoctor verify",

@@ -21,6 +21,8 @@ class WeightsFrozenRule(Rule):
         detail = finding.detail_of(WeightsFrozenDetail)
         optimizer, text = detail.optimizer or "the optimizer", (detail.text or "")
         how = detail.how or "other"
+        if how not in ("order", "copy", "other"):
+            return
         title, steps, edits = {
             "order": (
                 f"build {optimizer} after the model has its final form",
@@ -31,35 +33,6 @@ class WeightsFrozenRule(Rule):
                 f"give {optimizer} the parameters of the model that is trained",
                 (f"use {text or 'the model itself'} there",),
                 _renamed(finding, patient, text),
-            ),
-            "step": (
-                "call the optimizer's step()",
-                ("after each backward pass: optimizer.step(), then optimizer.zero_grad()",),
-                (),
-            ),
-            "frozen": (
-                "unfreeze what is to be trained",
-                ("set requires_grad=True for the layers to train, and give the optimizer only those:",
-                 "    [p for p in model.parameters() if p.requires_grad]"),
-                (),
-            ),
-            "forgotten": (
-                f"give an optimizer the parameters of {text}",
-                ("torch.optim.AdamW([*first.parameters(), *second.parameters()], lr=...)",
-                 f"if {text} is to stay as it is: with torch.no_grad(): around its call"),
-                (),
-            ),
-            "swapped": (
-                f"give the optimizer the parameters of the model that is trained: {text}",
-                ("build it over the model that loss.backward() goes through, not over its copy",),
-                (),
-            ),
-            "idle": (
-                f"let gradients reach {text or 'the parameters of this optimizer'} before its step",
-                ("take detach() and no_grad() out of the way from its output to its loss",
-                 "call zero_grad() before the backward pass, not between it and the step",
-                 "leave the optimizer out where the part is to stay as it is"),
-                (),
             ),
             "other": (
                 f"give {optimizer} the parameters of the model that is trained",

@@ -6,7 +6,7 @@ from gpudoctor.analysis.run.trainer_engines import engine_setting
 from gpudoctor.analysis.source.periodic_edits import thinned
 from gpudoctor.analysis.source.trainer_periods import period_for, transformers_period
 from gpudoctor.analysis.workload import scripts_given
-from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Resource, Rule
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.observability.checkpoint_too_often import CheckpointTooOftenDetail
 from gpudoctor_rules.observability.settings import by_setting
 
@@ -49,20 +49,6 @@ class CheckpointTooOftenRule(Rule):
             override=(("every", str(every)),),
             sets=(("save_period", str(every)),),
             edits=edits,
-        )
-        yield Remedy(
-            id="OBS003-async",
-            title="write in the background with torch.distributed.checkpoint.async_save",
-            steps=(
-                "future = torch.distributed.checkpoint.async_save(state, checkpoint_id=path)",
-                "future.result()   # before the next save",
-            ),
-            applicability=Applicability.DISPLAY_ONLY,
-            effort=Effort.SMALL_EDIT,
-            uses=frozenset({Resource.HOST_MEMORY}),
-            references=(
-                "https://pytorch.org/docs/stable/distributed.checkpoint.html#torch.distributed.checkpoint.state_dict_saver.async_save",
-            ),
         )
 
 

@@ -43,13 +43,6 @@ class EvaluationTooOftenRule(Rule):
             sets=(("evaluation_period", str(every)),),
             edits=edits,
         )
-        yield Remedy(
-            id="OBS004-part",
-            title="a fixed part of the set between whole evaluations",
-            steps=("for batch in itertools.islice(val_loader, 10):   # whole once an epoch",),
-            applicability=Applicability.DISPLAY_ONLY,
-            effort=Effort.SMALL_EDIT,
-        )
 
 
 def _edits(finding: Finding, patient: Patient, every: int) -> tuple[Edit, ...]:

@@ -53,16 +53,6 @@ class ModelWatchRule(Rule):
             sets=(("watch_period", str(EVERY)),),
             edits=edits,
         )
-        yield Remedy(
-            id="OBS006-norms",
-            title="norms instead of histograms, read in one transfer",
-            steps=(
-                "norms = torch._foreach_norm([p.grad for p in model.parameters() if p.grad is not None])",
-                "torch.stack(norms).tolist()   # one wait for the whole model, every 100 steps",
-            ),
-            applicability=Applicability.DISPLAY_ONLY,
-            effort=Effort.SMALL_EDIT,
-        )
 
 
 def _edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:

@@ -2,9 +2,17 @@
 
 from gpudoctor.model import Applicability, Effort, Resource, advise, where
 from gpudoctor_checks.performance.step_time_drift import StepTimeDriftDetail
+from gpudoctor_checks.performance.unexplained_time import UnexplainedTimeDetail
+from gpudoctor_rules.performance.unexplained_time import DEAR
 
 _BOUND = "bound what grows with the steps"
 _BOUNDED = ("logging", "checkpoint", "data_wait")
+
+
+def _cheap_environment(time: UnexplainedTimeDetail) -> bool:
+    """Whether experience is gathered, and the policy's calls take most of it."""
+    return not time.engine_loop and time.nature == "experience" and time.stepping < DEAR
+
 
 ADVICE = (
     advise(
@@ -83,5 +91,30 @@ ADVICE = (
         "keep a bounded window: collections.deque(maxlen=1000); sums instead of lists",
         "detach what is kept of a step: losses.append(loss.detach())",
         when=where(StepTimeDriftDetail, lambda drift: not drift.episodes and drift.part not in _BOUNDED),
+    ),
+    advise(
+        "PERF014-engine",
+        "larger batches, fewer callbacks: the framework's own work is the same for each step",
+        "a larger batch a device, with fewer steps of gradient accumulation",
+        "py-spy record -- python ... shows which of its callbacks and checks take the time",
+        when=where(UnexplainedTimeDetail, lambda time: time.engine_loop),
+        effort=Effort.SETTING,
+    ),
+    advise(
+        "PERF014-together",
+        "several environments at once, acted in by one call of the policy",
+        "gymnasium.vector.SyncVectorEnv([make_env] * 16), or an environment that steps whole arrays",
+        "one forward pass and one sample() for all of them; torch.inference_mode() where none of it is "
+        "differentiated",
+        when=where(UnexplainedTimeDetail, _cheap_environment),
+        effort=Effort.REWRITE,
+        references=("https://gymnasium.farama.org/api/vector/sync_vector_env/",),
+    ),
+    advise(
+        "PERF014-rank",
+        "share the work out over the ranks, or do it after the training",
+        "what one rank alone does in a step, all others wait for: see straggler (DIST001)",
+        "do it every N steps, in a thread, or in a process that reads what the training writes",
+        when=where(UnexplainedTimeDetail, lambda time: not time.engine_loop and time.nature == "one rank"),
     ),
 )

@@ -19,7 +19,7 @@ from gpudoctor_checks.performance.unexplained_time import UnexplainedTimeDetail
 
 _MOST = 16
 """Environments in processes of their own: beyond that one process is busy with handing over."""
-_DEAR = 0.5
+DEAR = 0.5
 """Share of the environment in gathering experience from which on processes of their own are worth it."""
 _FALLBACK = 4
 """Where the machine that trains is not known."""
@@ -33,12 +33,12 @@ class UnexplainedTimeRule(Rule):
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         detail = finding.detail_of(UnexplainedTimeDetail)
         nature = detail.nature
-        if detail.engine_loop:
-            yield _engine()
-        elif nature == "experience":
-            yield _environments(finding, patient)
-        elif nature == "one rank":
-            yield _one_rank()
+        if detail.engine_loop or nature == "one rank":
+            return
+        if nature == "experience":
+            # Where the environment is cheap and the policy's small calls are dear, one process is enough.
+            if detail.stepping >= DEAR:
+                yield _environments(patient)
         elif nature == "fed":
             yield _feeders(finding)
         elif nature == "foreign":
@@ -47,34 +47,8 @@ class UnexplainedTimeRule(Rule):
             yield _look(finding)
 
 
-def _engine() -> Remedy:
-    return Remedy(
-        id="PERF014-engine",
-        title="larger batches, fewer callbacks: the framework's own work is the same for each step",
-        steps=(
-            "a larger batch a device, with fewer steps of gradient accumulation",
-            "py-spy record -- python ... shows which of its callbacks and checks take the time",
-        ),
-        applicability=Applicability.DISPLAY_ONLY,
-        effort=Effort.SETTING,
-    )
-
-
-def _environments(finding: Finding, patient: Patient) -> Remedy:
-    """Where the environment is cheap and the policy's small calls are dear, one process is enough."""
-    if finding.detail_of(UnexplainedTimeDetail).stepping < _DEAR:
-        return Remedy(
-            id="PERF014-together",
-            title="several environments at once, acted in by one call of the policy",
-            steps=(
-                "gymnasium.vector.SyncVectorEnv([make_env] * 16), or an environment that steps whole arrays",
-                "one forward pass and one sample() for all of them; torch.inference_mode() where none of it is "
-                "differentiated",
-            ),
-            applicability=Applicability.DISPLAY_ONLY,
-            effort=Effort.REWRITE,
-            references=("https://gymnasium.farama.org/api/vector/sync_vector_env/",),
-        )
+def _environments(patient: Patient) -> Remedy:
+    """One for each CPU that this rank has."""
     try:
         count = max(2, min(_MOST, int(cpus_per_rank(patient)[0])))
     except Unavailable:
@@ -92,19 +66,6 @@ def _environments(finding: Finding, patient: Patient) -> Remedy:
         effort=Effort.REWRITE,
         uses=frozenset({Resource.CPU, Resource.HOST_MEMORY}),
         references=("https://gymnasium.farama.org/api/vector/async_vector_env/",),
-    )
-
-
-def _one_rank() -> Remedy:
-    return Remedy(
-        id="PERF014-rank",
-        title="share the work out over the ranks, or do it after the training",
-        steps=(
-            "what one rank alone does in a step, all others wait for: see straggler (DIST001)",
-            "do it every N steps, in a thread, or in a process that reads what the training writes",
-        ),
-        applicability=Applicability.DISPLAY_ONLY,
-        effort=Effort.SMALL_EDIT,
     )
 
 

@@ -28,21 +28,6 @@ class AllocatorFlushInLoopRule(Rule):
             override=(("gc.collect" if call == "gc.collect" else "gc.empty_cache", "False"),),
             edits=() if edit is None else (edit,),
         )
-        if call != "gc.collect":
-            yield Remedy(
-                id="SYNC002-segments",
-                title="PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-                steps=(
-                    "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # if it fought fragmentation",
-                ),
-                applicability=Applicability.SAFE,
-                effort=Effort.SETTING,
-                override=(("env.PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"),),
-                sets=(("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"),),
-                references=(
-                    "https://pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf",
-                ),
-            )
 
 
 def _deletion(finding: Finding, patient: Patient) -> TextEdit | None:

@@ -22,17 +22,6 @@ class HostSyncInLoopRule(Rule):
         reads = float(detail.reads or 1)
         places = [part for part in finding.evidence if isinstance(part, SourceSpan)]
         if detail.copies:
-            yield Remedy(
-                id="SYNC001-copies",
-                title="copies from pinned memory that do not block",
-                steps=(
-                    "DataLoader(..., pin_memory=True)",
-                    "batch = batch.to(device, non_blocking=True)",
-                    "What the step makes itself: make it on the device (torch.tensor(..., device=device)).",
-                ),
-                applicability=Applicability.SAFE,
-                effort=Effort.SMALL_EDIT,
-            )
             return
         needed = [place for place in places if steers(scripts_given(patient), place)]
         if needed:

@@ -32,31 +32,6 @@ class PerSampleMetricsRule(Rule):
             sets=(("metric_period", str(every)),),
             edits=edits,
         )
-        if detail.per_sample:
-            yield Remedy(
-                id="SYNC004-batched",
-                title="the whole batch at once, on the device, read once",
-                steps=(
-                    "correct = (logits.argmax(-1) == labels).sum()   # one kernel for all samples",
-                    "total_correct += correct                        # stays on the device, no .item()",
-                    "total_correct.item()                            # once, when it is shown",
-                ),
-                applicability=Applicability.DISPLAY_ONLY,
-                effort=Effort.SMALL_EDIT,
-            )
-        else:
-            yield Remedy(
-                id="SYNC004-device",
-                title="the metric on the device (torchmetrics), computed when it is shown",
-                steps=(
-                    "metric = torchmetrics.F1Score(task='multiclass', num_classes=n).to(device)",
-                    "metric.update(logits.detach(), labels)   # in the step: no wait",
-                    "metric.compute()                         # every few hundred steps, or once an epoch",
-                ),
-                applicability=Applicability.DISPLAY_ONLY,
-                effort=Effort.SMALL_EDIT,
-                references=("https://lightning.ai/docs/torchmetrics/stable/pages/overview.html",),
-            )
 
 
 def _edits(finding: Finding, patient: Patient, every: int) -> tuple[Edit, ...]:

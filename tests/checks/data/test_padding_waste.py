@@ -5,6 +5,7 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.data.padding_waste import PaddingWaste
+from gpudoctor_rules.data.advice import ADVICE
 from gpudoctor_rules.data.padding_waste import PaddingWasteRule
 
 FOLDER = PATIENTS / "DATA006"
@@ -34,7 +35,7 @@ def test_sick_tokenizer_is_mended(name, new):
 def test_padding_by_hand_is_left_to_a_person():
     patient = script_patient(FOLDER / "sick_by_hand.py")
     [finding] = examine(PaddingWaste, patient)
-    dynamic, group = prescribe(PaddingWasteRule, finding, patient)
+    dynamic, group = prescribe((PaddingWasteRule, *ADVICE), finding, patient)
     assert dynamic.applicability is Applicability.DISPLAY_ONLY
     assert group.id == "DATA006-group"
 
@@ -43,7 +44,7 @@ def test_healthy_where_nothing_would_pad_later():
     text = (FOLDER / "sick_map.py").read_text("utf-8").replace("    processing_class=tokenizer,\n", "")
     patient = script_patient(text)
     [finding] = examine(PaddingWaste, patient)
-    assert prescribe(PaddingWasteRule, finding, patient)[0].edits == ()
+    assert prescribe((PaddingWasteRule, *ADVICE), finding, patient)[0].edits == ()
 
 
 def test_healthy_length_on_the_command_line():

@@ -6,6 +6,7 @@ from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.data.loader_dead import LoaderDead
 from gpudoctor_checks.failure.exception import Uncaught
+from gpudoctor_rules.failure.advice import ADVICE
 from gpudoctor_rules.failure.exception import UncaughtRule
 
 
@@ -16,7 +17,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(UncaughtRule, finding, make_patient(recording=make_recording()))
+    found = prescribe((UncaughtRule, *ADVICE), finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 

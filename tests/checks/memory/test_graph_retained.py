@@ -449,7 +449,7 @@ def test_sick_module_that_keeps_its_outputs(model, loss):
     [finding] = examine(
         GraphRetained, script_patient(MODULE.format(**KEEPING | {"model": model, "loss": loss}))
     )
-    assert finding.fact("target") == "self.kept" and finding.fact("value") == "out"
+    assert finding.detail.target == "self.kept" and finding.detail.value == "out"
 
 
 @pytest.mark.parametrize(

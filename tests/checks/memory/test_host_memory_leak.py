@@ -1,9 +1,10 @@
 import pytest
 from recordings import make_machine, make_process, make_recording, make_steps, make_worker, record
 
-from gpudoctor.model import Severity, Unavailable
+from gpudoctor.model import LeakKind, Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.memory.host_memory_leak import HostMemoryLeak
+from gpudoctor_rules.memory.advice import ADVICE
 from gpudoctor_rules.memory.host_memory_leak import HostMemoryLeakRule
 
 
@@ -14,7 +15,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(HostMemoryLeakRule, finding, make_patient(recording=make_recording()))
+    found = prescribe((HostMemoryLeakRule, *ADVICE), finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
@@ -30,7 +31,7 @@ def test_sick_a_list_that_grows():
     grown = record("memory", 4.0, step=250, kind="census", device="cpu",
                    growth=[["Tensor", 250, 60 * MIB, "/job/train.py", 41]])  # fmt: skip
     [finding] = look(leaking(lambda i: 0.25 * MIB * i, records=[grown]))
-    assert finding.severity is Severity.ERROR and finding.fact("kind") == "objects"
+    assert finding.severity is Severity.ERROR and finding.detail.kind is LeakKind.OBJECTS
     assert (finding.span.path, finding.span.line) == ("train.py", 41)
     assert "deque" in remedies(finding)
 
@@ -38,7 +39,7 @@ def test_sick_a_list_that_grows():
 def test_sick_graphs_are_told_apart():
     grown = record("memory", 4.0, step=250, kind="census", device="cpu", growth=[["NllLossBackward0", 250, 0]])
     [finding] = look(leaking(lambda i: 0.25 * MIB * i, records=[grown]))
-    assert finding.fact("kind") == "graphs"
+    assert finding.detail.kind is LeakKind.GRAPHS
 
 
 def test_sick_tensors_without_graphs_need_no_detaching():
@@ -46,7 +47,7 @@ def test_sick_tensors_without_graphs_need_no_detaching():
     grown = record("memory", 4.0, step=250, kind="census", device="cpu",
                    growth=[[what, 250, 60 * MIB, "/job/train.py", 41]])  # fmt: skip
     [finding] = look(leaking(lambda i: 0.25 * MIB * i, records=[grown]))
-    assert finding.fact("kind") == "tensors"
+    assert finding.detail.kind is LeakKind.TENSORS
     assert "deque" in remedies(finding) and "graph" not in remedies(finding)
     assert "and is full in 21 min;" in finding.message
 
@@ -56,21 +57,21 @@ def test_sick_a_container_without_tensors_needs_no_detaching():
     grown = record("memory", 4.0, step=250, kind="census", device="cpu",
                    growth=[[what, 4000, 60 * MIB, "/job/train.py", 12]])  # fmt: skip
     [finding] = look(leaking(lambda i: 0.25 * MIB * i, records=[grown]))
-    assert finding.fact("kind") == "container" and finding.span.line == 12
+    assert finding.detail.kind is LeakKind.CONTAINER and finding.span.line == 12
     assert "bound what data.memo keeps" in remedies(finding) and "graph" not in remedies(finding)
 
 
 def test_sick_a_profiler_that_keeps_its_events():
     window = record("window", 1.0, what="torch.profiler", begin=0, end=None)
     [finding] = look(leaking(lambda i: 0.25 * MIB * i, records=[window]))
-    assert finding.fact("kind") == "profiler" and "repeat=1" in remedies(finding)
+    assert finding.detail.kind is LeakKind.PROFILER and "repeat=1" in remedies(finding)
 
 
 def test_sick_objects_shared_with_workers():
     process = make_process(make_steps(600, forward=0.1, rss=9e8), wall=1763709302.0)
     machine = make_machine(62, tree_rss=lambda i: 4e9 + 50 * MIB * i, memory=lambda i: 6e9 + 50 * MIB * i)
     [finding] = look(process, workers=(make_worker(9),), machine=machine, started="2025-11-21T08:15:02+01:00")
-    assert finding.fact("kind") == "workers" and "numpy.array" in remedies(finding)
+    assert finding.detail.kind is LeakKind.WORKERS and "numpy.array" in remedies(finding)
 
 
 def test_sick_growth_that_began_in_the_middle_is_not_carried_forward():

@@ -9,7 +9,7 @@ from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.loop.teacher_trained import TeacherTrained
 from gpudoctor_checks.numerics.dead_parameters import DeadParameters
 from gpudoctor_checks.numerics.weights_frozen import WeightsFrozen
-from gpudoctor_rules.numerics.dead_parameters import DeadParametersRule
+from gpudoctor_rules.numerics.advice import ADVICE
 from gpudoctor_rules.numerics.weights_frozen import WeightsFrozenRule
 
 
@@ -20,7 +20,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(DeadParametersRule, finding, make_patient(recording=make_recording()))
+    found = prescribe(ADVICE, finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
@@ -131,7 +131,7 @@ def test_an_optimizer_over_another_model_is_one_finding(rank, said):
     if said == {"NUM008"}:
         [one] = found
         assert one.severity is Severity.ERROR and one.cost.breaks and "Actor (rl.py:12)" in one.message
-        assert "over the model" in prescribe(WeightsFrozenRule, one, patient)[0].steps[0]
+        assert "over the model" in prescribe((WeightsFrozenRule, *ADVICE), one, patient)[0].steps[0]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from scripts import script_patient
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.numerics.learning_rate_out_of_band import LearningRateOutOfBand
+from gpudoctor_rules.numerics.advice import ADVICE
 from gpudoctor_rules.numerics.learning_rate_out_of_band import LearningRateOutOfBandRule
 
 NOTE, WARNING = Severity.NOTE, Severity.WARNING
@@ -84,7 +85,7 @@ def test_the_mend_cures(name: str) -> None:
 def test_the_rule_names_the_rate(name: str, rate: str) -> None:
     patient = job_patient(SICK[name])
     [finding] = examine(LearningRateOutOfBand, patient)
-    [remedy] = prescribe(LearningRateOutOfBandRule, finding, patient)
+    [remedy] = prescribe((LearningRateOutOfBandRule, *ADVICE), finding, patient)
     assert remedy.title.endswith(rate)
 
 
@@ -104,7 +105,7 @@ def test_sick_a_schedule_of_epochs_that_is_stepped_per_batch(known):
     since = 200 if known == 1 else 203
     assert f"below 1e-07 since step {since}, in {400 - since} of 400 steps" in finding.message
     assert finding.cost.breaks  # before whatever costs time
-    [remedy] = prescribe(LearningRateOutOfBandRule, finding, make_patient())
+    [remedy] = prescribe((LearningRateOutOfBandRule, *ADVICE), finding, make_patient())
     assert "as long as the training" in remedy.title
 
 

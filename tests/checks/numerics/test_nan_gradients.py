@@ -27,7 +27,7 @@ def bad(step, **fields):
 def test_sick_an_operation_at_its_edge():
     [finding] = look(make_process(records=[bad(101)]))
     assert finding.severity is Severity.ERROR and "step 101" in finding.cost.breaks
-    assert finding.fact("cause") == "operation"
+    assert finding.detail.cause == "operation"
     assert "head.weight" in finding.message
     assert (finding.span.path, finding.span.line) == ("train.py", 44)
     assert "clamp_min" in remedies(finding)
@@ -36,13 +36,13 @@ def test_sick_an_operation_at_its_edge():
 def test_sick_a_rate_that_is_too_high():
     steps = make_steps(200, grad_norm=lambda i: 1.0 if i < 100 else 1.1 ** (i - 100))
     [finding] = look(make_process(steps, records=[bad(180)]))
-    assert finding.fact("cause") == "rate" and "lower rate" in remedies(finding)
+    assert finding.detail.cause == "rate" and "lower rate" in remedies(finding)
 
 
 def test_sick_fp16_without_a_scaler():
     torch = record("torch", 1.0, version="2.9", autocast="torch.float16")
     [finding] = look(make_process(records=[torch, bad(3, all=True)]))
-    assert finding.fact("cause") == "range" and "bf16" in remedies(finding)
+    assert finding.detail.cause == "range" and "bf16" in remedies(finding)
 
 
 def scaler(step, scale, skipped=0):
@@ -60,7 +60,7 @@ def test_healthy_overflows_that_the_scaler_skipped():
 
 def test_sick_a_step_that_the_scaler_did_not_skip():
     [finding] = look(make_process(records=[bad(3), bad(50), scaler(4, 512.0, 1), scaler(80, 1024.0, 1)]))
-    assert finding.fact("step") == 50
+    assert finding.detail.step == 50
 
 
 def test_the_loss_was_first():

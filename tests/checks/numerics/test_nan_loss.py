@@ -6,6 +6,7 @@ from recordings import make_process, make_recording, make_steps, record
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.numerics.nan_loss import NanLoss
+from gpudoctor_rules.numerics.advice import ADVICE
 from gpudoctor_rules.numerics.nan_loss import NanLossRule
 
 
@@ -16,7 +17,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(NanLossRule, finding, make_patient(recording=make_recording()))
+    found = prescribe((NanLossRule, *ADVICE), finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
@@ -30,14 +31,14 @@ def bad(step, kind="nan-loss"):
 def test_sick_a_loss_out_of_the_blue():
     [finding] = look(make_process(records=[bad(151), bad(151, "nan-gradients")]))
     assert finding.severity is Severity.ERROR and "step 151" in finding.message
-    assert finding.fact("cause") == "operation"
+    assert finding.detail.cause == "operation"
     assert "anomaly" in remedies(finding)
 
 
 def test_sick_a_loss_that_grew_before():
     steps = make_steps(200, loss=lambda i: 1.0 if i < 120 else 1.2 ** (i - 120))
     [finding] = look(make_process(steps, records=[bad(199)]))
-    assert finding.fact("cause") == "rate"
+    assert finding.detail.cause == "rate"
 
 
 def first_steps(*losses, norm=1.0, name="SGD"):
@@ -57,7 +58,7 @@ def first_steps(*losses, norm=1.0, name="SGD"):
 )
 def test_sick_a_training_that_runs_away_at_once(rank, words):
     [finding] = look(rank)
-    assert words in finding.message and finding.fact("cause") == "rate"
+    assert words in finding.message and finding.detail.cause == "rate"
     assert "clip" in remedies(finding)
 
 
@@ -66,7 +67,7 @@ def test_sick_a_training_that_runs_away_at_once(rank, words):
 )
 def test_sick_a_first_loss_that_no_update_explains(rank):
     [finding] = look(rank)
-    assert "no loss or norm had grown before" in finding.message and finding.fact("cause") == "operation"
+    assert "no loss or norm had grown before" in finding.message and finding.detail.cause == "operation"
 
 
 def test_sick_the_rank_is_told():
@@ -138,7 +139,7 @@ def test_nothing_trained():
 )
 def test_the_whole_history_is_read(curves, cause, words):
     [finding] = look(make_process(make_steps(300, **curves), records=[bad(300)]))
-    assert (finding.fact("cause"), words in finding.message) == (cause, True), finding.message
+    assert (finding.detail.cause, words in finding.message) == (cause, True), finding.message
 
 
 def test_nothing_is_said_of_a_history_that_was_not_read():

@@ -12,6 +12,7 @@ from gpudoctor.model import Applicability, Confidence, Severity
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor.vitals.recording.opening import open_recording
 from gpudoctor_checks.numerics.weights_frozen import WeightsFrozen
+from gpudoctor_rules.numerics.advice import ADVICE
 from gpudoctor_rules.numerics.weights_frozen import WeightsFrozenRule
 
 GUILTY = {
@@ -61,7 +62,7 @@ def test_sick_scripts(path):
     assert (finding.detail.how, finding.span.text) == GUILTY[path.stem]
     assert (finding.severity, finding.confidence) == (Severity.ERROR, Confidence.SUSPECTED)
     assert finding.cost.breaks
-    [remedy] = prescribe(WeightsFrozenRule, finding, patient)
+    [remedy] = prescribe((WeightsFrozenRule, *ADVICE), finding, patient)
     assert (remedy.applicability is Applicability.UNSAFE) == bool(remedy.edits)
 
 
@@ -209,7 +210,10 @@ def idle(steps, called):
     seen = record("numeric", 3.0, kind="idle", step=50, steps=steps, model="Maker", called=called,
                   path="/job/train.py", line=11)  # fmt: skip
     patient = make_patient(recording=make_recording(make_process(make_steps(100), records=[seen])))
-    return [(item, prescribe(WeightsFrozenRule, item, patient)) for item in examine(WeightsFrozen, patient)]
+    return [
+        (item, prescribe((WeightsFrozenRule, *ADVICE), item, patient))
+        for item in examine(WeightsFrozen, patient)
+    ]
 
 
 def test_sick_steps_that_find_no_gradient():

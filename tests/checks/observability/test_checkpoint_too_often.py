@@ -5,6 +5,7 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.observability.checkpoint_too_often import CheckpointTooOften
+from gpudoctor_rules.observability.advice import ADVICE
 from gpudoctor_rules.observability.checkpoint_too_often import CheckpointTooOftenRule
 
 FOLDER = PATIENTS / "OBS003"
@@ -21,7 +22,9 @@ def test_sick_script_and_its_cure(path):
     [finding] = examine(CheckpointTooOften, patient)
     line, period, severity, cure = GUILTY[path.stem]
     assert (finding.span.line, finding.detail.period, finding.severity) == (line, period, severity)
-    assert prescribe(CheckpointTooOftenRule, finding, patient)[0].applicability is Applicability.UNSAFE
+    assert (
+        prescribe((CheckpointTooOftenRule, *ADVICE), finding, patient)[0].applicability is Applicability.UNSAFE
+    )
     text = path.read_text("utf-8")
     assert cure in mended(text, select="OBS003")
     assert gone("OBS003", text)
@@ -43,7 +46,7 @@ def test_sick_at_the_users_threshold():
 def test_an_option_is_named():
     patient = script_patient(FOLDER / "sick_option.py")
     [finding] = examine(CheckpointTooOften, patient)
-    every, later = prescribe(CheckpointTooOftenRule, finding, patient)
+    every, later = prescribe((CheckpointTooOftenRule, *ADVICE), finding, patient)
     assert every.title == "save every 500 steps (--save-every 500)"
     assert later.id == "OBS003-async"
     patient = script_patient(FOLDER / "sick_option.py", arguments=["--save-every", "1000"])

@@ -6,6 +6,7 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.observability.model_watch import ModelWatch
+from gpudoctor_rules.observability.advice import ADVICE
 from gpudoctor_rules.observability.model_watch import ModelWatchRule
 
 FOLDER = PATIENTS / "OBS006"
@@ -31,7 +32,7 @@ def test_sick_script_and_its_cure(path):
     [finding] = examine(ModelWatch, patient)
     line, severity, cure = GUILTY[path.stem]
     assert (finding.span.line, finding.severity) == (line, severity)
-    assert prescribe(ModelWatchRule, finding, patient)[0].applicability is Applicability.SAFE
+    assert prescribe((ModelWatchRule, *ADVICE), finding, patient)[0].applicability is Applicability.SAFE
     text = path.read_text("utf-8")
     assert cure in mended(text, unsafe=False, select="OBS006")
     assert gone("OBS006", text)
@@ -57,14 +58,14 @@ def test_sick_calls(call, severity):
     [finding] = examine(ModelWatch, patient)
     assert finding.severity is severity
     # A keyword beside the positional argument that it names would be a TypeError.
-    assert bool(prescribe(ModelWatchRule, finding, patient)[0].edits) == (", 1)" not in call)
+    assert bool(prescribe((ModelWatchRule, *ADVICE), finding, patient)[0].edits) == (", 1)" not in call)
 
 
 def test_sick_config_and_its_cure():
     patient = config_patient(CONFIG)
     [finding] = examine(ModelWatch, patient)
     assert (finding.detail.period, finding.severity) == (10, Severity.WARNING)
-    [edit] = prescribe(ModelWatchRule, finding, patient)[0].edits
+    [edit] = prescribe((ModelWatchRule, *ADVICE), finding, patient)[0].edits
     assert (edit.expected, edit.new_text) == ("10", "1000")
 
 

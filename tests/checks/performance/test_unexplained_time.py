@@ -4,6 +4,7 @@ from recordings import lines, make_process, make_recording, make_steps, site
 from gpudoctor.model import Confidence, Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.performance.unexplained_time import UnexplainedTime
+from gpudoctor_rules.performance.advice import ADVICE
 from gpudoctor_rules.performance.unexplained_time import UnexplainedTimeRule
 
 
@@ -14,7 +15,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(UnexplainedTimeRule, finding, make_patient(recording=make_recording()))
+    found = prescribe((UnexplainedTimeRule, *ADVICE), finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
