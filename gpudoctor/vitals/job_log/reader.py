@@ -22,8 +22,8 @@ _VARYING = b"0123456789.+-"
 """What differs between the lines of a loop."""
 _LASTS, _SHORT = 3, 10
 """Times that a lasting condition must have come, unless a few lines were pasted."""
-_NEAR_END = 60
-"""Lines, or a twentieth of the file, that count as its end."""
+_NEAR_END = 12
+"""Lines, or a fiftieth of the file, that count as its end."""
 _MOST_COMMON = 100_000
 _LAST_PIECES = 5
 _MOST_DULL = 20_000
@@ -466,16 +466,13 @@ class _FileReader:
         for chain in self._tracebacks.finish():
             self._chain(chain)
         self._job.ranks |= self._own_ranks
-        near = self.lines - max(_NEAR_END, self.lines // 20)
+        near = self.lines - max(_NEAR_END, self.lines // 50)
         return [
             replace(
                 item.event,
                 progress=len(item.seen),
                 at_end=item.event.last_line >= near
-                and (
-                    item.event.count >= _LASTS
-                    or (self.lines <= _SHORT and item.event.last_line >= self.lines - 1)
-                ),
+                and (item.event.count >= _LASTS or (self.lines <= _SHORT and item.event.count > 1)),
             )
             for item in self._drafts
         ]
