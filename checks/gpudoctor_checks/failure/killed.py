@@ -206,10 +206,11 @@ class Killed(Check):
                 "exitcode: 137",
                 "exit code: 137",
             ),
-            pattern=r"exit ?code:? ?-9\b|return code = -9\b|\bSIGKILL\b|[Ss]ignal 9\b|exit ?code:? 137\b|(?:^|"
+            pattern=r"exit ?code:? ?-9\b(?:\) local_rank: (?P<local_rank>\d+))?|"
+            r"return code = -9\b|\bSIGKILL\b|[Ss]ignal 9\b|exit ?code:? 137\b|(?:^|"
             r"[:\s\]])Killed\s*(?:$|python|\()|task \d+: Killed",
-            text="A process was killed by SIGKILL[ (pid {pid})], and this log does not say by whom: "
-            "usually the kernel, because the host's memory ran out.",
+            text="A process[ (local rank {local_rank})] was killed by SIGKILL[ (pid {pid})], and this log does "
+            "not say by whom: usually the kernel, because the host's memory ran out.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.SUSPECTED,
             everywhere=True,

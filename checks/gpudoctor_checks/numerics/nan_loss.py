@@ -96,6 +96,7 @@ class NanLoss(Check):
             "NaN or Inf found in input|found nan in (?:local )?grad|non-finite loss|loss is not "
             "finite|nan (?:detected|encountered) in|contains? (?:nan|non-finite)",
             text="The program stopped because the loss or a tensor was not finite.",
+            everywhere=True,
             general=True,
         ),
         LogMessage(

@@ -25,6 +25,7 @@ def _calm(kind: str, cue: str | tuple[str, ...], pattern: str, *, source: str = 
 
 
 CONSEQUENCES: tuple[LogMessage, ...] = (
+    _row("peer", "got 0 bytes", r"[Ff]ailed to recv, got 0 bytes", source="TCPStore"),
     _row("aborted", "process group", r"(?i)process group (?:was |is )?aborted"),
     _row("launcher", "childfailederror", r"ChildFailedError", source="torch/distributed/elastic"),
     _row(

@@ -18,6 +18,8 @@ from gpudoctor.vitals.job_log.stack_dumps import CUES as STACK_CUES
 from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
 from gpudoctor.vitals.job_log.tracebacks import Raised, Tracebacks, loose_exception
 
+_OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
+"""Where another rank began to write within a line, behind a progress bar."""
 _VARYING = b"0123456789.+-"
 """What differs between the lines of a loop."""
 _LASTS, _SHORT = 3, 10
@@ -122,6 +124,8 @@ class _Draft:
     """An event while the lines behind it are still to come."""
 
     event: LogEvent
+    step: float | None = None
+    """The step or epoch printed last before it."""
     seen: set[float] = field(default_factory=set)
     """Steps printed after it."""
 
@@ -271,6 +275,8 @@ class _FileReader:
                 pieces = pieces[-_MOST_PIECES:]
         else:
             pieces = [raw]
+        if b"rank" in raw or b"[default" in raw:
+            pieces = [part for piece in pieces for part in _OTHER_RANK.split(piece)]
         for piece in pieces or [b""]:
             self._text(plain(text_of(piece[: 4 * _MOST_LINE]))[:_MOST_LINE], number, known=known)
         if self._follow > 0:
@@ -427,7 +433,7 @@ class _FileReader:
             return
         step = self._mark[1] if self._mark else None
         self._same[key] = len(self._drafts)
-        self._drafts.append(_Draft(replace(event, step=step)))
+        self._drafts.append(_Draft(replace(event, step=step), self._mark[0] if self._mark else None))
         if event.fatal and self._followed < _MOST_FOLLOWED:
             self._followed += 1
             self._follow = _FOLLOWED
@@ -444,10 +450,9 @@ class _FileReader:
     def _progress(self, text: str, step: float, rank: int | None, number: int) -> None:
         whole = whole_step(text)
         self._last_progress_line = max(self._last_progress_line, number)
-        if self._mark is not None and self._mark[0] == step:
-            return
         before = self._mark[0] if self._mark else None
-        self._mark = (step, whole)
+        if before != step:
+            self._mark = (step, whole)
         if whole is not None:
             self._job.last_step = max(whole, self._job.last_step or 0)
         if before is None:
@@ -456,6 +461,7 @@ class _FileReader:
             known = draft.event.rank
             if (
                 draft.event.last_line < number
+                and step != draft.step
                 and (rank is None or known is None or rank == known)
                 and len(draft.seen) < 50
             ):

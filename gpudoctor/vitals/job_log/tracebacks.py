@@ -51,6 +51,8 @@ _MOST_LINES = 600
 _MOST_NOISE = 60
 """Lines between two parts of it that belong to something else."""
 _MOST_TEXT = 4000
+_SILENT = 15
+"""Lines of other processes after which a message counts as ended."""
 _MOST_OPEN = 4096
 _MOST_MESSAGE_LINES = 60
 
@@ -106,6 +108,9 @@ class Tracebacks:
 
     def take(self, line: PrefixedLine, number: int) -> list[list[Raised]]:
         """Chains that this line completes; each has its first exception first."""
+        return [*self._stale(line.source, number), *self._take(line, number)]
+
+    def _take(self, line: PrefixedLine, number: int) -> list[list[Raised]]:
         text = line.text.rstrip()
         key = line.source
         self.took = False
@@ -126,6 +131,15 @@ class Tracebacks:
                 return [opened.chain] if opened.chain else []
             return []
         return self._after(opened, key, line, text)
+
+    def _stale(self, key: str, number: int) -> list[list[Raised]]:
+        """Exceptions of other processes whose message has ended: nothing of theirs came for some lines."""
+        old = [
+            other
+            for other, opened in self._open.items()
+            if other != key and opened.current is not None and number - opened.current.line > _SILENT
+        ]
+        return [_closed(self._open.pop(other)) for other in old]
 
     def take_loose(self, line: PrefixedLine, number: int, kind: str, message: str) -> None:
         """An exception whose traceback is not there: the lines of its message may follow."""
