@@ -137,8 +137,8 @@ class PackageConflict(Check):
                 "incompatible with",
                 "but found",
             ),
-            pattern=r"(?P<needed>[\w.-]{1,60} ?(?:>=|==|<=|!=|<|>|~=)[\w.,<>=! ]{1,60}?) is required for a normal "
-            r"functioning of this module, but found (?P<found>\S+)",
+            pattern=r"(?P<needed>[\w.-]{1,60} ?(?:>=|==|<=|!=|<|>|~=)[\w.,<>=! ]{1,60}?) is required for a "
+            r"normal functioning of this module, but found (?P<found>\S+)",
             text="An installed package does not have the version that another one requires: {needed} is "
             "required, {found} is installed.",
         ),
