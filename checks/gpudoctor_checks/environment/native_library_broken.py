@@ -94,7 +94,8 @@ class NativeLibraryBroken(LogCheck):
                 "could not find module",
             ),
             pattern=r"(?:(?P<library>lib[\w+.-]{1,80}?\.so[\w.]{0,20}): )?cannot open shared object file|"
-            r"[Uu]nable to load any of \{?(?P<any>lib\w+)|[Cc]ould not load library (?P<lib>\S+?)\.? |failed to "
+            r"[Uu]nable to load any of \{?(?P<any>lib\w+)|[Cc]ould not load library (?P<lib>\S+?)\.? |"
+            r"failed to "
             r"open (?P<nvrtc>libnvrtc\S+)|DLL load failed|\[WinError (?:126|127|1114|193)\]|Library "
             "not loaded|Symbol not found|Could not find module",
             text="A native library is missing or cannot be loaded[: {library}][: {any}][: {lib}][: {nvrtc}].",
