@@ -18,6 +18,10 @@ STANDARD_INPUT = "-"
 _PIECE = 1 << 20
 _LONGEST = 4 << 20
 """Bytes without any line end that are read at once; what goes beyond is another piece of the same line."""
+_HEAD = 65_536
+_CONTROL = bytes({*range(9), *range(14, 27), *range(28, 32)})
+_MOST_CONTROL = 0.05
+"""Share of control characters, colours and line ends apart, above which a file is no text."""
 _GZIP, _XZ, _ZSTD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
 
 
@@ -56,6 +60,13 @@ def blocks(stream: IO[bytes]) -> Iterator[Block]:
         rest = data[cut:]
     if rest:
         yield Block(rest, number)
+
+
+def is_binary(data: bytes) -> bool:
+    """Whether the first bytes of a file are not those of a text in any encoding: many control characters."""
+    head = data[:_HEAD]
+    control = len(head) - len(head.translate(None, _CONTROL))
+    return control > len(head) * _MOST_CONTROL
 
 
 def _read(stream: IO[bytes]) -> bytes:

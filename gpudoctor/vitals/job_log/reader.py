@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from gpudoctor.model.external_files import RefusedFile
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile
@@ -12,7 +13,7 @@ from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.vitals.job_log.consequences import UNHEEDED
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, plain, seconds_of, take_apart
 from gpudoctor.vitals.job_log.matching import Match, Messages, skeleton
-from gpudoctor.vitals.job_log.opening import Block, blocks, open_log, text_of
+from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, is_binary, open_log, text_of
 from gpudoctor.vitals.job_log.progress import CUES, DONE_CUES, says_done, step_of, whole_step
 from gpudoctor.vitals.job_log.stack_dumps import CUES as STACK_CUES
 from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
@@ -71,19 +72,26 @@ def read_job_log(paths: Sequence[str], messages: Iterable[tuple[str, LogMessage]
     stacks: list[RankStack] = []
     state = _Job()
     for path in paths:
-        reader = _FileReader(path, table, state)
+        shown = "standard input" if path == STANDARD_INPUT else path
+        reader = _FileReader(shown, table, state)
         damage = ""
         try:
             with open_log(path) as stream:
                 for block in blocks(stream):
+                    if block.first_line == 1 and is_binary(block.data):
+                        raise RefusedFile("it is not text")
                     reader.take(block)
         except OSError as error:
             damage = str(error.strerror or error)
         found = reader.finish()
         if damage:
             read = f"; gpudoctor read {reader.lines} lines of it" if reader.lines else ""
-            problems.append(f"{path}: cannot be read: {damage}{read}")
-        if not damage or reader.lines:
+            problems.append(f"{shown}: cannot be read: {damage}{read}")
+        elif not reader.lines:
+            problems.append(
+                f"{shown}: is empty; if the job buffered its output, set PYTHONUNBUFFERED=1 next time"
+            )
+        if reader.lines:
             files.append(reader.file())
             events += found
             stacks += reader.stacks()

@@ -1,0 +1,24 @@
+"""Files that are no logs get a sentence."""
+
+import os
+
+import pytest
+
+from gpudoctor.model import Unavailable
+from gpudoctor.vitals.job_log import read_job_log
+
+
+def test_an_empty_file_is_named(tmp_path):
+    path = tmp_path / "job.out"
+    path.write_bytes(b"")
+    with pytest.raises(Unavailable, match="is empty"):
+        read_job_log([str(path)], ())
+
+
+def test_a_binary_file_is_named_and_the_rest_is_read(tmp_path):
+    binary, text = tmp_path / "a.out", tmp_path / "b.out"
+    binary.write_bytes(os.urandom(100_000))
+    text.write_text("\x1b[31mValueError: x\x1b[0m\n" * 3)
+    log = read_job_log([str(binary), str(text)], ())
+    assert [item.path for item in log.files] == [str(text)]
+    assert "is not text" in log.problems[0]
