@@ -87,6 +87,17 @@ def joined(parts: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
+def ranks(numbers: Sequence[int]) -> str:
+    """Ranks in words: `rank 7`, `ranks 0-6`, `ranks 0, 2, 5`, `9 ranks (0, 2, ... and others)`."""
+    listed = sorted(numbers)
+    if len(listed) == 1:
+        return f"rank {listed[0]}"
+    if len(listed) > 2 and listed == list(range(listed[0], listed[-1] + 1)):
+        return f"ranks {listed[0]}-{listed[-1]}"
+    few = ", ".join(map(str, listed[:8]))
+    return f"ranks {few}" if len(listed) <= 8 else f"{len(listed)} ranks ({few} and others)"
+
+
 def duration(seconds: float) -> str:
     """Seconds in the unit that reads best, without an exponent: `23.9 ms`, `90 s`, `30 min`, `2h14m`."""
     if not math.isfinite(seconds):

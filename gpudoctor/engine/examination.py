@@ -130,8 +130,23 @@ def _unread(patient: Patient) -> list[str]:
     return [
         *silent,
         *(log.problems if log else ()),
+        *_left_unread(patient),
         *(sentence for sign in (source, configs) if sign for _, sentence in sign.unread),
     ]
+
+
+def _left_unread(patient: Patient) -> Iterator[str]:
+    """Sentences about what lies beside a log and could not be read."""
+    if patient.kind is not PatientKind.LOG:
+        return
+    for take in (patient.signs.memory_snapshot.take, patient.signs.gpu_survey.take):
+        try:
+            take()
+        except Unavailable as reason:
+            if str(reason).startswith(patient.targets):
+                yield str(reason)
+        except ReaderCrashed:
+            pass
 
 
 def _spoke(recording: Recording) -> bool:
@@ -148,7 +163,7 @@ def _remarks(patient: Patient) -> Iterator[str]:
         yield from recording.problems
         if patient.kind is PatientKind.RECORDING and recording.command:
             yield from _without_source(patient)
-    if patient.kind is PatientKind.RECORDING:
+    if patient.kind in (PatientKind.RECORDING, PatientKind.LOG):
         if log := _or_none(patient.signs.kernel_log.take):
             yield from log.problems
         survey = _or_none(patient.signs.gpu_survey.take)

@@ -26,18 +26,22 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
     name = next((item.finding.name for item in ranked if item.finding.code == cause.root.code), "")
     if not name:
         return f"The job died at line {cause.root.line:,} of {cause.root.path}; its check was not selected."
-    words = name.replace("-", " ")
-    return f"The job died of {words}{_where(cause)}: line {cause.root.line:,} of {cause.root.path}."
+    who = _who(cause)
+    where = f"line {cause.root.line:,} of {cause.root.path}"
+    failed = "failed" if who == "The job" else "failed first"
+    return f"{who} {failed}{_when(cause)}: {name.replace('-', ' ')}, {where}."
 
 
-def _where(cause: FirstCause) -> str:
+def _who(cause: FirstCause) -> str:
     assert cause.root is not None
-    parts = [f"on rank {cause.root.rank}"] if cause.root.rank is not None else []
     if len(cause.ranks) > 1:
-        parts = [f"on {len(cause.ranks)} ranks"]
-    if cause.root.step is not None:
-        parts.append(f"after step {cause.root.step:,}")
-    return f" {', '.join(parts)}" if parts else ""
+        return f"{len(cause.ranks)} ranks"
+    return f"Rank {cause.root.rank}" if cause.root.rank is not None else "The job"
+
+
+def _when(cause: FirstCause) -> str:
+    assert cause.root is not None
+    return f", after step {cause.root.step:,}" if cause.root.step is not None else ""
 
 
 def _read(log: JobLog) -> str:

@@ -71,7 +71,9 @@ def _examined(check: Check, patient: Patient) -> Iterator[Finding]:
         return
     with suppress(Unavailable):
         yield from check.examine(patient)
-    yield from log_findings(check, patient)
+    for finding in log_findings(check, patient):
+        if (told := check.beside_log(finding, patient)) is not None:
+            yield told
 
 
 def _distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:

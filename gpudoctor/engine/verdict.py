@@ -35,15 +35,17 @@ def pronounce(
         from gpudoctor.engine.watch_verdict import pronounce_live
 
         return pronounce_live(patient.process, ranked)
-    if patient.kind is PatientKind.LOG or optional(lambda: patient.job_log) is not None:
+    if optional(lambda: patient.job_log) is not None:
         from gpudoctor.engine.log_verdict import pronounce_log
 
         return pronounce_log(patient, ranked)
-    if patient.kind is PatientKind.RECORDING:
+    if patient.kind in (PatientKind.RECORDING, PatientKind.LOG):
         from gpudoctor.engine.saved_verdict import pronounce_saved
 
         if said := pronounce_saved(patient, ranked, outcomes):
             return said
+    if patient.kind is PatientKind.LOG:
+        return f"{patient.title}: nothing could be read."
     if run is not None:
         from gpudoctor.engine.run_verdict import nobody_reported, pronounce_run
 

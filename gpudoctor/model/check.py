@@ -80,6 +80,13 @@ class Check(ABC):
         """The wording that a message's values show, where they tell more than its text; else the same one."""
         return kind
 
+    def beside_log(self, finding: Finding, patient: Patient) -> Finding | None:  # noqa: ARG002
+        """The finding of a log, with what else was left behind: a snapshot, stack dumps, a kernel log.
+
+        None where another finding of this check says the same better.
+        """
+        return finding
+
     def limit(self, name: str) -> float:
         """The threshold in force: the default, or the user's override."""
         return self._limits[name]

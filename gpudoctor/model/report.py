@@ -87,7 +87,7 @@ class Subject:
     """Who was examined."""
 
     kind: str
-    """`machine`, `script`, `command`, `process` or `recording`."""
+    """`machine`, `script`, `command`, `process`, `recording` or `log`."""
     title: str
     targets: tuple[str, ...]
     host: str

@@ -9,19 +9,24 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.errors import UsageError
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
+from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT
+from gpudoctor.vitals.left_behind_kinds import LeftKind, is_left_behind, kind_of
 from gpudoctor.vitals.targets import near_name
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.configs import Configs
-    from gpudoctor.model.signs.job_log import JobLog
+    from gpudoctor.model.signs.gpu import GpuSurvey
     from gpudoctor.model.signs.kernel_log import KernelLog
+    from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
     from gpudoctor.model.signs.source import Source
 
 _SCRIPTS = {".py", ".pyw", ".ipynb"}
 _CONFIGS = {".yaml", ".yml", ".toml", ".jsonc"}
 _PACKED = (".gz", ".xz", ".zst")
 _LOGS = {".log", ".out", ".err", ".txt", ".stdout", ".stderr", ".json", ".jsonl", ""}
+_DUMPS = {"", ".json", ".xml", ".pickle", ".pkl"}
+"""Endings of dumps and records in a folder, which holds much else that ends so."""
 _MOST_FILES = 10_000
 _WILD = set("*?[")
 
@@ -36,6 +41,12 @@ class LeftBehind:
     """Those among them that are the kernel's."""
     snapshots: tuple[str, ...] = ()
     """Memory snapshots of torch."""
+    surveys: tuple[str, ...] = ()
+    """Outputs of `nvidia-smi -q`."""
+    stacks: tuple[str, ...] = ()
+    """Stack dumps in JSON."""
+    records: tuple[str, ...] = ()
+    """What a scheduler kept of the job."""
     scripts: tuple[Path, ...] = ()
     configs: tuple[Path, ...] = ()
     problems: tuple[str, ...] = ()
@@ -49,6 +60,7 @@ def sort_left_behind(names: Sequence[str]) -> LeftBehind:
     scripts: list[Path] = []
     configs: list[Path] = []
     problems: list[str] = []
+    others: dict[LeftKind, list[str]] = {kind: [] for kind in LeftKind}
     for name in _expanded(names):
         if name == STANDARD_INPUT:
             logs.append(name)
@@ -59,16 +71,30 @@ def sort_left_behind(names: Sequence[str]) -> LeftBehind:
             scripts.append(path)
         elif suffix in _CONFIGS:
             configs.append(path)
-        else:
+        elif not _sort_by_kind(path, others):
             _sort_by_content(path, logs, kernel, snapshots, configs, problems)
     return LeftBehind(
         logs=tuple(logs),
         kernel_logs=tuple(kernel),
         snapshots=tuple(snapshots),
+        surveys=tuple(others[LeftKind.SURVEY]),
+        stacks=tuple(others[LeftKind.STACKS]),
+        records=tuple(others[LeftKind.SCHEDULER]),
         scripts=tuple(scripts),
         configs=tuple(configs),
         problems=tuple(problems),
     )
+
+
+def _sort_by_kind(path: Path, others: dict[LeftKind, list[str]]) -> bool:
+    """Whether a file is none of the logs, by its content; it is put with its like then."""
+    try:
+        kind = kind_of(path)
+    except OSError:
+        return False  # who sorts the logs says why
+    if kind is not None:
+        others[kind].append(str(path))
+    return kind is not None
 
 
 def _sort_by_content(
@@ -147,14 +173,23 @@ def _logs_in(folder: str) -> Iterator[str]:
                 "stdout",
                 "stderr",
             )
-            if job or suffix[1:].isdigit():
-                yield os.path.join(root, file)
+            path = os.path.join(root, file)
+            if job or suffix[1:].isdigit() or (suffix in _DUMPS and is_left_behind(Path(path))):
+                yield path
 
 
 def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> Patient:
     """A patient whose signs are those of the files: the job may have run on another machine."""
     table = tuple(messages)
-    names = [*found.logs, *found.snapshots, *map(str, found.scripts), *map(str, found.configs)]
+    names = [
+        *found.logs,
+        *found.snapshots,
+        *found.surveys,
+        *found.stacks,
+        *found.records,
+        *map(str, found.scripts),
+        *map(str, found.configs),
+    ]
     first = "standard input" if names[:1] == [STANDARD_INPUT] else Path(names[0]).name if names else "nothing"
     return Patient(
         PatientKind.LOG,
@@ -162,6 +197,8 @@ def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> 
         Signs(
             job_log=Sign("the log", lambda: _log(found, table)),
             kernel_log=Sign("the kernel log", lambda: _kernel_log(found)),
+            gpu_survey=Sign("the GPUs", lambda: _survey(found)),
+            memory_snapshot=Sign("the memory snapshot", lambda: _snapshot(found)),
             source=Sign("the source", lambda: _source(found)),
             configs=Sign("the configs", lambda: _configs(found)),
         ),
@@ -169,12 +206,17 @@ def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> 
     )
 
 
-def _log(found: LeftBehind, messages: tuple[tuple[str, LogMessage], ...]) -> "JobLog":
-    if not found.logs:
+def _log(found: LeftBehind, messages: tuple[tuple[str, LogMessage], ...]) -> JobLog:
+    if not (found.logs or found.stacks or found.records):
         raise Unavailable("no log was named")
     from gpudoctor.vitals.job_log import read_job_log
+    from gpudoctor.vitals.job_log.dump_files import with_dump_files
+    from gpudoctor.vitals.job_log.kernel_events import with_kernel_logs
+    from gpudoctor.vitals.scheduler_records import with_scheduler_records
 
-    return read_job_log(found.logs, messages)
+    log = read_job_log(found.logs, messages) if found.logs else JobLog(files=(), events=())
+    log = with_kernel_logs(log, found.kernel_logs, messages)
+    return with_scheduler_records(with_dump_files(log, found.stacks), found.records, messages)
 
 
 def _kernel_log(found: LeftBehind) -> "KernelLog":
@@ -185,6 +227,45 @@ def _kernel_log(found: LeftBehind) -> "KernelLog":
     from gpudoctor.vitals.saved_kernel_log import read_saved_log
 
     return read_saved_log(Path(found.kernel_logs[0]))
+
+
+def _survey(found: LeftBehind) -> "GpuSurvey":
+    """The GPUs as `nvidia-smi -q` showed them: of several files one, for their numbers are those of a node."""
+    if len(found.surveys) != 1:
+        raise Unavailable(
+            "no output of nvidia-smi -q was named" if not found.surveys else "those of several nodes were named"
+        )
+    from gpudoctor.vitals.recording.smi import read_smi_log
+
+    try:
+        survey = read_smi_log(found.surveys[0]).survey
+    except UsageError as error:
+        raise Unavailable(str(error)) from None
+    if survey is None:
+        raise Unavailable(f"{found.surveys[0]}: it describes no GPU")
+    return survey
+
+
+def _snapshot(found: LeftBehind) -> "MemorySnapshot":
+    """The snapshot of the process that ran out of memory, where several were named: its history says so."""
+    if not found.snapshots:
+        raise Unavailable("no memory snapshot was named")
+    from gpudoctor.vitals.recording.snapshot import read_snapshot
+
+    first: MemorySnapshot | None = None
+    refusals: list[str] = []
+    for name in found.snapshots:
+        try:
+            snapshot = read_snapshot(name)
+        except UsageError as error:
+            refusals.append(str(error))
+            continue
+        if any(device.refused for device in snapshot.devices):
+            return snapshot
+        first = first or snapshot
+    if first is None:
+        raise Unavailable("; ".join(refusals))
+    return first
 
 
 def _source(found: LeftBehind) -> "Source":

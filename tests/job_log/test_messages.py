@@ -9,7 +9,7 @@ from log_samples import SAMPLES
 
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.model.log_message import Bearing
+from gpudoctor.model.log_message import Bearing, LogDetail
 from gpudoctor.vitals.job_log import read_job_log
 
 REGISTRY = load_registry()
@@ -29,10 +29,12 @@ def test_every_wording_has_a_sample():
 @pytest.mark.parametrize(("code", "kind"), sorted(SAMPLES))
 def test_the_wording_is_the_first_cause(tmp_path, code, kind):
     [finding] = found_in_log(code, tmp_path, SAMPLES[code, kind] + "\n")
-    assert finding.detail.kind == kind
+    # A line of the driver alone is a kernel log, which the check judges by the number of its Xid.
+    assert not isinstance(finding.detail, LogDetail) or finding.detail.kind == kind
+    assert isinstance(finding.detail, LogDetail) or code == "GPU004"
     assert not re.search(r"\{\w+\}", finding.message) and finding.message[0] != "["
     assert finding.message.rstrip().endswith(".")
-    assert finding.evidence[0].line == 1
+    assert 1 <= finding.evidence[0].line <= 1 + SAMPLES[code, kind].count("\n")
 
 
 @pytest.mark.parametrize(("code", "kind"), sorted(SAMPLES))

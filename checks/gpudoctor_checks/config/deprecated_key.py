@@ -85,7 +85,7 @@ class DeprecatedKey(Check):
         LogMessage(
             kind="unexpected-keyword",
             cue="got an unexpected keyword argument",
-            pattern=r"(?:(?P<callee>[\w.]+)\(\) )?got an unexpected keyword argument '(?P<argument>\w+)'",
+            pattern=r"(?:(?P<callee>[\w.]{1,120})\(\) )?got an unexpected keyword argument '(?P<argument>\w+)'",
             text="[{callee} ]does not accept the argument {argument}: it was renamed or removed, or "
             "belongs to another version.",
             confidence=Confidence.PROBABLE,
@@ -93,7 +93,7 @@ class DeprecatedKey(Check):
         LogMessage(
             kind="multiple-values",
             cue="got multiple values for",
-            pattern=r"(?:(?P<callee>[\w.]+)\(\) )?got multiple values for (?:keyword )?argument "
+            pattern=r"(?:(?P<callee>[\w.]{1,120})\(\) )?got multiple values for (?:keyword )?argument "
             r"'(?P<argument>\w+)'",
             text="[{callee} ]received the argument {argument} twice.",
             confidence=Confidence.PROBABLE,

@@ -28,6 +28,13 @@ class SettingsRejected(LogCheck):
     name = "settings-rejected"
     log_messages = (
         LogMessage(
+            kind="exists",
+            cue=("already exists",),
+            pattern=r"already exists[\s\S]{0,200}(?:overwrite|resume)",
+            text="The output folder of an earlier run exists, and the settings neither resume it nor "
+            "overwrite it.",
+        ),
+        LogMessage(
             kind="batch",
             cue=(
                 "train_batch_size",

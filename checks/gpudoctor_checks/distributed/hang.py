@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gpudoctor.analysis.job_log.stack_positions import odd_rank, shown, standings, stands_still, told
 from gpudoctor.analysis.live.rank_positions import seen, standing_for, works
 from gpudoctor.analysis.live.stack_shares import by_hand, spans, watched
 from gpudoctor.analysis.run.rank_positions import RankPosition, odd_one, standing
@@ -23,10 +24,12 @@ from gpudoctor.model import (
     Threshold,
     Trait,
 )
+from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.signs.process import ProcessWindow, Rank
 from gpudoctor.model.signs.recording import Recording
-from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.text import duration
+from gpudoctor.model.unavailable import Unavailable, optional
+from gpudoctor.text import capitalised, count, duration
+from gpudoctor.text import ranks as named
 
 _BUSY = frozenset({"evaluation", "checkpoint"})
 """Phases that rightly take long."""
@@ -54,8 +57,10 @@ class Hang(Check):
         A hang blocks all devices until somebody notices or a watchdog fires, half an hour later.
     How it knows:
         From a recording: heartbeats that each rank writes when no step has ended for a while, with its phase
-        and stack.
+        and stack. From stack dumps (faulthandler, py-spy) of a job whose log names no cause: where the main
+        threads stand.
     False alarms:
+        Dumps show one moment: ranks that all wait in one collective may go on a moment later.
         A long evaluation, a save, a compile: for those phases the limit is half an hour.
     Remedies:
         Look at the rank and the line that differ.
@@ -67,7 +72,7 @@ class Hang(Check):
     code = Code("DIST008")
     name = "hang"
     traits = frozenset({Trait.STANDSTILL})
-    reads = frozenset({Reads.RECORDING, Reads.PROCESS})
+    reads = frozenset({Reads.RECORDING, Reads.PROCESS, Reads.LOG})
     severity = Severity.ERROR
     thresholds = (
         Threshold(
@@ -105,6 +110,10 @@ class Hang(Check):
         if (window := watched(patient)) is not None:
             yield from self._live(window)
             return
+        log = optional(lambda: patient.job_log)
+        if log is not None and log.stacks:
+            yield from self._dumped(log)
+            return
         recording = patient.recorded_run
         if not recording.ranks:
             raise Unavailable("no rank reported")
@@ -119,17 +128,35 @@ class Hang(Check):
         ]
         if len(still) < len(everyone):
             return
-        shown = [odd, *(item for item in everyone if item is not odd)] if odd is not None else list(everyone)
+        listed = [odd, *(item for item in everyone if item is not odd)] if odd is not None else list(everyone)
         yield self.finding(
-            f"No step has ended for {duration(min(item.silent for item in still))}{_who(shown, odd)}.",
+            f"No step has ended for {duration(min(item.silent for item in still))}{_who(listed, odd)}.",
             evidence=(
-                *dict.fromkeys(spot(patient, item.place) for item in shown[:4] if item.place is not None),
+                *dict.fromkeys(spot(patient, item.place) for item in listed[:4] if item.place is not None),
                 measured("seconds_without_a_step", min(item.silent for item in still), "s", recording),
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="the training makes no progress"),
             subject=f"rank {odd.rank}" if odd is not None else "",
             detail=HangDetail(odd.rank if odd is not None else -1),
+        )
+
+    def _dumped(self, log: JobLog) -> Iterator[Finding]:
+        """Ranks of which most wait for others, where nothing but their stack dumps tells of an end."""
+        groups = standings(log)
+        waiting = sum(len(group.stacks) for group in groups if group.waits)
+        if not stands_still(log) or 2 * waiting <= len(log.stacks):
+            return
+        odd = any(group.odd for group in groups)
+        apart = odd or len(groups) > 1
+        yield self.finding(
+            f"{capitalised(told(groups))} (by {count(len(log.stacks), 'stack dump')}).",
+            evidence=shown(groups),
+            confidence=Confidence.PROBABLE if apart else Confidence.SUSPECTED,
+            severity=Severity.ERROR if apart else Severity.WARNING,
+            cost=Cost(breaks="the training makes no progress") if apart else None,
+            subject=f"rank {odd_rank(log)}" if odd_rank(log) >= 0 else "",
+            detail=HangDetail(odd_rank(log)),
         )
 
     def _live(self, window: ProcessWindow) -> Iterator[Finding]:
@@ -195,24 +222,17 @@ def _crossed(everyone: Sequence[RankPosition]) -> bool:
     return all(item.communicates for item in everyone) and None not in places and len(places) > 1
 
 
-def _who(shown: Sequence[RankPosition], odd: RankPosition | None) -> str:
+def _who(everyone: Sequence[RankPosition], odd: RankPosition | None) -> str:
     """Who stands where, ranks at the same place together."""
-    if len(shown) == 1:
-        return f" ({shown[0].words})"
+    if len(everyone) == 1:
+        return f" ({everyone[0].words})"
     groups: dict[str, list[int]] = {}
-    for item in shown:
+    for item in everyone:
         groups.setdefault(item.words, []).append(item.rank)
-    places = "; ".join(f"{_ranks(ranks)}: {words}" for words, ranks in list(groups.items())[:4])
+    places = "; ".join(f"{named(numbers)}: {words}" for words, numbers in list(groups.items())[:4])
     together = "all are at the same place" if len(groups) == 1 else "they are at different places"
     who = f"rank {odd.rank} is at a different place from the others" if odd is not None else together
     return f" on any rank; {who} ({places})"
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    listed = ", ".join(map(str, ranks[:8]))
-    return f"ranks {listed}" if len(ranks) <= 8 else f"{len(ranks)} ranks ({listed} and others)"
 
 
 def _leaf(rank: Rank) -> str:
@@ -228,7 +248,4 @@ def _names(ranks: Sequence[Rank]) -> str:
     numbers = sorted(rank.rank for rank in ranks if rank.rank is not None)
     if not numbers:
         return ", ".join(rank.title for rank in ranks[:4])
-    if len(numbers) == 1:
-        return f"rank {numbers[0]}"
-    whole = numbers == list(range(numbers[0], numbers[-1] + 1))
-    return f"ranks {numbers[0]}-{numbers[-1]}" if whole else f"ranks {', '.join(map(str, numbers[:8]))}"
+    return named(numbers)

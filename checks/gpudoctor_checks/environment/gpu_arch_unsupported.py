@@ -84,7 +84,8 @@ class GpuArchUnsupported(Check):
                 "only supports hopper",
                 "ampere gpus or newer",
             ),
-            pattern=r"(?:[Ff]lash\w*\W?[Aa]ttention|FLASH\w*).{0,60}only supports? (?P<needed>Ampere|Hopper|"
+            pattern=r"(?:[Ff]lash\w{0,20}\W?[Aa]ttention|FLASH\w{0,20})"
+            r".{0,60}only supports? (?P<needed>Ampere|Hopper|"
             "Turing)|only supports (?:Ampere|Hopper) GPUs or newer",
             text="FlashAttention does not support this GPU's architecture[: it needs {needed} or newer].",
         ),

@@ -60,7 +60,8 @@ class NativeLibraryBroken(LogCheck):
         LogMessage(
             kind="undefined-symbol",
             cue="undefined symbol",
-            pattern=r"(?:(?P<library>[\w.-]+?\.so[\w.]*): )?undefined symbol: (?P<symbol>\w+)",
+            pattern=r"(?:(?P<library>[\w.-]{1,100}?"
+            r"\.so[\w.]{0,20}): )?undefined symbol: (?P<symbol>\w+)",
             text="A native library[ ({library})] was built against another version of a library that it "
             "uses: undefined symbol {symbol}.",
             source="https://github.com/Dao-AILab/flash-attention/issues/975",
@@ -92,8 +93,9 @@ class NativeLibraryBroken(LogCheck):
                 "symbol not found",
                 "could not find module",
             ),
-            pattern=r"(?:(?P<library>lib[\w+.-]+?\.so[\w.]*): )?cannot open shared object file|[Uu]nable to "
-            r"load any of \{?(?P<any>lib\w+)|[Cc]ould not load library (?P<lib>\S+?)\.? |failed to "
+            pattern=r"(?:(?P<library>lib[\w+.-]{1,80}?\.so[\w.]{0,20}): )?cannot open shared object file|"
+            r"[Uu]nable to load any of \{?(?P<any>lib\w+)|[Cc]ould not load library (?P<lib>\S+?)\.? |"
+            r"failed to "
             r"open (?P<nvrtc>libnvrtc\S+)|DLL load failed|\[WinError (?:126|127|1114|193)\]|Library "
             "not loaded|Symbol not found|Could not find module",
             text="A native library is missing or cannot be loaded[: {library}][: {any}][: {lib}][: {nvrtc}].",

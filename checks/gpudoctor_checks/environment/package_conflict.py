@@ -137,8 +137,8 @@ class PackageConflict(Check):
                 "incompatible with",
                 "but found",
             ),
-            pattern=r"(?P<needed>[\w.-]+ ?(?:>=|==|<=|!=|<|>|~=)[\w.,<>=! ]+?) is required for a normal "
-            r"functioning of this module, but found (?P<found>\S+)",
+            pattern=r"(?P<needed>[\w.-]{1,60} ?(?:>=|==|<=|!=|<|>|~=)[\w.,<>=! ]{1,60}?) is required for a "
+            r"normal functioning of this module, but found (?P<found>\S+)",
             text="An installed package does not have the version that another one requires: {needed} is "
             "required, {found} is installed.",
         ),
@@ -162,7 +162,7 @@ class PackageConflict(Check):
         LogMessage(
             kind="requires",
             cue=("pip install",),
-            pattern=r"(?P<who>[^\n.]{0,80}?)(?:requires?|needs?|could not be imported|is not installed|not "
+            pattern=r"(?:requires?|needs?|could not be imported|is not installed|not "
             "found|[Pp]lease (?:run|install|update|upgrade)).{0,160}?pip install (?P<what>(?:-U |"
             r"""--upgrade )?[\"'`]?[\w.\[\]<>=-]+)""",
             text="A package is missing or too old: {said}.",

@@ -1,8 +1,9 @@
 """FAIL004 collective-timeout."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gpudoctor.analysis.job_log.stack_positions import shown, standings, told
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.rank_positions import odd_one, standing
 from gpudoctor.analysis.run.steady_run import measured, spot
@@ -14,12 +15,18 @@ from gpudoctor.model import (
     Cost,
     Detail,
     Finding,
+    LogDetail,
     LogLine,
     LogMessage,
     Patient,
     Reads,
     Severity,
 )
+from gpudoctor.model.unavailable import optional
+from gpudoctor.text import capitalised, count
+
+_TIMEOUTS = frozenset({"watchdog", "gloo-timeout", "store-get", "heartbeat"})
+"""Wordings that do not say which rank was missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,8 @@ class CollectiveTimeout(Check):
     How it knows:
         From a recording: the exceptions of all ranks, whose times and messages separate the root from its
         echoes; their last step, phase and line.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        From a job's log: the messages that name it, in the exception or line that came first. Stack dumps
+        in the log or beside it add the rank that stood elsewhere, and its line.
     False alarms:
         Ranks that die because another one has an exception of its own are echoes: that exception is the
         finding.
@@ -147,6 +155,20 @@ class CollectiveTimeout(Check):
             source="gloo: transport/tcp",
         ),
     )
+
+    def beside_log(self, finding: Finding, patient: Patient) -> Finding:
+        """The finding of a log, with where each rank stood by stack dumps in it or beside it."""
+        log = optional(lambda: patient.job_log)
+        detail = finding.detail
+        if log is None or not isinstance(detail, LogDetail) or detail.kind not in _TIMEOUTS or not log.stacks:
+            return finding
+        groups = standings(log)
+        of = count(len(log.stacks), "stack dump")
+        return replace(
+            finding,
+            message=f"{finding.message} {capitalised(told(groups))} (by {of}).",
+            evidence=(*shown(groups), *finding.evidence),
+        )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recorded_run

@@ -45,6 +45,8 @@ class Killed(Check):
         From a recording: the exit code and signal of the command, kills that the control group counted, the
         kernel's messages of that time, the memory of the machine in the last seconds.
         From a job's log: the messages that name it, in the exception or line that came first.
+        Beside the log: what sacct, scontrol or kubectl say of the job, and the kills in a kernel log that its
+        control group, its process or its time ties to this death.
     False alarms:
         A run that gpudoctor or the user stopped is not a death.
     Remedies:
@@ -73,7 +75,8 @@ class Killed(Check):
             ),
             pattern=r"(?:Memory cgroup o|O)ut of memory: Killed? process (?P<pid>\d+) \((?P<program>[^)]*)\)|"
             r"oom-kill:.{0,300}task=(?P<task>[\w.-]+),pid=(?P<task_pid>\d+)",
-            text="The kernel killed [process {pid} ({program})][{task}] because memory ran out.",
+            text="The kernel killed [process {pid} ({program})][{task}] because memory ran out[: it held "
+            "{memory}][ (control group {cgroup})].",
             everywhere=True,
             source="Linux mm/oom_kill.c",
         ),
@@ -89,7 +92,8 @@ class Killed(Check):
             pattern=r"[Dd]etected \d+ oom[-_ ]kill event|some of your (?:processes|step tasks) .{0,40}killed "
             r"by the cgroup out-of-memory handler|\bOUT_OF_ME(?:MORY)?\b|exceeded (?:job |step "
             ")?memory limit",
-            text="Slurm's memory limit was reached, and the kernel killed a process of the job.",
+            text="Slurm's memory limit was reached, and the kernel killed a process of the job[: it used "
+            "{used}][ and may use {limit}].",
             everywhere=True,
             source="Slurm",
         ),
@@ -102,7 +106,7 @@ class Killed(Check):
             ),
             pattern=r"\bOOMKilled\b|node was low on resource: memory|TERM_MEMLIMIT|exceeded its (?:local "
             ")?memory limit",
-            text="The scheduler ended the job because it exceeded its memory limit.",
+            text="The scheduler ended the job because it exceeded its memory limit[ of {limit}].",
             everywhere=True,
             source="Kubernetes, LSF",
         ),
@@ -114,10 +118,12 @@ class Killed(Check):
                 "walltime",
                 "deadlineexceeded",
                 "time limit exceeded",
+                "jobstate=timeout",
+                "state: timeout",
             ),
             pattern=r"CANCELLED AT (?P<when>\S+) DUE TO TIME LIMIT|TERM_RUNLIMIT|job killed: walltime \d+ "
-            "exceeded limit|DeadlineExceeded|walltime.{0,20}exceeded",
-            text="The scheduler ended the job at its time limit[ ({when})].",
+            "exceeded limit|DeadlineExceeded|walltime.{0,20}exceeded|(?:JobState=|^State: )TIMEOUT",
+            text="The scheduler ended the job at its time limit[ of {limit}][ ({when})].",
             everywhere=True,
             source="Slurm, LSF, PBS, Kubernetes",
         ),
@@ -155,7 +161,7 @@ class Killed(Check):
                 "cancelled by",
             ),
             pattern=r"(?:JOB \d+ ON \S+ )CANCELLED AT (?P<when>\S+) \*\*\*|CANCELLED by \d+",
-            text="The job was cancelled[ at {when}]: by its user, an administrator or a limit.",
+            text="The job was cancelled[ by {who}][ at {when}]: by its user, an administrator or a limit.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             everywhere=True,
@@ -200,10 +206,11 @@ class Killed(Check):
                 "exitcode: 137",
                 "exit code: 137",
             ),
-            pattern=r"exit ?code:? ?-9\b|return code = -9\b|\bSIGKILL\b|[Ss]ignal 9\b|exit ?code:? 137\b|(?:^|"
+            pattern=r"exit ?code:? ?-9\b(?:\) local_rank: (?P<local_rank>\d+))?|"
+            r"return code = -9\b|\bSIGKILL\b|[Ss]ignal 9\b|exit ?code:? 137\b|(?:^|"
             r"[:\s\]])Killed\s*(?:$|python|\()|task \d+: Killed",
-            text="A process was killed by SIGKILL[ (pid {pid})], and this log does not say by whom: "
-            "usually the kernel, because the host's memory ran out.",
+            text="A process[ (local rank {local_rank})] was killed by SIGKILL[ (pid {pid})], and this log does "
+            "not say by whom: usually the kernel, because the host's memory ran out.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.SUSPECTED,
             everywhere=True,

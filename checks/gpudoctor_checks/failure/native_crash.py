@@ -56,8 +56,9 @@ class NativeCrash(Check):
                 "exitcode: 139",
             ),
             pattern=r"Fatal Python error: Segmentation fault|Segmentation fault|\bSIGSEGV\b|exit ?code:? "
-            r"?-11\b|return code = -11\b|[Ss]ignal:? 11\b|exit ?code:? 139\b",
-            text="A process crashed with a segmentation fault in native code.",
+            r"?-11\b(?:\) local_rank: (?P<local_rank>\d+))?|"
+            r"return code = -11\b|[Ss]ignal:? 11\b|exit ?code:? 139\b",
+            text="A process[ (local rank {local_rank})] crashed with a segmentation fault in native code.",
             bearing=Bearing.SYMPTOM,
             everywhere=True,
         ),

@@ -24,6 +24,7 @@ from gpudoctor.model import (
 from gpudoctor.model.cards_detail import CardsDetail
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog
+from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.hardware.xid_log import XidEvent, XidMeaning, events, meaning_of, place_of
 
 
@@ -124,6 +125,13 @@ class Xid(Check):
             meaning="This many events on one GPU turn a note into a warning.",
         ),
     )
+
+    def beside_log(self, finding: Finding, patient: Patient) -> Finding | None:
+        """Nothing for a line of the kernel log, which `examine` judges by its number."""
+        kernel = optional(lambda: patient.kernel_log)
+        of_kernel = any(isinstance(item, LogLine) and kernel and item.origin == kernel.origin
+                        for item in finding.evidence[:1])  # fmt: skip
+        return None if of_kernel else finding
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         live = _live(patient)

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.run.deaths import Death, DeathMessage, death, user_place
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.memory_growth import growth
@@ -17,6 +18,7 @@ from gpudoctor.model import (
     Cost,
     Detail,
     Finding,
+    LogDetail,
     LogLine,
     LogMessage,
     Patient,
@@ -26,8 +28,11 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
-from gpudoctor.text import count, size
+from gpudoctor.model.signs.memory_snapshot import DeviceMemory, MemorySnapshot
+from gpudoctor.text import capitalised, count, joined, size
+
+_SHOWN = 3
+"""Lines of a snapshot that a finding of a log names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,8 @@ class OutOfMemory(Check):
     How it knows:
         From a recording: the exception with the allocator's numbers at that moment, and the memory at the ends
         of the steps before it. From a memory snapshot: the refused allocations of its history.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        From a job's log: the messages that name it, in the exception or line that came first. A memory
+        snapshot beside the log adds the lines that held the memory.
     False alarms:
         Another check reports a lack of host memory.
     Remedies:
@@ -169,6 +175,13 @@ class OutOfMemory(Check):
             meaning="This share of the device reserved but not in use indicates fragmentation.",
         ),
         Threshold(
+            name="loose",
+            default=0.05,
+            unit="1",
+            source="convention: the allocator rounds blocks; a few percent in pieces is usual",
+            meaning="From this share of the reserved memory on, fragments of a snapshot are named.",
+        ),
+        Threshold(
             name="early",
             default=3,
             unit="{steps}",
@@ -188,9 +201,35 @@ class OutOfMemory(Check):
             return "fragmented"
         return kind
 
+    def beside_log(self, finding: Finding, patient: Patient) -> Finding:
+        """The finding of a log, with what held the memory by a snapshot beside it."""
+        snapshot = optional(lambda: patient.memory_snapshot)
+        device = _failed(snapshot, finding) if snapshot is not None else None
+        if snapshot is None or device is None:
+            return finding
+        held = [item for item in device.held if item.path][:_SHOWN]
+        lines = joined([f"{item.path.rpartition('/')[2]}:{item.line} held {size(item.bytes)}" for item in held])
+        shares = [f"by the memory snapshot, {lines}"] if held else []
+        if device.loose >= self.limit("loose") * device.reserved > 0:
+            shares.append(f"{size(device.loose)} of {size(device.reserved)} was in fragments")
+        if not shares:
+            return finding
+        return replace(
+            finding,
+            message=f"{finding.message} {capitalised('; '.join(shares))}.",
+            evidence=(
+                *finding.evidence,
+                *(spot(patient, LinePlace(path=item.path, line=item.line)) for item in held),
+                *(measured(f"held_by_line_{item.line}", item.bytes, "B", snapshot) for item in held),
+                measured("memory_in_fragments", device.loose, "B", snapshot),
+            ),
+        )
+
     def examine(self, patient: Patient) -> Iterator[Finding]:
         snapshot = optional(lambda: patient.memory_snapshot)
         if snapshot is not None:
+            if _named_in_log(patient):
+                return  # the log names the death; what the snapshot adds stands in `beside_log`
             yield from self._refused(patient, snapshot)
             return
         recording = patient.recorded_run
@@ -270,6 +309,22 @@ class OutOfMemory(Check):
         if told.phase == "evaluation":
             return "evaluation", "the evaluation needs more than a training step"
         return "batch", "the steps before it fitted: this batch or sequence is longer"
+
+
+def _named_in_log(patient: Patient) -> bool:
+    """Whether a log beside the snapshot names a first cause, this one or another."""
+    log = optional(lambda: patient.job_log)
+    cause = first_cause(log) if log is not None else None
+    return cause is not None and cause.root is not None
+
+
+def _failed(snapshot: MemorySnapshot, finding: Finding) -> DeviceMemory | None:
+    """The device that the log names, else the one that refused an allocation, else the fullest."""
+    values = dict(finding.detail.values) if isinstance(finding.detail, LogDetail) else {}
+    by_number = {str(item.device): item for item in snapshot.devices}
+    refused = [item for item in snapshot.devices if item.refused]
+    fullest = max(snapshot.devices, key=lambda item: item.reserved, default=None)
+    return by_number.get(values.get("gpu", "")) or (refused[0] if refused else fullest)
 
 
 def _on_host(told: DeathMessage) -> bool:

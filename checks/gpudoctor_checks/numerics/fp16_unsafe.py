@@ -122,8 +122,8 @@ class Fp16Unsafe(Check):
                 "loss scale",
                 "overflow",
             ),
-            pattern=r"(?i)(?:overflow|skipping step).{0,80}loss scale.{0,60}to (?:1(?:\.0+)?(?![\d.])|"
-            r"0(?:\.\d+)?(?![\d.])|[\d.]+e-\d+)",
+            pattern="(?i)(?:overflow|skipping step).{0,80}loss scale(?!.{0,80}hysteresis).{0,60}to "
+            r"(?:1(?:\.0+)?(?![\d.])|0(?:\.\d+)?(?![\d.])|[\d.]+e-\d+)",
             text="The fp16 loss scale fell to 1 or below: every step overflows and is skipped.",
             everywhere=True,
             lasting=True,

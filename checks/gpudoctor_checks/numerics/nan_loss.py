@@ -63,9 +63,13 @@ class NanLoss(Check):
     log_messages = (
         LogMessage(
             kind="logged",
-            cue=("loss",),
-            pattern=r"""(?i)(?<![a-z])(?:train_?|total_?)?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\()?-?(?:nan|inf)\b""",
-            text="The logged loss is not finite, and the training goes on with it.",
+            cue=(
+                "loss",
+                "grad",
+            ),
+            pattern=r"""(?i)(?<![a-z])(?:train_?|total_?)?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\()?-?(?:nan|"""
+            r"""inf)\b|\bgrad_?norm['\"]?\s*[:=]\s*['\"]?nan\b""",
+            text="The logged loss or gradient norm is not finite, and the training goes on with it.",
             everywhere=True,
             lasting=True,
         ),
@@ -92,6 +96,7 @@ class NanLoss(Check):
             "NaN or Inf found in input|found nan in (?:local )?grad|non-finite loss|loss is not "
             "finite|nan (?:detected|encountered) in|contains? (?:nan|non-finite)",
             text="The program stopped because the loss or a tensor was not finite.",
+            everywhere=True,
             general=True,
         ),
         LogMessage(

@@ -16,8 +16,6 @@ from gpudoctor.model.signs.job_log import JobLog, LogEvent
 
 _WENT_ON = 3
 """Steps printed after a failure that show that it was handled: one or two are other ranks' last ones."""
-_LASTS = 3
-"""Times that a lasting condition must have come."""
 _SAME_MOMENT = 90.0
 """Seconds within which the ranks of a job die of one cause: their lines are in the order of their buffers."""
 
@@ -73,7 +71,7 @@ def first_cause(log: JobLog) -> FirstCause | None:
 def _was_handled(event: LogEvent, log: JobLog) -> bool:
     """Whether its rank went on training, or the program said at its end that all was well."""
     if event.lasting:
-        return event.count < _LASTS or not event.at_end
+        return not event.at_end
     if event.progress >= _WENT_ON or event.earlier:
         return True
     return log.finished and not event.exception and event.bearing is Bearing.CONSEQUENCE

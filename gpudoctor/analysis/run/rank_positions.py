@@ -80,11 +80,28 @@ def _silent(later: Sequence[Record]) -> float:
     return float(beat.get("seconds") or 0.0) + later[-1].t - beat.t if beat is not None else 0.0
 
 
+def odd_ones(everyone: Sequence[RankPosition]) -> tuple[RankPosition, ...]:
+    """The few that stand elsewhere: who works while most wait for them, else who is not where most are."""
+    if len(everyone) == 2:
+        one = odd_one(everyone)
+        return (one,) if one is not None else ()
+    working = tuple(item for item in everyone if not item.waits)
+    if working and 2 * len(working) < len(everyone):
+        return working
+    most, _ = Counter(map(_where, everyone)).most_common(1)[0] if everyone else (None, 0)
+    odd = tuple(item for item in everyone if _where(item) != most)
+    return odd if 2 * len(odd) < len(everyone) else ()
+
+
+def _where(item: RankPosition) -> tuple[int, str, int]:
+    return item.step, item.phase, item.place.line if item.place else 0
+
+
 def odd_one(everyone: Sequence[RankPosition]) -> RankPosition | None:
     """The rank that stands where no other does, when all others stand together; None otherwise."""
     if len(everyone) < 2:
         return None
-    key = {item.rank: (item.step, item.phase, item.place.line if item.place else 0) for item in everyone}
+    key = {item.rank: _where(item) for item in everyone}
     together = Counter(key.values())
     most, count = together.most_common(1)[0]
     odd = [item for item in everyone if key[item.rank] != most]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpudoctor.model.log_message import Bearing
+from gpudoctor.model.signs.stack_dump import RankStack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ class LogEvent:
     lasting: bool = False
     """Whether it counts although the training goes on."""
     at_end: bool = False
-    """Whether it came again up to the end of the file."""
+    """Whether it came often, and up to the end of the file."""
     explains: str = ""
     """Of a hint: a regular expression for the failure that it explains."""
     count: int = 1
@@ -95,6 +96,8 @@ class JobLog:
     last_step: int | None = None
     finished: bool = False
     """Whether the program said that its training was complete."""
+    stacks: tuple[RankStack, ...] = ()
+    """Where the main threads of the ranks stood by their last stack dumps, by rank."""
     problems: tuple[str, ...] = ()
     """What could not be read, a sentence each."""
     memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)

@@ -25,6 +25,7 @@ def _calm(kind: str, cue: str | tuple[str, ...], pattern: str, *, source: str = 
 
 
 CONSEQUENCES: tuple[LogMessage, ...] = (
+    _row("peer", "got 0 bytes", r"[Ff]ailed to recv, got 0 bytes", source="TCPStore"),
     _row("aborted", "process group", r"(?i)process group (?:was |is )?aborted"),
     _row("launcher", "childfailederror", r"ChildFailedError", source="torch/distributed/elastic"),
     _row(
@@ -160,7 +161,11 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"RayTaskError(?!\()",
     ),
     _row("actors", "worker group", r"Worker group .* (?:failed|is unhealthy)|ActorUnschedulable"),
-    _row("actors", "actordiederror", r"(?:ActorDiedError|RayActorError)"),
+    _row(
+        "actors",
+        ("actordiederror", "rayactorerror", "actorunavailableerror"),
+        r"(?:Actor(?:Died|Unavailable)Error|RayActorError)",
+    ),
     _row("actors", "raytaskerror(", r"^(?:ray\.exceptions\.)?RayTaskError\("),
     _row(
         "mpi", "mpirun", r"mpirun (?:noticed that|detected that|has exited)|Primary job\s+terminated normally"

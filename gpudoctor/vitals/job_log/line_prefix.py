@@ -23,7 +23,7 @@ _FORMS = tuple(
         r"\[\d{1,6},(?P<rank>\d{1,6})\]<std\w+>:?\s?",
         r"\((?:(?P<actor>\w[\w.:<>-]{0,80})\s+)?(?:\(\w+\)\s+)?pid=(?P<pid>\d+)(?:,\s*ip=(?P<node>[\w.:-]+))?\)\s?",
         r"\[(?P<rank>\d{1,6})\]:\s?",
-        r"(?P<number>\d{1,5}):[ \t]",
+        r" {0,4}(?P<number>\d{1,5}):[ \t]",
         r"\[pod/(?P<node>[\w.-]+)(?:/[\w.-]+)?\]\s",
         r"(?P<node>[a-z][\w.-]*-\d{1,5})\s{1,8}\|\s?",
         r"(?P<node>\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}):\s",
@@ -32,7 +32,7 @@ _FORMS = tuple(
         r"\[\d{1,7}\]\s(?=\[|Traceback|[EWIF]\d)",
     )
 )
-_HEAD = re.compile(r"[\[({\dA-Za-z]")
+_HEAD = re.compile(r" {0,4}[\[({\dA-Za-z]")
 _INSIDE = re.compile(r"\[[^\][]{0,80}\b[Rr]ank:?\s?(\d{1,6})\]")
 _LEVEL = re.compile(
     r"^(?:\[?(?:ERROR|CRITICAL|FATAL|WARNING|WARN|INFO|DEBUG)\]?)(?:\s*[:|-]\s*|\s+)(?:[\w.]+:(?=\S))?(?:\[[^\]]{1,80}\]\s*)*"

@@ -5,9 +5,9 @@ import re
 _BAR = re.compile(r"(\d{1,9})/(\d{1,9}|\?) \[\d+:\d\d")
 _STEP = re.compile(
     r"""(?ix)(?<![a-z]) (?:global_?\s?)? (?:step|iter(?:ation)?|itr|batch|update)s? ['"]?
-    \s* [:=\#\[(]* \s* (\d{1,10}) (?![\d.]*\s*(?:ms|s/|sec|it/s|gb|mb))""",
+    \s{0,8} [:=\#\[(]{0,3} \s{0,8} (\d{1,10}) (?![\d.]{0,20}\s{0,4}(?:ms|s/|sec|it/s|gb|mb))""",
 )
-_EPOCH = re.compile(r"(?i)\bepoch['\"]?\s*[:=\[(]?\s*[\[(]?\s*(\d{1,6}(?:\.\d+)?)")
+_EPOCH = re.compile(r"(?i)\bepoch['\"]?\s{0,8}[:=\[(]?\s{0,8}[\[(]?\s{0,8}(\d{1,6}(?:\.\d+)?)")
 _VALUE = re.compile(
     r"(?i)loss|\blr\b|it/s|s/it|samples/s|tokens/s|grad_norm|acc|throughput|elapsed|tflops|\beta\b"
 )

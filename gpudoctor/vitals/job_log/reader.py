@@ -7,18 +7,25 @@ from dataclasses import dataclass, field, replace
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile
+from gpudoctor.model.signs.stack_dump import RankStack
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.vitals.job_log.consequences import UNHEEDED
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, plain, seconds_of, take_apart
 from gpudoctor.vitals.job_log.matching import Match, Messages, skeleton
 from gpudoctor.vitals.job_log.opening import Block, blocks, open_log, text_of
 from gpudoctor.vitals.job_log.progress import CUES, DONE_CUES, says_done, step_of, whole_step
+from gpudoctor.vitals.job_log.stack_dumps import CUES as STACK_CUES
+from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
 from gpudoctor.vitals.job_log.tracebacks import Raised, Tracebacks, loose_exception
 
+_OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
+"""Where another rank began to write within a line, behind a progress bar."""
 _VARYING = b"0123456789.+-"
 """What differs between the lines of a loop."""
-_NEAR_END = 60
-"""Lines, or a twentieth of the file, that count as its end."""
+_LASTS, _SHORT = 3, 10
+"""Times that a lasting condition must have come, unless a few lines were pasted."""
+_NEAR_END = 12
+"""Lines, or a fiftieth of the file, that count as its end."""
 _MOST_COMMON = 100_000
 _LAST_PIECES = 5
 _MOST_DULL = 20_000
@@ -61,6 +68,7 @@ def read_job_log(paths: Sequence[str], messages: Iterable[tuple[str, LogMessage]
     files: list[LogFile] = []
     events: list[LogEvent] = []
     problems: list[str] = []
+    stacks: list[RankStack] = []
     state = _Job()
     for path in paths:
         reader = _FileReader(path, table, state)
@@ -78,6 +86,7 @@ def read_job_log(paths: Sequence[str], messages: Iterable[tuple[str, LogMessage]
         if not damage or reader.lines:
             files.append(reader.file())
             events += found
+            stacks += reader.stacks()
     if not files:
         raise Unavailable("; ".join(problems) or "no log was named")
     events = _ordered(events, len(files))
@@ -88,6 +97,7 @@ def read_job_log(paths: Sequence[str], messages: Iterable[tuple[str, LogMessage]
         world=state.world,
         last_step=state.last_step,
         finished=state.finished,
+        stacks=with_ranks(stacks),
         problems=tuple(problems),
     )
 
@@ -114,6 +124,8 @@ class _Draft:
     """An event while the lines behind it are still to come."""
 
     event: LogEvent
+    step: float | None = None
+    """The step or epoch printed last before it."""
     seen: set[float] = field(default_factory=set)
     """Steps printed after it."""
 
@@ -124,6 +136,7 @@ class _FileReader:
     def __init__(self, path: str, table: Messages, job: _Job) -> None:
         self._path, self._table, self._job = path, table, job
         self._tracebacks = Tracebacks()
+        self._stacks = StackDumps(path)
         self._drafts: list[_Draft] = []
         self._same: dict[tuple[str, str, int | None, str], int] = {}
         self._follow = 0
@@ -132,7 +145,7 @@ class _FileReader:
         """The last step or epoch, and its whole number."""
         self._bytes = 0
         self._launcher = ""
-        self._rank = _rank_of(path)
+        self._rank = rank_of(path)
         self._own_ranks: set[int] = set()
         self._last_progress_line = 0
         self._last_line = 0
@@ -164,17 +177,22 @@ class _FileReader:
         at = 0
         for index in self._with_cue(lines, block.data):
             # Lines up to here are read only while a traceback is open or a failure is followed.
-            while at < index and (self._tracebacks.waiting or self._follow > 0):
+            while at < index and self._reads_all:
                 self._line(lines[at], first + at, known=False)
                 at += 1
             if not self._is_dull(lines[index], first + index):
                 self._before(lines, index, first)
                 self._line(lines[index], first + index, known=True)
             at = index + 1
-        while at < len(lines) and (self._tracebacks.waiting or self._follow > 0):
+        while at < len(lines) and self._reads_all:
             self._line(lines[at], first + at, known=False)
             at += 1
         self._before(lines, len(lines), first)
+
+    @property
+    def _reads_all(self) -> bool:
+        """Whether lines without a cue are read, too."""
+        return self._tracebacks.waiting or self._stacks.waiting or self._follow > 0
 
     def _with_cue(self, lines: list[bytes], data: bytes) -> list[int]:
         """Numbers of the lines that hold a cue; lines that differ from known ones in digits only are left out.
@@ -188,7 +206,7 @@ class _FileReader:
             return []
         text = b"\n".join([lines[index] for index in fresh]).lower()
         found: set[int] = set()
-        for cue in self._table.cues:
+        for cue in (*self._table.cues, *STACK_CUES):
             at = text.find(cue)
             while at >= 0:
                 found.add(at)
@@ -236,7 +254,7 @@ class _FileReader:
 
     def _is_dull(self, raw: bytes, number: int) -> bool:
         """Whether a line with a cue is like one that meant nothing, or like one that is counted already."""
-        if self._follow > 0 or self._tracebacks.waiting:
+        if self._reads_all:
             return False
         bare = raw[:_MOST_LINE].translate(None, _VARYING)
         again = self._repeats.get(bare)
@@ -257,6 +275,8 @@ class _FileReader:
                 pieces = pieces[-_MOST_PIECES:]
         else:
             pieces = [raw]
+        if b"rank" in raw or b"[default" in raw:
+            pieces = [part for piece in pieces for part in _OTHER_RANK.split(piece)]
         for piece in pieces or [b""]:
             self._text(plain(text_of(piece[: 4 * _MOST_LINE]))[:_MOST_LINE], number, known=known)
         if self._follow > 0:
@@ -275,17 +295,20 @@ class _FileReader:
 
     def _text(self, text: str, number: int, *, known: bool) -> None:
         line = take_apart(text)
-        if number <= _BEGINNING:
-            self._beginning.add(skeleton(line.text))
-        elif self._follow > 0 and skeleton(line.text) in self._beginning:
-            self._begun_again.add(skeleton(line.text))
-            if len(self._begun_again) >= _SAME_BEGINNING:
-                self._restart()
         if line.rank is None and self._rank is not None:
             line = replace(line, rank=self._rank)
         self._last_line = number
         if line.rank is not None:
             self._own_ranks.add(line.rank)
+        if self._stacks.take(line, number):
+            self._changes += 1
+            return  # the dumps of the ranks are alike: they are no second beginning
+        if number <= _BEGINNING and not self._drafts and not self._tracebacks.waiting:
+            self._beginning.add(skeleton(line.text))
+        elif self._follow > 0 and skeleton(line.text) in self._beginning:
+            self._begun_again.add(skeleton(line.text))
+            if len(self._begun_again) >= _SAME_BEGINNING:
+                self._restart()
         for chain in self._tracebacks.take(line, number):
             self._chain(chain)
         if self._follow > 0:
@@ -410,7 +433,7 @@ class _FileReader:
             return
         step = self._mark[1] if self._mark else None
         self._same[key] = len(self._drafts)
-        self._drafts.append(_Draft(replace(event, step=step)))
+        self._drafts.append(_Draft(replace(event, step=step), self._mark[0] if self._mark else None))
         if event.fatal and self._followed < _MOST_FOLLOWED:
             self._followed += 1
             self._follow = _FOLLOWED
@@ -427,10 +450,9 @@ class _FileReader:
     def _progress(self, text: str, step: float, rank: int | None, number: int) -> None:
         whole = whole_step(text)
         self._last_progress_line = max(self._last_progress_line, number)
-        if self._mark is not None and self._mark[0] == step:
-            return
         before = self._mark[0] if self._mark else None
-        self._mark = (step, whole)
+        if before != step:
+            self._mark = (step, whole)
         if whole is not None:
             self._job.last_step = max(whole, self._job.last_step or 0)
         if before is None:
@@ -439,6 +461,7 @@ class _FileReader:
             known = draft.event.rank
             if (
                 draft.event.last_line < number
+                and step != draft.step
                 and (rank is None or known is None or rank == known)
                 and len(draft.seen) < 50
             ):
@@ -449,11 +472,20 @@ class _FileReader:
         for chain in self._tracebacks.finish():
             self._chain(chain)
         self._job.ranks |= self._own_ranks
-        near = self.lines - max(_NEAR_END, self.lines // 20)
+        near = self.lines - max(_NEAR_END, self.lines // 50)
         return [
-            replace(item.event, progress=len(item.seen), at_end=item.event.last_line >= near)
+            replace(
+                item.event,
+                progress=len(item.seen),
+                at_end=item.event.last_line >= near
+                and (item.event.count >= _LASTS or (self.lines <= _SHORT and item.event.count > 1)),
+            )
             for item in self._drafts
         ]
+
+    def stacks(self) -> list[RankStack]:
+        """Where its ranks stood; nothing where they trained on after the last dump."""
+        return self._stacks.stacks() if self._last_progress_line <= self._stacks.last_line else []
 
     def file(self) -> LogFile:
         """The file itself."""
@@ -472,6 +504,7 @@ def _with_libraries(raised: Raised) -> str:
     return f"{raised.text[:3000]}\nin {' '.join(raised.libraries)}" if raised.libraries else raised.text
 
 
-def _rank_of(path: str) -> int | None:
+def rank_of(path: str) -> int | None:
+    """The rank that a file's name or folder says."""
     found = _FOLDER_RANK.search(path) or _FILE_RANK.search(path.replace("\\", "/").rpartition("/")[2])
     return int(found[1]) if found else None

@@ -44,11 +44,15 @@ _LIBRARY = re.compile(
 )
 _PACKAGE = re.compile(r"/(?:(?:site|dist)-packages|python\d[\d.]*)/(.+)$")
 _INNERMOST = 12
+_OF_FRAME = 2
+"""Blanks before `File` in a traceback that is not indented."""
 _MOST_LINES = 600
 """Lines of one traceback; a recursion's is folded by Python."""
 _MOST_NOISE = 60
 """Lines between two parts of it that belong to something else."""
 _MOST_TEXT = 4000
+_SILENT = 15
+"""Lines of other processes after which a message counts as ended."""
 _MOST_OPEN = 4096
 _MOST_MESSAGE_LINES = 60
 
@@ -104,6 +108,9 @@ class Tracebacks:
 
     def take(self, line: PrefixedLine, number: int) -> list[list[Raised]]:
         """Chains that this line completes; each has its first exception first."""
+        return [*self._stale(line.source, number), *self._take(line, number)]
+
+    def _take(self, line: PrefixedLine, number: int) -> list[list[Raised]]:
         text = line.text.rstrip()
         key = line.source
         self.took = False
@@ -124,6 +131,15 @@ class Tracebacks:
                 return [opened.chain] if opened.chain else []
             return []
         return self._after(opened, key, line, text)
+
+    def _stale(self, key: str, number: int) -> list[list[Raised]]:
+        """Exceptions of other processes whose message has ended: nothing of theirs came for some lines."""
+        old = [
+            other
+            for other, opened in self._open.items()
+            if other != key and opened.current is not None and number - opened.current.line > _SILENT
+        ]
+        return [_closed(self._open.pop(other)) for other in old]
 
     def take_loose(self, line: PrefixedLine, number: int, kind: str, message: str) -> None:
         """An exception whose traceback is not there: the lines of its message may follow."""
@@ -170,12 +186,13 @@ class Tracebacks:
 
     def _inside(self, opened: _Open, line: PrefixedLine, number: int, text: str) -> None:
         """A line between the header and the exception."""
-        if opened.indent and not text[: opened.indent].strip():
-            text = text[opened.indent :]
+        indent = opened.indent if opened.indent and not text[: opened.indent].strip() else 0
+        text = text[indent:]
         stripped = text.strip("│| \t") if opened.boxed else text
         frame = _frame(text)
         if frame is not None:
             opened.frames.append(frame)
+            opened.indent = max(opened.indent, indent + len(text) - len(text.lstrip(" ")) - _OF_FRAME)
             opened.noise = 0
             opened.pending_code = True
             return
@@ -227,7 +244,7 @@ class Tracebacks:
             and len(current.text) < _MOST_TEXT
             and opened.message_lines <= _MOST_MESSAGE_LINES
             and not line.stamp
-            and (_raised(text) is None or text.startswith("nccl"))
+            and (_raised(text) is None or text.startswith("nccl") or current.text.endswith("raised:"))
             and step_of(text) is None
         ):
             current.text += "\n" + text[:500]

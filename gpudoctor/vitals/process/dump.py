@@ -97,7 +97,7 @@ def dump(pid: int, pyspy: str | None, patience: float = PATIENCE) -> Dump:
         words = err.decode(errors="replace").strip()
         return Dump(error=_meaning(words), words=words, cpu=cost)
     try:
-        threads = tuple(_thread(item) for item in json.loads(out))
+        threads = tuple(thread_of(item) for item in json.loads(out))
     except (ValueError, KeyError, TypeError) as error:
         return Dump(error=DumpError.RACED, words=str(error), cpu=cost)
     return Dump(threads=threads, cpu=cost)
@@ -114,7 +114,8 @@ def _meaning(words: str) -> DumpError:
     return DumpError.RACED
 
 
-def _thread(item: dict[str, Any]) -> ThreadStack:
+def thread_of(item: dict[str, Any]) -> ThreadStack:
+    """A thread of py-spy's JSON. Raises `KeyError` and `TypeError` for what is none."""
     frames = tuple(
         Frame(name=str(frame["name"]), path=str(frame["filename"]), line=int(frame["line"]))
         for frame in item["frames"]

@@ -1,0 +1,176 @@
+"""How often `gpudoctor autopsy` names the first cause: scored on logs whose cause is settled.
+
+    python benchmarks/autopsy.py --texts FOLDER            the seen part, for mending
+    python benchmarks/autopsy.py --texts FOLDER --sealed   the sealed third; scored once, writes docs/autopsy.md
+
+`benchmarks/data/autopsy-corpus.jsonl` holds the facts: the address of each log, what killed the job and who
+settled it, and its skeleton (the lines that libraries print, without numbers, names and paths). The texts
+are other people's and are not here: FOLDER holds them as ID.log. Without --texts the skeletons are read.
+An entry is in the sealed third if the SHA-256 of its address is divisible by three.
+"""
+
+import argparse
+import hashlib
+import json
+import platform
+import re
+import sys
+import tempfile
+from collections import Counter
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from gpudoctor.analysis.job_log.first_cause import first_cause
+from gpudoctor.engine.registry import load_registry
+from gpudoctor.model import Confidence
+from gpudoctor.vitals.job_log import read_job_log
+
+ROOT = Path(__file__).parents[1]
+CORPUS = ROOT / "benchmarks" / "data" / "autopsy-corpus.jsonl"
+SCORE = ROOT / "benchmarks" / "data" / "autopsy-score.json"
+PAGE = ROOT / "docs" / "autopsy.md"
+BEGIN, END = "<!-- autopsy.py begins -->", "<!-- autopsy.py ends -->"
+ALSO_RIGHT = {
+    ("FAIL008", "shm"): ("ENV006",),
+    ("FAIL008", "socket"): ("FAIL007",),
+    ("FAIL008", "duplicate-gpu"): ("ENV013",),
+    ("FAIL002", "host-oom"): ("ENV009", "DATA010"),
+    ("FAIL006", "segfault"): ("DATA010",),
+    ("FAIL005", ""): ("ENV006",),
+}
+"""Codes that say the same of a kind of failure as the label: NCCL's /dev/shm is /dev/shm; a killed worker."""
+FORMS = {
+    "file": "whole log files of public repositories",
+    "excerpt": "excerpts pasted in threads",
+    "recomposed": "recomposed after threads: their messages in their order, other names and numbers",
+}
+
+
+def sealed(url: str) -> bool:
+    """Whether an entry belongs to the third that was not looked at."""
+    return int(hashlib.sha256(url.encode()).hexdigest(), 16) % 3 == 0
+
+
+def form_of(entry: dict[str, Any]) -> str:
+    """How the text came here."""
+    if entry.get("form") == "recomposed":
+        return "recomposed"
+    return "file" if "/blob/" in entry["url"] else "excerpt"
+
+
+def verdicts(entries: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """What gpudoctor says of each text beside what is settled."""
+    registry = load_registry()
+    messages = tuple(registry.log_messages())
+    confidence = {(code, item.kind): item.confidence for code, item in messages}
+    rows = []
+    for entry in entries:
+        path = folder / f"{entry['id']}.log"
+        if not path.is_file():
+            continue
+        cause = first_cause(read_job_log([str(path)], messages))
+        said = "none" if cause is None else "FAIL018" if cause.root is None else cause.root.code
+        sure = bool(
+            cause and cause.root and confidence.get((cause.root.code, cause.root.kind)) is Confidence.CONFIRMED
+        )
+        rows.append(
+            {
+                "id": entry["id"], "code": entry["code"], "kind": entry["kind"], "form": form_of(entry),
+                "said": said, "sure": sure, "result": judged(entry, said, sure=sure),
+            }
+        )  # fmt: skip
+    return rows
+
+
+def judged(entry: dict[str, Any], said: str, *, sure: bool) -> str:
+    """`right`, `silent` (no cause named), `hedged` (a wrong one, as probable or suspected), or `wrong`."""
+    label = entry["code"]
+    if label == "none":
+        return "right" if said == "none" else "wrong"
+    if label == "unclear":
+        return "right" if said in ("none", "FAIL018") or not sure else "wrong"
+    if said == label or said in ALSO_RIGHT.get((label, entry["kind"]), ()):
+        return "right"
+    if said in ("none", "FAIL018"):
+        return "silent"
+    return "wrong" if sure else "hedged"
+
+
+def skeleton(text: str) -> str:
+    """The lines of a text that hold a library's message, without numbers, names and paths; at most twelve."""
+    found = []
+    for line in text.splitlines():
+        if re.search(
+            r"(?i)error|exception|traceback|fail|kill|abort|cancel|timeout|signal|nan\b|xid|warn", line
+        ):
+            line = re.sub(r"\x1b\[[0-9;]*m", "", line)
+            line = re.sub(r"(?:/[\w.@+-]+){2,}/?|[A-Za-z]:\\\S+", "<path>", line)
+            line = re.sub(r"0x[0-9a-f]+|\d+(?:\.\d+)*", "0", line)
+            found.append(line.strip()[:160])
+    kept = list(dict.fromkeys(found))
+    return "\n".join(kept if len(kept) <= 12 else [*kept[:4], *kept[-8:]])
+
+
+def table(rows: list[dict[str, Any]]) -> list[str]:
+    """Results by form and by family, as Markdown."""
+    lines = ["| logs | | first cause right | no cause named | wrong, as probable or suspected | wrong |",
+             "|---|--:|--:|--:|--:|--:|"]  # fmt: skip
+    died = [row for row in rows if row["code"] not in ("none", "unclear")]
+    groups = [("of jobs that died", died)]
+    groups += [(FORMS[form], [row for row in died if row["form"] == form]) for form in FORMS]
+    groups.append(
+        ("whose cause nobody settled (right: no certain cause)", [r for r in rows if r["code"] == "unclear"])
+    )
+    for name, group in groups:
+        if group:
+            lines.append(_line(name, group))
+    healthy = [row for row in rows if row["code"] == "none"]
+    false = sum(row["result"] != "right" for row in healthy)
+    lines += ["", f"Of {len(healthy)} healthy logs {false} got a finding."]
+    return lines
+
+
+def _line(name: str, rows: list[dict[str, Any]]) -> str:
+    results = Counter(row["result"] for row in rows)
+    cells = [
+        f"{results[key]} ({100 * results[key] / len(rows):.0f} %)"
+        for key in ("right", "silent", "hedged", "wrong")
+    ]
+    return f"| {name} | {len(rows)} | {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Score a part, print what is not right, and write the page for the sealed one."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--texts", type=Path, help="folder of ID.log; without it the skeletons are read")
+    parser.add_argument(
+        "--sealed", action="store_true", help="score the sealed third and write docs/autopsy.md"
+    )
+    arguments = parser.parse_args()
+    entries = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
+    entries = [entry for entry in entries if sealed(entry["url"]) == arguments.sealed]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = arguments.texts or Path(scratch)
+        if arguments.texts is None:
+            for entry in entries:
+                (folder / f"{entry['id']}.log").write_text(entry["skeleton"] + "\n", encoding="utf-8")
+        rows = verdicts(entries, folder)
+    if not rows:
+        sys.exit(f"{folder}: no text of the corpus in it (ID.log)")
+    if not arguments.sealed:
+        for row in rows:
+            if row["result"] != "right":
+                print(row)
+    print("\n".join(table(rows)))
+    if arguments.sealed and arguments.texts is not None:
+        machine = {"date": date.today().isoformat(), "machine": f"{platform.system()} {platform.machine()}",
+                   "python": platform.python_version()}  # fmt: skip
+        SCORE.write_text(json.dumps({**machine, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+        page = PAGE.read_text(encoding="utf-8")
+        before, after = page.partition(BEGIN)[0], page.partition(END)[2]
+        PAGE.write_text(f"{before}{BEGIN}\n" + "\n".join(table(rows)) + f"\n{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

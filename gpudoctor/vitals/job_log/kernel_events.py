@@ -1,0 +1,170 @@
+"""Events of a job's log from kernel logs beside it: whom the out-of-memory killer took, what the driver met.
+
+A kernel log is of a whole machine and of days. Only what belongs to this death counts: by the job that a
+control group names, by a process, or by the time. What belongs to another is kept as an event of before.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from gpudoctor.model.log_message import Bearing, LogMessage
+from gpudoctor.model.redaction import mask_text
+from gpudoctor.model.signs.job_log import JobLog, LogEvent
+from gpudoctor.text import size
+from gpudoctor.vitals.job_log.line_prefix import plain
+from gpudoctor.vitals.job_log.matching import Match, Messages
+from gpudoctor.vitals.job_log.moments import Moment, moment, same_death
+from gpudoctor.vitals.job_log.opening import blocks, open_log, text_of
+from gpudoctor.vitals.kernel_lines import KernelLine, parse
+
+_CHOSEN = re.compile(r"oom-kill:constraint=.{0,400}?task_memcg=([^,]+),task=([^,]*),pid=(\d+)")
+_KILLED = re.compile(r"Killed process (\d+) \(([^)]*)\)")
+_RESIDENT = re.compile(r"(?:anon|file|shmem)-rss:(\d+)kB")
+_CGROUP_JOB = re.compile(r"/job_?(\d+)\b")
+_NAMED_JOB = re.compile(r"(?i)(?:slurm|job)[-_.]?(?:id[-_.]?)?(\d+)")
+_TEXT_JOB = re.compile(r"\b(?:StepId=|JOB |STEP )(\d+)")
+_TEXT_PID = re.compile(r"\bpid[:= ]+(\d+)")
+_MOST = 2_000
+"""Messages of one kernel log that are kept, the last ones."""
+_LONGEST_LINE = 4096
+
+
+def with_kernel_logs(log: JobLog, paths: Sequence[str], messages: Iterable[tuple[str, LogMessage]]) -> JobLog:
+    """The log, whose files these kernel logs are among, with their messages by what they belong to."""
+    if not paths:
+        return log
+    table = Messages(messages)
+    kernel = [event for path in paths for event in _events(path, table)]
+    claimed = {(event.path, event.line) for event in kernel}
+    claimed |= {(event.path, event.last_line) for event in kernel}
+    rest = [event for event in log.events if (event.path, event.line) not in claimed]
+    known = _Death(log, rest, frozenset(paths))
+    before: list[LogEvent] = []
+    behind: list[LogEvent] = []
+    for event in kernel:
+        ours = known.holds(event)
+        if ours is True and event.bearing is Bearing.CAUSE:
+            before.append(event)
+        else:
+            behind.append(event if ours is not False else replace(event, earlier=True))
+    together = (*before, *rest, *behind)
+    return replace(log, events=tuple(replace(item, order=number) for number, item in enumerate(together)))
+
+
+class _Death:
+    """What the log itself says of the death, to compare with."""
+
+    def __init__(self, log: JobLog, events: Sequence[LogEvent], kernel: frozenset[str]) -> None:
+        own = [item for item in log.files if item.path not in kernel]
+        names = [item.path.replace("\\", "/").rpartition("/")[2] for item in own]
+        fatal = [item for item in events if item.fatal and item.path not in kernel]
+        self._jobs = {found for name in names for found in _NAMED_JOB.findall(name)}
+        self._jobs |= {found for item in events for found in _TEXT_JOB.findall(item.text)}
+        self._pids = {found for item in fatal for found in _TEXT_PID.findall(item.text)}
+        self._moments: list[Moment] = [found for item in fatal if (found := moment(item.stamp))]
+        self._alone = not own
+        cut = any(item.ends_in_progress for item in own)
+        self._died = bool(fatal) or (cut and not log.finished)
+
+    def holds(self, event: LogEvent) -> bool | None:
+        """Whether a message of the kernel belongs to it; None where nothing speaks for it or against it."""
+        if self._alone:
+            return True
+        values = dict(event.values)
+        job = _CGROUP_JOB.search(values.get("cgroup", ""))
+        if job and self._jobs:
+            return job[1] in self._jobs
+        if values.get("pid") in self._pids:
+            return True
+        if not self._died:
+            return False
+        at = moment(event.stamp)
+        if at is None or not self._moments:
+            return None
+        return any(same_death(at, each) for each in self._moments)
+
+
+def _events(path: str, table: Messages) -> list[LogEvent]:
+    """The messages of a kernel log that a wording knows, a kill by the kernel once; the last ones."""
+    found: list[LogEvent] = []
+    chosen: dict[str, int] = {}
+    for number, line, match in _matches(path, table):
+        values = {name: value for name, value in match.values if name != "task_pid"}
+        if kill := _CHOSEN.search(line.text):
+            values = {"cgroup": kill[1], "task": kill[2], "pid": kill[3]}
+            chosen[kill[3]] = len(found)
+        elif (kill := _KILLED.search(line.text)) and match.known.message.everywhere:
+            values = _victim(line.text, kill[1], kill[2])
+            place = chosen.pop(kill[1], None)
+            if place is not None:
+                values = {**values, "cgroup": dict(found[place].values)["cgroup"]}
+                found[place] = replace(
+                    found[place], text=mask_text(line.text[:400]), last_line=number, values=_pairs(values)
+                )
+                continue
+        found.append(_event(path, number, line, match, values))
+        if len(found) > 2 * _MOST:
+            found, chosen = found[-_MOST:], {}
+    return found[-_MOST:]
+
+
+def _victim(text: str, pid: str, program: str) -> dict[str, str]:
+    resident = sum(int(amount) for amount in _RESIDENT.findall(text)) * 1024
+    return {"pid": pid, "program": program, **({"memory": size(resident)} if resident else {})}
+
+
+def _matches(path: str, table: Messages) -> Iterator[tuple[int, KernelLine, Match]]:
+    """Lines of the kernel with a cause or a symptom, their numbers given. What cannot be read ends it."""
+    try:
+        with open_log(path) as stream:
+            for block in blocks(stream):
+                small = block.data.lower()
+                for place, raw in _cued(block.data, small, table.cues):
+                    line = parse(plain(text_of(raw[:_LONGEST_LINE])))
+                    match = table.in_line(line.text) if line is not None else None
+                    if line and match and match.known.message.bearing in (Bearing.CAUSE, Bearing.SYMPTOM):
+                        yield block.first_line + place, line, match
+    except OSError:
+        return  # who reads the logs says so
+
+
+def _cued(data: bytes, small: bytes, cues: tuple[bytes, ...]) -> Iterator[tuple[int, bytes]]:
+    """Lines that hold a cue, counted from 0."""
+    starts: set[int] = set()
+    for cue in cues:
+        at = small.find(cue)
+        while at >= 0:
+            starts.add(small.rfind(b"\n", 0, at) + 1)
+            following = small.find(b"\n", at)
+            at = small.find(cue, following) if following >= 0 else -1
+    number = before = 0
+    for start in sorted(starts):
+        number += data.count(b"\n", before, start)
+        before = start
+        end = data.find(b"\n", start)
+        yield number, data[start : end if end >= 0 else len(data)].rstrip(b"\r")
+
+
+def _event(path: str, number: int, line: KernelLine, match: Match, values: Mapping[str, str]) -> LogEvent:
+    message = match.known.message
+    at = moment(line.stamp)
+    return LogEvent(
+        order=0,
+        path=path,
+        line=number,
+        text=mask_text(line.text[:400]),
+        bearing=message.bearing,
+        code=match.known.code,
+        kind=message.kind,
+        values=_pairs(values),
+        fatal=True,
+        stamp=line.stamp,
+        seconds=at.local if at is not None else None,
+        explains=message.explains,
+        last_line=number,
+    )
+
+
+def _pairs(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, mask_text(value[:300])) for name, value in values.items() if value)

@@ -1,0 +1,73 @@
+"""Tells by its content what a file is that a job left behind beside its logs, whatever its name."""
+
+import os
+from enum import Enum
+from pathlib import Path
+
+from gpudoctor.model.external_files import open_file, read_head
+from gpudoctor.model.read_limits import SMALL_JSON
+from gpudoctor.vitals.log_lines import text_of
+from gpudoctor.vitals.scheduler_records import begins_as_record, is_scheduler_record
+
+_HEAD = 8192
+_LAST_LINES = 5
+
+
+class LeftKind(Enum):
+    """What a file is."""
+
+    SURVEY = "survey"
+    """The output of `nvidia-smi -q`, text or XML."""
+
+    STACKS = "stacks"
+    """The output of `py-spy dump --json`; its text is read as a log."""
+
+    SCHEDULER = "scheduler"
+    """What a scheduler kept of the job: sacct, scontrol, kubectl."""
+
+
+def kind_of(path: Path) -> LeftKind | None:
+    """The kind of a file; None for a log and for all else. Raises `OSError`."""
+    head = text_of(read_head(path, _HEAD))
+    if _is_survey(path, head):
+        return LeftKind.SURVEY
+    if head.lstrip()[:1] == "[" and '"frames"' in head and '"thread' in head:
+        return LeftKind.STACKS
+    small = path.stat().st_size <= SMALL_JSON.most
+    if small and begins_as_record(head) and is_scheduler_record(read_head(path, SMALL_JSON.most)):
+        return LeftKind.SCHEDULER
+    return None
+
+
+def _is_survey(path: Path, head: str) -> bool:
+    """Whether all of a file is of `nvidia-smi -q`: a job script may print that at the top of its log, too."""
+    from gpudoctor.vitals.smi_query.blocks import LISTING, is_xml
+
+    if is_xml(head):
+        return True
+    first = next((line for line in head.splitlines() if line.strip()), "")
+    if LISTING not in first:
+        return False
+    lines = [line for line in text_of(_tail(path)).splitlines()[1:] if line.strip()]
+    return all(line[:1].isspace() or line.startswith(("GPU ", "===")) for line in lines[-_LAST_LINES:])
+
+
+def _tail(path: Path) -> bytes:
+    with open_file(path) as stream:
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - _HEAD))
+        return stream.read(_HEAD)
+
+
+def is_left_behind(path: Path) -> bool:
+    """Whether a file of a folder, whose name is none of a log, is a dump or a record by its content."""
+    from gpudoctor.vitals.recording.snapshot import is_pickle
+    from gpudoctor.vitals.saved_kernel_log import is_kernel_log
+
+    try:
+        if kind_of(path) is not None:
+            return True
+        if is_pickle(path):
+            return b"segments" in read_head(path, 256)
+        return path.suffix == "" and is_kernel_log(path)
+    except OSError:
+        return False

@@ -1,0 +1,104 @@
+"""What lies beside a log adds to its finding: `nvidia-smi -q` and memory snapshots, told by their content."""
+
+import pickle
+
+from smi_queries import text as smi_text
+from smi_queries import xml as smi_xml
+
+from gpudoctor.cli import main
+
+MIB = 1 << 20
+STEPS = "".join(f"step {number} loss 0.{number} lr 1e-4\n" for number in range(100, 120))
+OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB. GPU 1 has a total capacity of "
+    "10.00 GiB of which 100.00 MiB is free."
+)
+
+
+def autopsy(capsys, *names):
+    code = main(["autopsy", *map(str, names)])
+    return code, " ".join(capsys.readouterr().out.split())
+
+
+def written(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def snapshot(*segments):
+    """A snapshot of segments: each is a device and its blocks, (MiB, line of train.py or None for a free one)."""
+    found = []
+    for device, blocks in segments:
+        used = sum(size for size, line in blocks if line) * MIB
+        found.append(
+            {
+                "device": device, "total_size": sum(size for size, _ in blocks) * MIB, "allocated_size": used,
+                "requested_size": used,
+                "blocks": [
+                    {
+                        "size": size * MIB, "state": "active_allocated" if line else "inactive",
+                        "frames": [{"filename": "/home/a/train.py", "line": line or 0, "name": "step"}] if line else [],
+                    }
+                    for size, line in blocks
+                ],
+            }
+        )  # fmt: skip
+    return pickle.dumps({"segments": found, "device_traces": []})
+
+
+def test_a_snapshot_says_what_held_the_memory_of_the_gpu_that_the_log_names(tmp_path, capsys):
+    log = written(tmp_path / "job.out", STEPS + OOM + "\n")
+    held = written(tmp_path / "mem", snapshot((0, [(900, 7)]), (1, [(600, 41), (300, 57), (100, None)])))
+    code, printed = autopsy(capsys, log, held)
+    assert code == 1 and printed.count("MEM009 ") == 1
+    assert "By the memory snapshot, train.py:41 held 600 MiB and train.py:57 held 300 MiB" in printed
+    assert "100 MiB of 1,000 MiB was in fragments" in printed and "train.py:7 " not in printed
+
+
+def test_a_snapshot_beside_another_death_accuses_nobody(tmp_path, capsys):
+    log = written(tmp_path / "job.out", STEPS + "KeyError: 'speaker'\n")
+    held = written(tmp_path / "mem.pickle", snapshot((0, [(900, 7)])))
+    code, printed = autopsy(capsys, log, held)
+    assert code == 1 and "FAIL001" in printed and "out-of-memory" not in printed
+
+
+def test_the_gpus_of_nvidia_smi_are_judged_beside_a_log(tmp_path, capsys):
+    log = written(tmp_path / "job.out", STEPS)
+    for number, form in enumerate((smi_text, smi_xml)):
+        query = written(tmp_path / f"gpus{number}", form({"uncorrected": "3"}))
+        code, printed = autopsy(capsys, log, query)
+        assert code == 1 and "GPU003" in printed, printed
+
+
+def test_healthy_gpus_beside_a_healthy_log(tmp_path, capsys):
+    log = written(tmp_path / "job.out", STEPS)
+    code, printed = autopsy(capsys, log, written(tmp_path / "gpus.txt", smi_text({}, {})))
+    assert code == 0 and "no failure" in printed
+
+
+def test_a_log_that_begins_with_nvidia_smi_stays_a_log(tmp_path, capsys):
+    log = written(tmp_path / "job.out", smi_text({}) + STEPS + "KeyError: 'speaker'\n")
+    code, printed = autopsy(capsys, log)
+    assert code == 1 and "FAIL001" in printed
+
+
+def test_a_folder_gives_its_dumps_by_content_and_nothing_else(tmp_path, capsys):
+    written(tmp_path / "job.out", STEPS + OOM + "\n")
+    written(tmp_path / "memory.pickle", snapshot((1, [(600, 41)])))
+    written(tmp_path / "gpus.xml", smi_xml({"uncorrected": "3"}))
+    written(tmp_path / "sacct", "JobID|State|ExitCode\n1|FAILED|1:0\n")
+    written(tmp_path / "config.json", '{"kind": "Pod"}')
+    written(tmp_path / "tokens.pkl", pickle.dumps({"a": 1}))
+    written(tmp_path / "LICENSE", "Permission is hereby granted\n")
+    code, printed = autopsy(capsys, tmp_path)
+    assert code == 1 and "job.out and 3 more" in printed, printed
+    assert "train.py:41 held 600 MiB" in printed and "GPU003" in printed
+
+
+def test_without_a_log_the_dump_itself_is_told_of(tmp_path, capsys):
+    code, printed = autopsy(capsys, written(tmp_path / "memory.pickle", snapshot((0, [(600, 41)]))))
+    assert code == 0 and "device 0 has 600 MiB in use" in printed
+    code, printed = autopsy(capsys, written(tmp_path / "gpus.xml", smi_xml({"uncorrected": "3"})))
+    assert code == 1 and "GPU003" in printed and "nothing could be read" not in printed
+    code, printed = autopsy(capsys, written(tmp_path / "broken.pickle", b"\x80\x04nothing"))
+    assert code == 3 and "nothing could be read" in printed, printed

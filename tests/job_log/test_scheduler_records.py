@@ -1,0 +1,181 @@
+"""What a scheduler kept of a job: it outranks a bare exit code, and what ended well is healthy."""
+
+import json
+
+import pytest
+from log_cases import STEPS
+
+from gpudoctor.cli import main
+
+KILLED = STEPS + "failed (exitcode: -9) local_rank: 2 (pid: 4711) of binary: /opt/env/bin/python\n"
+
+
+def autopsy(capsys, *names):
+    code = main(["autopsy", *map(str, names)])
+    return code, " ".join(capsys.readouterr().out.split())
+
+
+def written(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def sacct_p(*rows):
+    head = "JobID|JobName|State|ExitCode|Elapsed|Timelimit|MaxRSS|ReqMem|End|NodeList"
+    return "\n".join([head, *("|".join(row) for row in rows)]) + "\n"
+
+
+def job(state, code="0:0", name="4711", rss="", mem="64G"):
+    return (name, "train", state, code, "03:14:15", "1-00:00:00", rss, mem, "2026-11-21T03:14:15", "node17")
+
+
+def sacct_wide(state, code):
+    return (
+        "JobID           JobName  Partition    Account  AllocCPUS      State ExitCode \n"
+        "------------ ---------- ---------- ---------- ---------- ---------- -------- \n"
+        f"4711              train        gpu        lab         16 {state:>10} {code:>8} \n"
+        f"4711.batch        batch                   lab         16 {state:>10} {code:>8} \n"
+    )
+
+
+def scontrol(state, reason="None"):
+    return (
+        "JobId=4711 JobName=train\n   UserId=ann(1001) GroupId=lab(100) MCS_label=N/A\n"
+        f"   JobState={state} Reason={reason} Dependency=(null)\n   Requeue=0 Restarts=0 BatchFlag=1 ExitCode=0:15\n"
+        "   RunTime=08:00:10 TimeLimit=08:00:00 TimeMin=N/A\n   StartTime=2026-11-20T19:14:05 EndTime=2026-11-21T03:14:15\n"
+        "   NodeList=node17\n   Command=/home/ann/train.sbatch\n"
+    )
+
+
+def describe(reason, code, state="Terminated", events=""):
+    return (
+        "Name:             train-0\nNamespace:        default\nPriority:         0\nNode:             gpu-3/10.0.0.3\n"
+        f"Status:           {'Succeeded' if code == 0 else 'Failed'}\nContainers:\n  train:\n    Image:          train:1\n"
+        f"    State:          {state}\n      Reason:       {reason}\n      Exit Code:    {code}\n"
+        "      Started:      Sat, 21 Nov 2026 00:00:00 +0000\n      Finished:     Sat, 21 Nov 2026 03:14:15 +0000\n"
+        "    Limits:\n      memory:  64Gi\n      nvidia.com/gpu:  8\nConditions:\n  Type   Status\n  Ready  False\n"
+        f"Events:\n  Type     Reason   Age   From     Message\n  ----     ------   ----  ----     -------\n{events}"
+    )
+
+
+EVENTS = (
+    "LAST SEEN   TYPE      REASON      OBJECT        MESSAGE\n"
+    "12m         Normal    Scheduled   pod/train-0   Successfully assigned default/train-0 to gpu-3\n"
+)
+
+
+def pod(why="Completed", code=0, /, **status):
+    return json.dumps(
+        {
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train-0"},
+            "spec": {"nodeName": "gpu-3", "containers": [{"name": "t", "resources": {"limits": {"memory": "64Gi"}}}]},
+            "status": {
+                "phase": "Succeeded" if code == 0 else "Failed",
+                "containerStatuses": [
+                    {"name": "t", "state": {"terminated": {"reason": why, "exitCode": code, "finishedAt": "2026-11-21T03:14:15Z"}}}
+                ],
+                **status,
+            },
+        }
+    )  # fmt: skip
+
+
+SICK = {
+    "oom of a step, its memory and the limit": (
+        sacct_p(job("FAILED", "1:0"), job("OUT_OF_MEMORY", "0:125", "4711.0", "68000000K")),
+        "it used 64.8 GiB and may use 64 GiB",
+    ),
+    "a table that cuts states": (sacct_wide("OUT_OF_ME+", "0:125"), "Slurm's memory limit was reached"),
+    "signal 125 of a failed job": (sacct_p(job("FAILED", "0:125")), "Slurm's memory limit was reached"),
+    "time limit": (sacct_p(job("TIMEOUT"), job("CANCELLED", "0:15", "4711.batch")), "time limit of 1-00:00:00"),
+    "time limit by scontrol": (scontrol("TIMEOUT", "TimeLimit"), "time limit of 08:00:00 (2026-11-21T03:14:15)"),
+    "preempted": (sacct_p(job("PREEMPTED")), "preempted the job"),
+    "node": (sacct_p(job("NODE_FAIL", "1:0")), "A node of the job failed"),
+    "pod killed": (describe("OOMKilled", 137), "exceeded its memory limit of 64Gi"),
+    "pod evicted": (
+        describe("Error", 137, events="  Warning  Evicted  5m  kubelet  The node was low on resource: memory. Threshold\n"),
+        "exceeded its memory limit",
+    ),
+    "events": (
+        EVENTS + "5m          Warning   Preempted   pod/train-0   Preempted by a pod on node gpu-3\n",
+        "preempted the job",
+    ),
+    "pod in JSON": (pod("OOMKilled", 137), "memory limit of 64Gi"),
+    "deadline in JSON": (pod("Error", 143, reason="DeadlineExceeded", message="too long"), "at its time limit"),
+    "kernel event in JSON": (
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [{
+            "kind": "Event", "reason": "OOMKilling", "involvedObject": {"name": "gpu-3"},
+            "message": "Memory cgroup out of memory: Killed process 4711 (python) total-vm:9kB", "lastTimestamp": "2026-11-21T03:14:15Z",
+        }]}),
+        "The kernel killed process 4711 (python)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SICK)
+def test_a_record_outranks_a_bare_exit_code(case, tmp_path, capsys):
+    record, words = SICK[case]
+    code, printed = autopsy(capsys, written(tmp_path / "job.out", KILLED), written(tmp_path / "state", record))
+    assert code == 1 and "FAIL002" in printed and words in printed, printed
+    assert "does not say by whom" not in printed and "no failure" not in printed
+
+
+@pytest.mark.parametrize("case", SICK)
+def test_a_record_alone_names_the_cause(case, tmp_path, capsys):
+    record, words = SICK[case]
+    code, printed = autopsy(capsys, written(tmp_path / "state.txt", record))
+    assert code == 1 and words in printed, printed
+
+
+HEALTHY = (
+    sacct_p(job("COMPLETED"), job("COMPLETED", name="4711.batch")),
+    sacct_wide("COMPLETED", "0:0"),
+    scontrol("COMPLETED"),
+    sacct_p(job("PREEMPTED"), job("COMPLETED"), job("COMPLETED", name="4711.batch")),  # queued again
+    describe("Completed", 0),
+    EVENTS,
+    pod(),
+    sacct_p(job("RUNNING")),
+)
+
+
+@pytest.mark.parametrize("record", HEALTHY)
+def test_what_ended_well_is_healthy(record, tmp_path, capsys):
+    code, printed = autopsy(
+        capsys, written(tmp_path / "job.out", STEPS), written(tmp_path / "state.txt", record)
+    )
+    assert code == 0 and "no failure" in printed, printed
+
+
+def test_what_a_job_died_of_before_its_limit_stays_the_cause(tmp_path, capsys):
+    log = written(tmp_path / "job.out", STEPS + "KeyError: 'speaker'\n")
+    code, printed = autopsy(capsys, log, written(tmp_path / "state", sacct_p(job("TIMEOUT"))))
+    assert code == 1 and "FAIL001" in printed and "time limit" not in printed
+
+
+def test_of_several_jobs_the_one_of_the_log_counts(tmp_path, capsys):
+    record = sacct_p(job("OUT_OF_MEMORY", name="4710"), job("COMPLETED"), job("TIMEOUT", name="4712"))
+    log = written(tmp_path / "slurm-4711.out", STEPS)
+    assert autopsy(capsys, log, written(tmp_path / "state", record))[0] == 0
+    log = written(tmp_path / "slurm-4712.out", STEPS)
+    assert "at its time limit" in autopsy(capsys, log, written(tmp_path / "state", record))[1]
+
+
+def test_a_log_with_a_record_at_its_top_stays_a_log(tmp_path, capsys):
+    log = written(tmp_path / "job.out", scontrol("RUNNING") + STEPS + "KeyError: 'speaker'\n")
+    assert "FAIL001" in autopsy(capsys, log)[1]
+
+
+@pytest.mark.parametrize("tail", [scontrol("TIMEOUT", "TimeLimit"), "State: TIMEOUT (exit code 0)\n"])
+def test_a_record_inside_a_log_is_read(tail, tmp_path, capsys):
+    code, printed = autopsy(capsys, written(tmp_path / "job.out", KILLED + tail))
+    assert code == 1 and "at its time limit" in printed
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"apiVersion": "v1", "kind": "Pod", "status": [3', '{"apiVersion": "v1", "kind": "Pod", "status": 3}'],
+)
+def test_broken_json_is_no_traceback(text, tmp_path, capsys):
+    code, printed = autopsy(capsys, written(tmp_path / "job.out", STEPS), written(tmp_path / "pod.json", text))
+    assert code in (0, 3) and "Traceback" not in printed
