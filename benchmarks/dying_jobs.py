@@ -1,12 +1,14 @@
 """Real torchrun and gloo jobs that die, their merged logs, and what killed them.
 
     python benchmarks/dying_jobs.py FOLDER [--only NAME ...] [--how tee folder plain srun] [--many 64]
+    python benchmarks/dying_jobs.py FOLDER --score
 
 `FOLDER/NAME.HOW.log` is what the job left behind (`folder` leaves a folder), `FOLDER/truth.json` what happened:
 the code, the rank and the cause. The launchers: `tee` is `torchrun --tee 3`, `plain` is torchrun with one pipe
 for all, `folder` is `torchrun --log-dir --redirects 3`; `srun` is 64 ranks forked from one import of torch
 (`benchmarks/dying/many.py`), with srun's labels. All ranks are processes that train together over gloo on the
-CPU. torchrun has 4 ranks: each imports torch, which takes seconds of a core.
+CPU. torchrun has 4 ranks: each imports torch, which takes seconds of a core. `--score` asks `gpudoctor autopsy`
+for the first cause of each log and compares.
 """
 
 import argparse
@@ -140,8 +142,8 @@ DEATHS = (
     Death("exception", "FAIL001", "RecordError of the script's own", "exception"),
     Death("killed", "FAIL002", "SIGKILL from outside", meddle=kill_rank),
     Death("hang", "FAIL004", "waits for a lock; the others time out", "hang", options=SHORT),
-    Death("memory_limit", "FAIL001", "the allocator is refused memory (RLIMIT_AS)", "memory_limit"),
-    Death("memory_limit_python", "FAIL001", "MemoryError (RLIMIT_AS)", "memory_limit_python"),
+    Death("memory_limit", "FAIL001", "torch is refused memory (RLIMIT_AS)", "memory_limit", also=("ENV009",)),
+    Death("memory_limit_python", "FAIL001", "MemoryError (RLIMIT_AS)", "memory_limit_python", also=("ENV009",)),
     Death("loader_worker", "DATA010", "a DataLoader worker is killed", "loader_worker", meddle=kill_worker),
     Death("mismatch_shape", "FAIL004", "all-reduces another shape", "mismatch_shape", options=SHORT),
     Death("mismatch_order", "FAIL004", "calls another collective", "mismatch_order", options=SHORT),
@@ -252,6 +254,39 @@ def produce(death: Death, how: str, ranks: int, seed: int, out: Path) -> dict[st
     }  # fmt: skip
 
 
+def verdict_of(log: Path) -> tuple[str | None, int | None]:
+    """The code that `gpudoctor autopsy` names first, and the rank of the line that it calls the root."""
+    words = [sys.executable, "-P", "-m", "gpudoctor", "autopsy", "--format", "json", str(log)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    try:
+        report = json.loads(done.stdout)
+    except ValueError:
+        return f"no report: {done.stderr.strip()[-80:]}", None
+    roots = (
+        [item["rank"] for item in report["log"]["moments"] if item["role"] == "root"] if report["log"] else []
+    )
+    code = report["findings"][0]["code"] if report["findings"] else None
+    return code, roots[0] if roots else None
+
+
+def score(folder: Path) -> int:
+    """Prints what autopsy names for each log of a folder; 1 when a first cause is missed."""
+    rows = json.loads((folder / "truth.json").read_text())
+    named = ranks = dead = with_rank = 0
+    for row in rows:
+        code, rank = verdict_of(folder / row["log"])
+        right = code in (row["code"], *row["also"])
+        named, dead = named + (right and row["code"] is not None), dead + (row["code"] is not None)
+        if row["code"] is not None and row["rank"] is not None:
+            with_rank, ranks = with_rank + 1, ranks + (right and rank == row["rank"])
+        mark = "ok  " if right else "MISS"
+        print(f"{mark} {row['log']:32} {row['code']} rank {row['rank']}: {code} rank {rank}", flush=True)
+    quiet = sum(verdict_of(folder / row["log"])[0] is None for row in rows if row["code"] is None)
+    print(f"first cause named: {named} of {dead}; its rank: {ranks} of {with_rank}; "
+          f"silent on healthy jobs: {quiet} of {len(rows) - dead}")  # fmt: skip
+    return int(named < dead or quiet < len(rows) - dead)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -260,7 +295,10 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=4, help="of a torchrun job")
     parser.add_argument("--many", type=int, default=64, help="of a forked job")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--score", action="store_true", help="produce nothing, score the folder's logs")
     options = parser.parse_args()
+    if options.score:
+        return score(options.folder)
     options.folder.mkdir(parents=True, exist_ok=True)
     truth = options.folder / "truth.json"
     rows = json.loads(truth.read_text()) if truth.exists() else []

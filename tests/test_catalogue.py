@@ -75,6 +75,8 @@ NAMES = {
     "CFG010": "settings-rejected",
     "ENV015": "native-library-broken",
     "ENV017": "toolchain-broken",
+    "ENV016": "nccl-variable-unknown",
+    "DIST010": "timeout-too-long",
     "FAIL007": "rendezvous-failed",
     "FAIL008": "nccl-setup-failed",
     "FAIL009": "cuda-library-error",

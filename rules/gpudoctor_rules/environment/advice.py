@@ -8,6 +8,7 @@ from gpudoctor_checks.environment.driver_unreachable import DriverUnreachableDet
 from gpudoctor_checks.environment.host_memory_tight import HostMemoryTightDetail
 from gpudoctor_checks.environment.limits_too_low import LimitsTooLowDetail
 from gpudoctor_checks.environment.nccl_hobbled import NcclHobbledDetail
+from gpudoctor_checks.environment.nccl_variable_unknown import NcclVariableUnknownDetail
 from gpudoctor_checks.environment.shm_too_small import ShmTooSmallDetail
 from gpudoctor_checks.environment.tokenizer_fork import TokenizerForkDetail
 from gpudoctor_checks.environment.visible_devices_wrong import VisibleDevicesWrongDetail
@@ -63,6 +64,8 @@ def _with_gpus(kind: str, line: str) -> Advice:
         references=(_TOOLKIT,),
     )
 
+
+_NCCL_VARIABLES = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 
 ADVICE = (
     advise(
@@ -240,5 +243,31 @@ ADVICE = (
         "gpudoctor check --gpu H100 ...   # examines the job for a card of another machine",
         when=where(VisibleDevicesWrongDetail, lambda value: value.kind == "missing"),
         effort=Effort.ONE_LINE,
+    ),
+    advise(
+        "ENV016-name",
+        "Use {instead} in place of {variable}",
+        "export {instead}=...   # {variable} has no effect of its own",
+        when=where(NcclVariableUnknownDetail, lambda nccl: bool(nccl.instead)),
+        effort=Effort.ONE_LINE,
+        references=(_NCCL_VARIABLES,),
+    ),
+    advise(
+        "ENV016-value",
+        "Give {variable} a value that it can have",
+        "export {variable}=1   # NCCL reads switches as numbers: 1 is on, 0 is off",
+        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ENV prints what NCCL read",
+        when=where(NcclVariableUnknownDetail, lambda nccl: nccl.kind == "value"),
+        effort=Effort.ONE_LINE,
+        references=(_NCCL_VARIABLES,),
+    ),
+    advise(
+        "ENV016-delete",
+        "Delete {variable}",
+        "unset {variable}   # a timeout of collectives is init_process_group(timeout=timedelta(...))",
+        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ENV prints what NCCL read",
+        when=where(NcclVariableUnknownDetail, lambda nccl: not nccl.instead and nccl.kind != "value"),
+        effort=Effort.ONE_LINE,
+        references=(_NCCL_VARIABLES,),
     ),
 )
