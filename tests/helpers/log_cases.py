@@ -6,6 +6,7 @@ from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.runner import run_checks
 from gpudoctor.model import Finding, Found, Patient
 from gpudoctor.vitals.build_log_patient import admit_log, sort_left_behind
+from log_samples import SAMPLES
 
 STEPS = "".join(f"step {number} loss 0.{number} lr 1e-4\n" for number in range(100, 120))
 """A training that goes on."""
@@ -23,3 +24,32 @@ def found_in_log(code: str, folder: Path, text: str) -> tuple[Finding, ...]:
     [outcome] = run_checks(log_patient(folder, text), [load_registry().checks[code]], {})
     assert not hasattr(outcome, "reason") and not hasattr(outcome, "error"), outcome
     return outcome.findings if isinstance(outcome, Found) else ()
+
+
+def texts_of(code: str) -> list[str]:
+    """The samples of every wording of a check."""
+    return [text for (each, _), text in SAMPLES.items() if each == code]
+
+
+def each_wording_is_found(code: str, folder: Path) -> None:
+    """Assert that the check names the line of each of its wordings, behind a step of training."""
+    for text in texts_of(code):
+        [finding] = found_in_log(code, folder, f"step 7 loss 2.1\n{text}\n")
+        assert finding.code == code and finding.cost.breaks
+        assert finding.evidence[0].line in (2, 3)
+
+
+def silent_if_the_training_goes_on(code: str, folder: Path) -> None:
+    """Assert that a wording before further steps is no finding."""
+    for text in texts_of(code):
+        assert not found_in_log(code, folder, f"step 7 loss 2.1\n{text}\n{STEPS}")
+
+
+def silent_behind_another_exception(code: str, folder: Path) -> None:
+    """Assert that a wording behind another exception is no finding; a warning may explain what came before."""
+    before = (
+        'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    go()\n'
+        "ZeroDivisionError: division by zero\n\n"
+    )
+    for text in texts_of(code):
+        assert not found_in_log(code, folder, f"{before}{text}\n") or "UserWarning" in text
