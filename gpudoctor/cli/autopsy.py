@@ -42,7 +42,6 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.targets = ["-"]
     from gpudoctor.engine.examination import Request, examine
     from gpudoctor.engine.registry import load_registry
-    from gpudoctor.model import Unavailable
     from gpudoctor.vitals.build_log_patient import admit_log, sort_left_behind
 
     registry = load_registry()
@@ -52,11 +51,5 @@ def run(arguments: argparse.Namespace) -> int:
     )
     found = sort_left_behind(arguments.targets)
     patient = admit_log(found, registry.log_messages())
-    problems = list(found.problems)
-    if found.logs:
-        try:
-            patient.signs.job_log.take()
-        except Unavailable as reason:
-            problems.append(str(reason))
-    report = examine(patient, request, problems)
+    report = examine(patient, request, found.problems)
     return deliver(report, arguments, arguments.fail_on or settings.fail_on)

@@ -48,6 +48,7 @@ from gpudoctor.model import (
 from gpudoctor.model.log_summary import LogSummary
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.model.unavailable import Unread
 
 T = TypeVar("T")
 
@@ -136,16 +137,15 @@ def _unread(patient: Patient) -> list[str]:
 
 
 def _left_unread(patient: Patient) -> Iterator[str]:
-    """Sentences about what lies beside a log and could not be read."""
-    if patient.kind is not PatientKind.LOG:
-        return
-    for take in (patient.signs.memory_snapshot.take, patient.signs.gpu_survey.take):
+    """Sentences about a log, and what lies beside one, that were named and could not be read."""
+    signs = patient.signs
+    beside = (signs.memory_snapshot, signs.gpu_survey) if patient.kind is PatientKind.LOG else ()
+    for sign in (signs.job_log, *beside):
         try:
-            take()
-        except Unavailable as reason:
-            if str(reason).startswith(patient.targets):
-                yield str(reason)
-        except ReaderCrashed:
+            sign.take()
+        except Unread as reason:
+            yield str(reason)
+        except (Unavailable, ReaderCrashed):
             pass
 
 

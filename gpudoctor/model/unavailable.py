@@ -9,6 +9,10 @@ class Unavailable(Exception):
     """A sign cannot be taken. The text is a clause that completes "skipped: ...", for a person."""
 
 
+class Unread(Unavailable):
+    """What the user named for a sign cannot be read: the examination is incomplete without it."""
+
+
 class ReaderCrashed(Exception):
     """A reader of ours failed in a way nobody foresaw; checks that need its sign end as crashed."""
 

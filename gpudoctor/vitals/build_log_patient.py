@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpudoctor.errors import UsageError
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
 from gpudoctor.model.signs.job_log import JobLog
+from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT
 from gpudoctor.vitals.left_behind_kinds import LeftKind, is_left_behind, kind_of
 from gpudoctor.vitals.targets import near_name
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
     from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
     from gpudoctor.model.signs.source import Source
 
-_SCRIPTS = {".py", ".pyw", ".ipynb"}
-_CONFIGS = {".yaml", ".yml", ".toml", ".jsonc"}
 _PACKED = (".gz", ".xz", ".zst")
-_LOGS = {".log", ".out", ".err", ".txt", ".stdout", ".stderr", ".json", ".jsonl", ""}
 _DUMPS = {"", ".json", ".xml", ".pickle", ".pkl"}
 """Endings of dumps and records in a folder, which holds much else that ends so."""
 _MOST_FILES = 10_000
@@ -54,79 +52,28 @@ class LeftBehind:
 
 def sort_left_behind(names: Sequence[str]) -> LeftBehind:
     """Sort files, folders, patterns and "-". Raises `UsageError` for a name that nothing answers to."""
-    logs: list[str] = []
-    kernel: list[str] = []
-    snapshots: list[str] = []
-    scripts: list[Path] = []
-    configs: list[Path] = []
+    found: dict[LeftKind, list[str]] = {kind: [] for kind in LeftKind}
     problems: list[str] = []
-    others: dict[LeftKind, list[str]] = {kind: [] for kind in LeftKind}
     for name in _expanded(names):
-        if name == STANDARD_INPUT:
-            logs.append(name)
+        try:
+            kind = LeftKind.LOG if name == STANDARD_INPUT else kind_of(Path(name))
+        except OSError as error:
+            problems.append(f"{name}: cannot be read: {error.strerror or error}")
             continue
-        path = Path(name)
-        suffix = path.suffix.lower()
-        if suffix in _SCRIPTS:
-            scripts.append(path)
-        elif suffix in _CONFIGS:
-            configs.append(path)
-        elif not _sort_by_kind(path, others):
-            _sort_by_content(path, logs, kernel, snapshots, configs, problems)
+        found[kind].append(name)
+        if kind is LeftKind.KERNEL_LOG:
+            found[LeftKind.LOG].append(name)
     return LeftBehind(
-        logs=tuple(logs),
-        kernel_logs=tuple(kernel),
-        snapshots=tuple(snapshots),
-        surveys=tuple(others[LeftKind.SURVEY]),
-        stacks=tuple(others[LeftKind.STACKS]),
-        records=tuple(others[LeftKind.SCHEDULER]),
-        scripts=tuple(scripts),
-        configs=tuple(configs),
+        logs=tuple(found[LeftKind.LOG]),
+        kernel_logs=tuple(found[LeftKind.KERNEL_LOG]),
+        snapshots=tuple(found[LeftKind.SNAPSHOT]),
+        surveys=tuple(found[LeftKind.SURVEY]),
+        stacks=tuple(found[LeftKind.STACKS]),
+        records=tuple(found[LeftKind.SCHEDULER]),
+        scripts=tuple(map(Path, found[LeftKind.SCRIPT])),
+        configs=tuple(map(Path, found[LeftKind.CONFIG])),
         problems=tuple(problems),
     )
-
-
-def _sort_by_kind(path: Path, others: dict[LeftKind, list[str]]) -> bool:
-    """Whether a file is none of the logs, by its content; it is put with its like then."""
-    try:
-        kind = kind_of(path)
-    except OSError:
-        return False  # who sorts the logs says why
-    if kind is not None:
-        others[kind].append(str(path))
-    return kind is not None
-
-
-def _sort_by_content(
-    path: Path,
-    logs: list[str],
-    kernel: list[str],
-    snapshots: list[str],
-    configs: list[Path],
-    problems: list[str],
-) -> None:
-    from gpudoctor.model.external_files import read_head
-    from gpudoctor.vitals.recording.snapshot import is_pickle
-    from gpudoctor.vitals.saved_kernel_log import is_kernel_log
-
-    try:
-        head = read_head(path, 4096)
-    except OSError as error:
-        problems.append(f"{path}: cannot be read: {error.strerror or error}")
-        return
-    if is_pickle(path):
-        snapshots.append(str(path))
-    elif (
-        path.suffix.lower() == ".json"
-        and head.lstrip()[:1] == b"{"
-        and b'"events"' not in head
-        and b'"kind"' not in head
-    ):
-        configs.append(path)
-    else:
-        if is_kernel_log(path):
-            kernel.append(str(path))
-        logs.append(str(path))
 
 
 def _expanded(names: Sequence[str]) -> Iterator[str]:
@@ -240,9 +187,9 @@ def _survey(found: LeftBehind) -> "GpuSurvey":
     try:
         survey = read_smi_log(found.surveys[0]).survey
     except UsageError as error:
-        raise Unavailable(str(error)) from None
+        raise Unread(str(error)) from None
     if survey is None:
-        raise Unavailable(f"{found.surveys[0]}: it describes no GPU")
+        raise Unread(f"{found.surveys[0]}: it describes no GPU")
     return survey
 
 
@@ -264,7 +211,7 @@ def _snapshot(found: LeftBehind) -> "MemorySnapshot":
             return snapshot
         first = first or snapshot
     if first is None:
-        raise Unavailable("; ".join(refusals))
+        raise Unread("; ".join(refusals))
     return first
 
 

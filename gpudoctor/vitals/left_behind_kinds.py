@@ -10,11 +10,21 @@ from gpudoctor.vitals.log_lines import text_of
 from gpudoctor.vitals.scheduler_records import begins_as_record, is_scheduler_record
 
 _HEAD = 8192
+_CONFIG_HEAD = 4096
 _LAST_LINES = 5
 
 
 class LeftKind(Enum):
     """What a file is."""
+
+    LOG = "log"
+    """Text that the job printed, and all that nothing else fits."""
+
+    KERNEL_LOG = "kernel log"
+    """It is read as a log, too."""
+
+    SNAPSHOT = "snapshot"
+    """A memory snapshot of torch."""
 
     SURVEY = "survey"
     """The output of `nvidia-smi -q`, text or XML."""
@@ -25,10 +35,26 @@ class LeftKind(Enum):
     SCHEDULER = "scheduler"
     """What a scheduler kept of the job: sacct, scontrol, kubectl."""
 
+    SCRIPT = "script"
+    CONFIG = "config"
 
-def kind_of(path: Path) -> LeftKind | None:
-    """The kind of a file; None for a log and for all else. Raises `OSError`."""
-    head = text_of(read_head(path, _HEAD))
+
+_SCRIPTS = {".py", ".pyw", ".ipynb"}
+_CONFIGS = {".yaml", ".yml", ".toml", ".jsonc"}
+
+
+def kind_of(path: Path) -> LeftKind:
+    """The kind of a file, by its ending where that says it, else by its content. Raises `OSError`."""
+    from gpudoctor.vitals.recording.snapshot import is_pickle
+    from gpudoctor.vitals.saved_kernel_log import is_kernel_log
+
+    suffix = path.suffix.lower()
+    if suffix in _SCRIPTS:
+        return LeftKind.SCRIPT
+    if suffix in _CONFIGS:
+        return LeftKind.CONFIG
+    raw = read_head(path, _HEAD)
+    head = text_of(raw)
     if _is_survey(path, head):
         return LeftKind.SURVEY
     if head.lstrip()[:1] == "[" and '"frames"' in head and '"thread' in head:
@@ -36,7 +62,16 @@ def kind_of(path: Path) -> LeftKind | None:
     small = path.stat().st_size <= SMALL_JSON.most
     if small and begins_as_record(head) and is_scheduler_record(read_head(path, SMALL_JSON.most)):
         return LeftKind.SCHEDULER
-    return None
+    if is_pickle(path):
+        return LeftKind.SNAPSHOT
+    if suffix == ".json" and _is_config(raw[:_CONFIG_HEAD]):
+        return LeftKind.CONFIG
+    return LeftKind.KERNEL_LOG if is_kernel_log(path) else LeftKind.LOG
+
+
+def _is_config(head: bytes) -> bool:
+    """Whether JSON is a config and no object of Kubernetes."""
+    return head.lstrip()[:1] == b"{" and b'"events"' not in head and b'"kind"' not in head
 
 
 def _is_survey(path: Path, head: str) -> bool:
@@ -60,14 +95,12 @@ def _tail(path: Path) -> bytes:
 
 def is_left_behind(path: Path) -> bool:
     """Whether a file of a folder, whose name is none of a log, is a dump or a record by its content."""
-    from gpudoctor.vitals.recording.snapshot import is_pickle
-    from gpudoctor.vitals.saved_kernel_log import is_kernel_log
-
     try:
-        if kind_of(path) is not None:
-            return True
-        if is_pickle(path):
+        kind = kind_of(path)
+        if kind is LeftKind.SNAPSHOT:
             return b"segments" in read_head(path, 256)
-        return path.suffix == "" and is_kernel_log(path)
+        if kind is LeftKind.KERNEL_LOG:
+            return path.suffix == ""
+        return kind in (LeftKind.SURVEY, LeftKind.STACKS, LeftKind.SCHEDULER)
     except OSError:
         return False

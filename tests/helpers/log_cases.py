@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+from log_samples import SAMPLES
+
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.runner import run_checks
 from gpudoctor.model import Finding, Found, Patient
 from gpudoctor.vitals.build_log_patient import admit_log, sort_left_behind
-from log_samples import SAMPLES
 
 STEPS = "".join(f"step {number} loss 0.{number} lr 1e-4\n" for number in range(100, 120))
 """A training that goes on."""

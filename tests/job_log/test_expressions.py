@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from gpudoctor.analysis.job_log.consequences import CONSEQUENCES, HARMLESS
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.vitals.job_log.consequences import CONSEQUENCES, HARMLESS
 
 WORDINGS = [*(item for _, item in load_registry().log_messages()), *CONSEQUENCES, *HARMLESS]
 SECONDS = 0.5

@@ -15,6 +15,15 @@ def test_an_empty_file_is_named(tmp_path):
         read_job_log([str(path)], ())
 
 
+def test_check_calls_an_unreadable_log_an_incomplete_examination(tmp_path, monkeypatch, capsys):
+    from gpudoctor.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.out").write_bytes(b"")
+    assert main(["check", "job.out", "--quiet"]) == 3
+    assert "job.out: is empty" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_binary_file_is_named_and_the_rest_is_read(tmp_path):
     binary, text = tmp_path / "a.out", tmp_path / "b.out"
     binary.write_bytes(os.urandom(100_000))

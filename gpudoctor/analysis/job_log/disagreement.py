@@ -4,6 +4,7 @@ from collections import defaultdict
 
 from gpudoctor.analysis.job_log.first_cause import FirstCause
 from gpudoctor.model.signs.job_log import JobLog, LogEvent
+from gpudoctor.text import ranks
 
 _SHOWN = 4
 
@@ -24,25 +25,17 @@ def disagreement(cause: FirstCause, log: JobLog) -> str:
     words = ""
     if len(places) > 1:
         parts = [
-            f"{_ranks(ranks)} in {name[0]}{f' number {name[1]}' if name[1] else ''}"
-            for name, ranks in places.items()
+            f"{ranks(sorted(found))} in {name[0]}{f' number {name[1]}' if name[1] else ''}"
+            for name, found in places.items()
         ]
         words += f" The ranks waited in different collectives: {'; '.join(parts[:_SHOWN])}."
     known = set(range(log.world)) if log.world else set(log.ranks)
     missing = known - seen
     if seen and missing and len(missing) < len(known):
-        words += f" {_ranks(missing).capitalize()} reported no timeout: look there first."
+        words += f" {ranks(sorted(missing)).capitalize()} reported no timeout: look there first."
     return words
 
 
 def _place(event: LogEvent) -> tuple[str, str]:
     values = dict(event.values)
     return values.get("operation", ""), values.get("sequence", "")
-
-
-def _ranks(ranks: set[int]) -> str:
-    names = sorted(ranks)
-    shown = ", ".join(map(str, names[:_SHOWN])) + (
-        f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    )
-    return f"rank{'s' if len(names) > 1 else ''} {shown}"

@@ -2,6 +2,7 @@
 
 import re
 
+from gpudoctor.analysis.job_log.consequences import ABORTED, PEER
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole
 from gpudoctor.model.signs.job_log import JobLog
 
@@ -24,7 +25,7 @@ def evidence_needed(log: JobLog, cause: FirstCause) -> tuple[str, ...]:
         found.append(f"Rank {', '.join(map(str, silent))} printed nothing here: read its own log.")
     kinds = {item.kind for item in cascade}
     nodes = sorted({item.node for item in cascade if item.node})
-    if "peer" in kinds or "aborted" in kinds:
+    if kinds & {PEER, ABORTED}:
         found.append(
             "A rank lost its connection to another one: the log of the rank that left first would decide."
         )

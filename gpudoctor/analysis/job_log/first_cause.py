@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from gpudoctor.analysis.job_log.consequences import OF_A_GOOD_END
 from gpudoctor.analysis.memo import once
 from gpudoctor.model.log_message import PLAIN, Bearing
 from gpudoctor.model.signs.job_log import JobLog, LogEvent
 
-_WENT_ON = 3
+WENT_ON = 3
 """Steps printed after a failure that show that it was handled: one or two are other ranks' last ones."""
+_HALF_A_DAY = 43_200.0
+"""Seconds: two clocks without a day that differ by more have midnight between them."""
 _SAME_MOMENT = 90.0
 """Seconds within which the ranks of a job die of one cause: their lines are in the order of their buffers."""
 
@@ -72,7 +75,7 @@ def _was_handled(event: LogEvent, log: JobLog) -> bool:
     """Whether its rank went on training, or the program said at its end that all was well."""
     if event.lasting:
         return not event.at_end
-    if event.progress >= _WENT_ON or event.earlier:
+    if event.progress >= WENT_ON or event.earlier:
         return True
     return log.finished and not event.exception and event.bearing is Bearing.CONSEQUENCE
 
@@ -81,7 +84,7 @@ def _only_noise(events: Sequence[LogEvent], log: JobLog) -> bool:
     """Whether what is left is what a job prints while it ends well."""
     if any(item.fatal for item in events):
         return log.finished and all(not item.exception and item.bearing is not Bearing.CAUSE for item in events)
-    return all(item.kind in ("exiting", "trackers", "peer", "closing") for item in events) or log.finished
+    return all(item.kind in OF_A_GOOD_END for item in events) or log.finished
 
 
 def _best(candidates: Sequence[LogEvent]) -> LogEvent | None:
@@ -114,7 +117,7 @@ def _first(events: Sequence[LogEvent]) -> LogEvent | None:
 
 def _before(one: LogEvent, other: LogEvent) -> bool:
     if one.seconds is not None and other.seconds is not None and one.path == other.path:
-        return one.seconds < other.seconds - 1e-6 and abs(one.seconds - other.seconds) < 43_200
+        return one.seconds < other.seconds - 1e-6 and abs(one.seconds - other.seconds) < _HALF_A_DAY
     return one.order < other.order
 
 

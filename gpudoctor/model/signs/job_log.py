@@ -76,8 +76,6 @@ class LogFile:
     lines: int
     bytes: int
     ranks: tuple[int, ...] = ()
-    launcher: str = ""
-    """What started the job, where the text shows it: torchrun, srun, Ray."""
     ends_in_progress: bool = False
     """Whether its last words are steps: it ended in the middle of the training."""
 

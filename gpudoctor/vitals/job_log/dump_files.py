@@ -6,13 +6,13 @@ from dataclasses import replace
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.read_limits import SMALL_JSON
 from gpudoctor.model.signs.job_log import JobLog, LogFile
-from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.job_log.reader import rank_of
 from gpudoctor.vitals.job_log.stack_dumps import of_json, with_ranks
 
 
 def with_dump_files(log: JobLog, paths: Sequence[str]) -> JobLog:
-    """The log with the stacks of these files. Raises `Unavailable` if nothing at all could be read."""
+    """The log with the stacks of these files. Raises `Unread` if nothing at all could be read."""
     if not paths:
         return log
     files, problems, stacks = list(log.files), list(log.problems), list(log.stacks)
@@ -27,5 +27,5 @@ def with_dump_files(log: JobLog, paths: Sequence[str]) -> JobLog:
         else:
             files.append(LogFile(path=path, lines=data.count(b"\n") + 1, bytes=len(data)))
     if not files:
-        raise Unavailable("; ".join(problems) or "no log was named")
+        raise Unread("; ".join(problems) or "no log was named")
     return replace(log, files=tuple(files), stacks=with_ranks(stacks), problems=tuple(problems))

@@ -5,13 +5,14 @@ control group names, by a process, or by the time. What belongs to another is ke
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from gpudoctor.model.log_message import Bearing, LogMessage
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import JobLog, LogEvent
 from gpudoctor.text import size
+from gpudoctor.vitals.job_log.events import event_of, masked
 from gpudoctor.vitals.job_log.line_prefix import plain
 from gpudoctor.vitals.job_log.matching import Match, Messages
 from gpudoctor.vitals.job_log.moments import Moment, moment, same_death
@@ -99,11 +100,21 @@ def _events(path: str, table: Messages) -> list[LogEvent]:
             place = chosen.pop(kill[1], None)
             if place is not None:
                 values = {**values, "cgroup": dict(found[place].values)["cgroup"]}
-                found[place] = replace(
-                    found[place], text=mask_text(line.text[:400]), last_line=number, values=_pairs(values)
-                )
+                text = mask_text(line.text[:400])
+                pairs = masked(values.items())
+                found[place] = replace(found[place], text=text, last_line=number, values=pairs)
                 continue
-        found.append(_event(path, number, line, match, values))
+        found.append(
+            event_of(
+                match.known.code,
+                match.known.message,
+                path=path,
+                line=number,
+                text=line.text,
+                values=values.items(),
+                stamp=line.stamp,
+            )
+        )
         if len(found) > 2 * _MOST:
             found, chosen = found[-_MOST:], {}
     return found[-_MOST:]
@@ -144,27 +155,3 @@ def _cued(data: bytes, small: bytes, cues: tuple[bytes, ...]) -> Iterator[tuple[
         before = start
         end = data.find(b"\n", start)
         yield number, data[start : end if end >= 0 else len(data)].rstrip(b"\r")
-
-
-def _event(path: str, number: int, line: KernelLine, match: Match, values: Mapping[str, str]) -> LogEvent:
-    message = match.known.message
-    at = moment(line.stamp)
-    return LogEvent(
-        order=0,
-        path=path,
-        line=number,
-        text=mask_text(line.text[:400]),
-        bearing=message.bearing,
-        code=match.known.code,
-        kind=message.kind,
-        values=_pairs(values),
-        fatal=True,
-        stamp=line.stamp,
-        seconds=at.local if at is not None else None,
-        explains=message.explains,
-        last_line=number,
-    )
-
-
-def _pairs(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, mask_text(value[:300])) for name, value in values.items() if value)

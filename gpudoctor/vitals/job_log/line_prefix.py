@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
 _PASTED_COLOUR = re.compile(r"\[(?:\d{1,3}(?:;\d{1,3})*)?m")
@@ -100,31 +99,3 @@ def without_level(text: str) -> str:
     """A text without the level and the name that a logger puts before it."""
     found = _LEVEL.match(text)
     return text[found.end() :] if found else text
-
-
-_GLOG = re.compile(r"(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
-_ISO = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
-_TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
-
-
-def seconds_of(stamp: str) -> float | None:
-    """A time as seconds, to compare with others of one job; a year or a day that is missing counts as one."""
-    for form, parts in ((_ISO, (1, 2, 3)), (_GLOG, (0, 1, 2))):
-        if found := form.match(stamp):
-            groups = found.groups()
-            year = int(groups[0]) if parts[0] else 2000
-            month, day = (int(groups[1]), int(groups[2])) if parts[0] else (int(groups[0]), int(groups[1]))
-            clock = groups[3:] if parts[0] else groups[2:]
-            try:
-                moment = datetime(2000 if not parts[0] else year, month, day).timestamp()
-            except (ValueError, OverflowError):
-                return None
-            return moment + _clock(clock)
-    if found := _TIME.search(stamp):
-        return _clock(found.groups())
-    return None
-
-
-def _clock(parts: tuple[str | None, ...]) -> float:
-    hours, minutes, seconds, fraction = (*parts, None)[:4]
-    return int(hours or 0) * 3600 + int(minutes or 0) * 60 + int(seconds or 0) + float(f"0.{fraction or 0}")

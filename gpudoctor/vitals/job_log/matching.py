@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gpudoctor.analysis.job_log.consequences import CONSEQUENCES, HARMLESS
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
-from gpudoctor.vitals.job_log.consequences import CONSEQUENCES, HARMLESS
 
 _COMMON = tuple(
     word.encode()

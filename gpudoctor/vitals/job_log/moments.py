@@ -1,4 +1,4 @@
-"""Times of two logs against each other: one may lack its year, or be of another zone without saying so."""
+"""Times as logs write them, to compare: one may lack its year, or be of another zone without saying so."""
 
 import re
 from dataclasses import dataclass
@@ -6,16 +6,17 @@ from datetime import datetime, timedelta
 
 _ORIGIN = datetime(2000, 1, 1)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_CLOCK = r"(?P<clock>\d\d:\d\d:\d\d)"
+_CLOCK = r"(?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d+))?"
 _FORMS = (
     re.compile(
-        rf"(?P<year>\d{{4}})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T ]{_CLOCK}(?:[.,]\d+)?"
+        rf"(?P<year>\d{{4}})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T ]{_CLOCK}"
         r"\s?(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?"
     ),
-    re.compile(rf"(?P<name>[A-Z][a-z]{{2}}) +(?P<day>\d\d?) {_CLOCK}(?:\.\d+)?(?: (?P<year>\d{{4}}))?"),
+    re.compile(rf"(?P<name>[A-Z][a-z]{{2}}) +(?P<day>\d\d?) {_CLOCK}(?: (?P<year>\d{{4}}))?"),
     re.compile(rf"(?P<month>\d{{1,2}})(?P<day>\d\d) {_CLOCK}"),
 )
 """ISO, `Feb  3 10:00:00` with a year behind it or without, glog's `0203 10:00:00`."""
+_TIME = re.compile(_CLOCK)
 _EARLIER = 2700.0
 """Seconds by which a kill may be before the last words of the others: watchdogs wait half an hour."""
 _LATER = 120.0
@@ -50,9 +51,21 @@ def moment(stamp: str) -> Moment | None:
         except ValueError:
             return None
         whole = day.replace(hour=clock.hour, minute=clock.minute, second=clock.second)
-        local = (whole - _ORIGIN).total_seconds()
+        local = (whole - _ORIGIN).total_seconds() + float(f"0.{parts['fraction'] or 0}")
         return Moment(local, bool(parts.get("year")), _zone(parts.get("zone")))
     return None
+
+
+def seconds_of(stamp: str) -> float | None:
+    """A time as seconds, to compare with others of one job; of a clock without a day since midnight."""
+    found = moment(stamp)
+    if found is not None:
+        return found.local
+    clock = _TIME.search(stamp)
+    if clock is None:
+        return None
+    hours, minutes, seconds = map(int, clock["clock"].split(":"))
+    return hours * 3600.0 + minutes * 60 + seconds + float(f"0.{clock['fraction'] or 0}")
 
 
 def same_death(kill: Moment, death: Moment) -> bool:

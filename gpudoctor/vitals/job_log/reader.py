@@ -4,14 +4,15 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from gpudoctor.analysis.job_log.consequences import UNHEEDED
+from gpudoctor.analysis.job_log.first_cause import WENT_ON
 from gpudoctor.model.external_files import RefusedFile
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
-from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile
 from gpudoctor.model.signs.stack_dump import RankStack
-from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.vitals.job_log.consequences import UNHEEDED
-from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, plain, seconds_of, take_apart
+from gpudoctor.model.unavailable import Unread
+from gpudoctor.vitals.job_log.events import event_of
+from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, plain, take_apart
 from gpudoctor.vitals.job_log.matching import Match, Messages, skeleton
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, is_binary, open_log, text_of
 from gpudoctor.vitals.job_log.progress import CUES, DONE_CUES, says_done, step_of, whole_step
@@ -32,6 +33,9 @@ _LAST_PIECES = 5
 _MOST_DULL = 20_000
 _MOST_EVENTS = 20_000
 """Different events; a log of 4,096 ranks that all die has four of each."""
+_UNKNOWN = LogMessage(kind=PLAIN, cue="", pattern="", text="")
+"""What an exception is where no check answers for those that no wording knows."""
+_LONGEST_EXCEPTION = 600
 _MOST_LINE = 16_384
 """Characters of a line that are looked at."""
 _BEGINNING = 25
@@ -42,6 +46,8 @@ _FOLLOWED = 300
 """Lines behind a failure that are read for signs that the training went on."""
 _MOST_FOLLOWED = 200
 """Failures that are followed so."""
+_MOST_SEEN = 50
+"""Steps behind a failure that are remembered."""
 _BACK = 80
 """Lines before a failure among which its step is searched."""
 _MOST_PIECES = 400
@@ -52,16 +58,10 @@ _WORLD = re.compile(
 )
 _FILE_RANK = re.compile(r"(?i)(?:^|[^a-z])(?:global_?)?(?:rank|task|worker|proc)[_.-]?(\d{1,5})(?!\d)")
 _FOLDER_RANK = re.compile(r"[/\\](\d{1,5})[/\\](?:stderr|stdout)\.log")
-_LAUNCHERS = (
-    ("torchrun", re.compile(r"torch[./]distributed[./](?:elastic|run|launcher)|torchrun")),
-    ("srun", re.compile(r"^srun: |slurmstepd: ")),
-    ("deepspeed", re.compile(r"deepspeed.launcher|\[launch\.py:\d+|\[runner\.py:\d+")),
-    ("Ray", re.compile(r"\(\w+ pid=\d+|ray\.exceptions")),
-)
 
 
 def read_job_log(paths: Sequence[str], messages: Iterable[tuple[str, LogMessage]]) -> JobLog:
-    """All logs of one job, by the wordings of every check. Raises `Unavailable` if none is readable.
+    """All logs of one job, by the wordings of every check. Raises `Unread` if none is readable.
 
     A file that cannot be read, or not to its end, is a problem and the rest goes on.
     """
@@ -96,7 +96,7 @@ def read_job_log(paths: Sequence[str], messages: Iterable[tuple[str, LogMessage]
             events += found
             stacks += reader.stacks()
     if not files:
-        raise Unavailable("; ".join(problems) or "no log was named")
+        raise Unread("; ".join(problems) or "no log was named")
     events = _ordered(events, len(files))
     return JobLog(
         files=tuple(files),
@@ -152,11 +152,9 @@ class _FileReader:
         self._mark: tuple[float, int | None] | None = None
         """The last step or epoch, and its whole number."""
         self._bytes = 0
-        self._launcher = ""
         self._rank = rank_of(path)
         self._own_ranks: set[int] = set()
         self._last_progress_line = 0
-        self._last_line = 0
         self._dull: set[bytes] = set()
         """Lines, numbers apart, that hold a cue and mean nothing."""
         self._common: set[bytes] = set()
@@ -305,7 +303,6 @@ class _FileReader:
         line = take_apart(text)
         if line.rank is None and self._rank is not None:
             line = replace(line, rank=self._rank)
-        self._last_line = number
         if line.rank is not None:
             self._own_ranks.add(line.rank)
         if self._stacks.take(line, number):
@@ -335,8 +332,6 @@ class _FileReader:
         text = line.text.strip()
         if not text:
             return
-        if not self._launcher:
-            self._launcher = next((name for name, form in _LAUNCHERS if form.search(text)), "")
         if self._job.world is None and (found := _WORLD.search(text)):
             self._job.world = int(next(group for group in found.groups() if group))
         if "what():" in text:
@@ -355,26 +350,17 @@ class _FileReader:
             self._add(match, text, number, line)
 
     def _add(self, match: Match, text: str, number: int, line: PrefixedLine) -> None:
-        bearing = match.known.message.bearing
         self._keep(
-            LogEvent(
-                order=0,
+            event_of(
+                match.known.code,
+                match.known.message,
                 path=self._path,
                 line=number,
-                text=mask_text(text[:400]),
-                bearing=bearing,
-                code=match.known.code,
-                kind=match.known.message.kind,
-                values=tuple((name, mask_text(value[:300])) for name, value in match.values),
-                fatal=bearing in (Bearing.CAUSE, Bearing.SYMPTOM),
+                text=text,
+                values=match.values,
+                stamp=line.stamp,
                 rank=line.rank,
                 node=line.node,
-                stamp=line.stamp,
-                seconds=seconds_of(line.stamp) if line.stamp else None,
-                waits=match.known.message.waits,
-                lasting=match.known.message.lasting,
-                explains=match.known.message.explains,
-                last_line=number,
             )
         )
 
@@ -391,33 +377,24 @@ class _FileReader:
         plain_ones = [(item, match) for item, match in matches if match is None or match.plain]
         weak = [(item, match) for item, match in matches if match is not None]
         raised, match = (strong or plain_ones or weak)[0]
-        known = match.known.message if match is not None else None
-        bearing = known.bearing if known is not None else Bearing.CAUSE
-        unheeded = raised.unheeded and (match is None or match.plain or bearing is Bearing.SYMPTOM)
-        if unheeded:
-            bearing = Bearing.CONSEQUENCE
-        frame = raised.frame or next((item.frame for item in reversed(chain) if item.frame), None)
-        self._keep(
-            LogEvent(
-                order=0,
-                path=self._path,
-                line=raised.line,
-                text=mask_text(raised.text[:600]),
-                bearing=bearing,
-                code=match.known.code if match is not None else "",
-                kind=UNHEEDED if unheeded else known.kind if known is not None else PLAIN,
-                values=tuple((name, mask_text(value[:300])) for name, value in match.values) if match else (),
-                exception=raised.type,
-                waits=known is not None and known.waits,
-                fatal=bearing in (Bearing.CAUSE, Bearing.SYMPTOM),
-                rank=raised.rank,
-                node=raised.node,
-                stamp=raised.stamp,
-                seconds=seconds_of(raised.stamp) if raised.stamp else None,
-                frame=frame,
-                last_line=raised.line,
-            )
+        code, known = (match.known.code, match.known.message) if match is not None else ("", _UNKNOWN)
+        event = event_of(
+            code,
+            known,
+            path=self._path,
+            line=raised.line,
+            text=raised.text,
+            values=match.values if match is not None else (),
+            stamp=raised.stamp,
+            rank=raised.rank,
+            node=raised.node,
+            longest=_LONGEST_EXCEPTION,
         )
+        frame = raised.frame or next((item.frame for item in reversed(chain) if item.frame), None)
+        event = replace(event, exception=raised.type, frame=frame, lasting=False)  # it has ended its process
+        if raised.unheeded and (event.kind == PLAIN or event.bearing is Bearing.SYMPTOM):
+            event = replace(event, bearing=Bearing.CONSEQUENCE, kind=UNHEEDED, fatal=False)
+        self._keep(event)
 
     def _keep(self, event: LogEvent) -> None:
         if event.bearing is Bearing.HARMLESS:
@@ -433,7 +410,7 @@ class _FileReader:
         old = self._same.get(key)
         if old is not None:
             draft = self._drafts[old]
-            if len(draft.seen) < 3 or event.lasting or event.bearing is not Bearing.CAUSE:
+            if len(draft.seen) < WENT_ON or event.lasting or event.bearing is not Bearing.CAUSE:
                 draft.event = replace(draft.event, count=draft.event.count + 1, last_line=event.line)
                 self._again = old if not event.exception else None
                 return
@@ -471,7 +448,7 @@ class _FileReader:
                 draft.event.last_line < number
                 and step != draft.step
                 and (rank is None or known is None or rank == known)
-                and len(draft.seen) < 50
+                and len(draft.seen) < _MOST_SEEN
             ):
                 draft.seen.add(step)
 
@@ -501,8 +478,6 @@ class _FileReader:
             path=self._path,
             lines=self.lines,
             bytes=self._bytes,
-            ranks=tuple(sorted(self._own_ranks)),
-            launcher=self._launcher,
             ends_in_progress=self.lines > 0 and self.lines - self._last_progress_line <= 2,
         )
 

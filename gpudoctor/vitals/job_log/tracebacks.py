@@ -78,7 +78,6 @@ class Raised:
 
 @dataclass(slots=True)
 class _Open:
-    begun: int
     unheeded: bool
     frames: list[LogFrame] = field(default_factory=list)
     chain: list[Raised] = field(default_factory=list)
@@ -144,7 +143,6 @@ class Tracebacks:
     def take_loose(self, line: PrefixedLine, number: int, kind: str, message: str) -> None:
         """An exception whose traceback is not there: the lines of its message may follow."""
         self._open[line.source] = _Open(
-            begun=number,
             unheeded=False,
             current=Raised(
                 type=kind,
@@ -177,7 +175,7 @@ class Tracebacks:
             if len(self._open) >= _MOST_OPEN:
                 self._open.pop(next(iter(self._open)))
             near = number - self._unheeded.get(key, -10) <= 3
-            opened = self._open[key] = _Open(begun=number, unheeded=near)
+            opened = self._open[key] = _Open(unheeded=near)
         opened.frames = []
         opened.noise = 0
         opened.indent = len(text) - len(text.lstrip(" "))

@@ -5,12 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from gpudoctor.model.external_files import load_json, read_file
-from gpudoctor.model.log_message import Bearing, LogMessage
+from gpudoctor.model.log_message import LogMessage
 from gpudoctor.model.read_limits import SMALL_JSON
-from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile
-from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.vitals.job_log.line_prefix import seconds_of
+from gpudoctor.model.unavailable import Unread
+from gpudoctor.vitals.job_log.events import event_of
 from gpudoctor.vitals.log_lines import text_of
 from gpudoctor.vitals.scheduler_records import kubernetes, slurm
 from gpudoctor.vitals.scheduler_records.record import BEFORE_ALL, ORDER, SchedulerRecord
@@ -41,7 +40,7 @@ def is_scheduler_record(data: bytes) -> bool:
 def with_scheduler_records(
     log: JobLog, paths: Sequence[str], messages: Iterable[tuple[str, LogMessage]]
 ) -> JobLog:
-    """The log with the deaths that these files tell of. Raises `Unavailable` if nothing could be read."""
+    """The log with the deaths that these files tell of. Raises `Unread` if nothing could be read."""
     if not paths:
         return log
     known = {message.kind: (code, message) for code, message in reversed(list(messages))}
@@ -58,7 +57,7 @@ def with_scheduler_records(
         else:
             files.append(LogFile(path=path, lines=data.count(b"\n") + 1, bytes=len(data)))
     if not files:
-        raise Unavailable("; ".join(problems))
+        raise Unread("; ".join(problems))
     records = _of_this_job(records, [item.path for item in log.files])
     deaths = [(path, record) for path, record in _deaths(records) if record.kind in known]
     events = {record: _event(path, record, *known[record.kind], log) for path, record in deaths}
@@ -133,19 +132,14 @@ def _gathered(first: SchedulerRecord, all_of_job: list[SchedulerRecord]) -> tupl
 
 
 def _event(path: str, record: SchedulerRecord, code: str, message: LogMessage, log: JobLog) -> LogEvent:
-    return LogEvent(
-        order=0,
+    event = event_of(
+        code,
+        message,
         path=path,
         line=record.line,
-        text=mask_text(record.text[:400]),
-        bearing=message.bearing,
-        code=code,
-        kind=message.kind,
-        values=tuple((name, mask_text(value[:300])) for name, value in record.values),
-        fatal=message.bearing in (Bearing.CAUSE, Bearing.SYMPTOM),
-        node=record.node,
+        text=record.text,
+        values=record.values,
         stamp=record.stamp,
-        seconds=seconds_of(record.stamp) if record.stamp else None,
-        step=log.last_step,
-        last_line=record.line,
+        node=record.node,
     )
+    return replace(event, step=log.last_step)

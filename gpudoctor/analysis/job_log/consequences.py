@@ -6,6 +6,12 @@ UNHEEDED = "exiting"
 """The kind of what happens while a process ends, or in a thread or destructor: nothing ended by it."""
 
 
+PEER, ABORTED = "peer", "aborted"
+"""Kinds of a connection that another rank has left, and of a rank that was ended because of another."""
+OF_A_GOOD_END = frozenset({UNHEEDED, "trackers", PEER, "closing"})
+"""Kinds that a job prints while it ends well, too."""
+
+
 def _row(kind: str, cue: str | tuple[str, ...], pattern: str, *, source: str = "") -> LogMessage:
     return LogMessage(
         kind=kind,
@@ -25,8 +31,8 @@ def _calm(kind: str, cue: str | tuple[str, ...], pattern: str, *, source: str = 
 
 
 CONSEQUENCES: tuple[LogMessage, ...] = (
-    _row("peer", "got 0 bytes", r"[Ff]ailed to recv, got 0 bytes", source="TCPStore"),
-    _row("aborted", "process group", r"(?i)process group (?:was |is )?aborted"),
+    _row(PEER, "got 0 bytes", r"[Ff]ailed to recv, got 0 bytes", source="TCPStore"),
+    _row(ABORTED, "process group", r"(?i)process group (?:was |is )?aborted"),
     _row("launcher", "childfailederror", r"ChildFailedError", source="torch/distributed/elastic"),
     _row(
         "launcher",
@@ -69,82 +75,80 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     _row("wrapped", "exits with return code", r"exits with return code = [1-9]", source="deepspeed/launcher"),
     _row("closing", "killing subprocess", r"Killing subprocess \d+", source="deepspeed/launcher/launch.py"),
     _row(
-        "aborted",
+        ABORTED,
         "communicator was aborted",
         r"NCCL communicator (?:was|is) aborted",
         source="ProcessGroupNCCL",
     ),
     _row(
-        "aborted", "nccl operations have failed", r"Some NCCL operations have failed", source="ProcessGroupNCCL"
+        ABORTED, "nccl operations have failed", r"Some NCCL operations have failed", source="ProcessGroupNCCL"
     ),
     _row(
-        "aborted",
+        ABORTED,
         "data inconsistency",
         r"To avoid (?:data|potential) inconsistency|"
         r"tak(?:e|ing) the entire process down",
         source="ProcessGroupNCCL",
     ),
     _row(
-        "aborted",
+        ABORTED,
         "watchdog thread terminated",
         r"watchdog thread terminated with exception(?!.*illegal|.*assert)"
         r"(?=.*(?:[Tt]imeout|aborted|remote))",
         source="ProcessGroupNCCL",
     ),
     _row(
-        "aborted",
+        ABORTED,
         "remote process exited",
         r"remote process exited or there was a network error",
         source="NCCL: ncclRemoteError",
     ),
     _row(
-        "aborted",
+        ABORTED,
         "ncclremoteerror",
         r"ncclRemoteError: A call failed possibly due to a network error or a remote",
     ),
     _row(
-        "aborted",
+        ABORTED,
         "another rank",
         r"(?:timeout|signal|error|exception|failure).{0,60}(?:from|by|on) another rank|"
         r"another rank (?:has )?(?:timed? ?out|failed|died)",
         source="ProcessGroupNCCL",
     ),
-    _row("peer", "connection closed by", r"Connection closed by (?:peer|remote peer)|closed by remote host"),
-    _row("peer", "connection reset by peer", r"Connection reset by peer"),
-    _row("peer", "broken pipe", r"Broken ?[Pp]ipe"),
+    _row(PEER, "connection closed by", r"Connection closed by (?:peer|remote peer)|closed by remote host"),
+    _row(PEER, "connection reset by peer", r"Connection reset by peer"),
+    _row(PEER, "broken pipe", r"Broken ?[Pp]ipe"),
     _row(
-        "peer",
+        PEER,
         "application timeout caused pair closure",
         r"Application timeout caused pair closure(?!.*timed out)",
     ),
-    _row("peer", "recvvalue failed", r"recvValue failed|sendBytes failed|recvVector failed", source="TCPStore"),
+    _row(PEER, "recvvalue failed", r"recvValue failed|sendBytes failed|recvVector failed", source="TCPStore"),
+    _row(PEER, "tcpstore server has shut down", r"TCPStore server has shut down too early", source="TCPStore"),
+    _row(PEER, "failed to check the", r"Failed to check the \"should dump\" flag", source="ProcessGroupNCCL"),
     _row(
-        "peer", "tcpstore server has shut down", r"TCPStore server has shut down too early", source="TCPStore"
-    ),
-    _row("peer", "failed to check the", r"Failed to check the \"should dump\" flag", source="ProcessGroupNCCL"),
-    _row(
-        "peer",
+        PEER,
         "heartbeat",
         r"failed to shutdown on (?:the )?rendezvous|"
         r"RendezvousConnectionError: The connection to the C10d store has failed",
         source="torch/distributed/elastic/rendezvous",
     ),
     _row(
-        "peer",
+        PEER,
         "the node '",
         r"The node '.*' has failed to (?:shutdown|send a keep-alive)",
         source="torch elastic",
     ),
-    _row("exiting", "exception ignored in", r"Exception ignored in"),
-    _row("exiting", "leaked", r"There appear to be \d+ leaked|leaked (?:semaphore|shared_memory)"),
+    _row(UNHEEDED, "exception ignored in", r"Exception ignored in"),
+    _row(UNHEEDED, "leaked", r"There appear to be \d+ leaked|leaked (?:semaphore|shared_memory)"),
     _row(
-        "exiting",
+        UNHEEDED,
         "destroy_process_group",
         r"destroy_process_group\(\) was not called",
         source="ProcessGroupNCCL",
     ),
-    _row("exiting", "terminate called", r"terminate called (?:after throwing|without an active|recursively)"),
-    _row("exiting", "fatal python error: aborted", r"Fatal Python error: Aborted"),
+    _row(UNHEEDED, "terminate called", r"terminate called (?:after throwing|without an active|recursively)"),
+    _row(UNHEEDED, "fatal python error: aborted", r"Fatal Python error: Aborted"),
     _row("scheduler", "exited with exit code", r"srun: error: .*task.*Exited with exit code [1-9]"),
     _row(
         "scheduler",
