@@ -13,10 +13,12 @@ from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import JobLog, LogEvent
 from gpudoctor.text import size
 from gpudoctor.vitals.job_log.events import event_of, masked
+from gpudoctor.vitals.job_log.line_filter import LineFilter
 from gpudoctor.vitals.job_log.line_prefix import plain
 from gpudoctor.vitals.job_log.matching import Match, Messages
 from gpudoctor.vitals.job_log.moments import Moment, moment, same_death
 from gpudoctor.vitals.job_log.opening import blocks, open_log, text_of
+from gpudoctor.vitals.job_log.words import bare
 from gpudoctor.vitals.kernel_lines import KernelLine, parse
 
 _CHOSEN = re.compile(r"oom-kill:constraint=.{0,400}?task_memcg=([^,]+),task=([^,]*),pid=(\d+)")
@@ -127,30 +129,15 @@ def _victim(text: str, pid: str, program: str) -> dict[str, str]:
 
 def _matches(path: str, table: Messages) -> Iterator[tuple[int, KernelLine, Match]]:
     """Lines of the kernel with a cause or a symptom, their numbers given. What cannot be read ends it."""
+    lines = LineFilter(table)
     try:
         with open_log(path) as stream:
             for block in blocks(stream):
-                for place, raw in _cued(block.data, block.data.lower(), table.cues):
-                    line = parse(plain(text_of(raw[:_LONGEST_LINE])))
+                pieces, numbers = block.pieces()
+                for index in sorted(lines.chosen(pieces, bare(b"\n".join(pieces)).split(b"\n"))[0]):
+                    line = parse(plain(text_of(pieces[index][:_LONGEST_LINE])))
                     match = table.in_line(line.text) if line is not None else None
                     if line and match and match.known.message.bearing in (Bearing.CAUSE, Bearing.SYMPTOM):
-                        yield block.first_line + place, line, match
+                        yield numbers[index], line, match
     except OSError:
         return  # who reads the logs says so
-
-
-def _cued(data: bytes, small: bytes, cues: tuple[bytes, ...]) -> Iterator[tuple[int, bytes]]:
-    """Lines that hold a cue, counted from 0."""
-    starts: set[int] = set()
-    for cue in cues:
-        at = small.find(cue)
-        while at >= 0:
-            starts.add(small.rfind(b"\n", 0, at) + 1)
-            following = small.find(b"\n", at)
-            at = small.find(cue, following) if following >= 0 else -1
-    number = before = 0
-    for start in sorted(starts):
-        number += data.count(b"\n", before, start)
-        before = start
-        end = data.find(b"\n", start)
-        yield number, data[start : end if end >= 0 else len(data)]

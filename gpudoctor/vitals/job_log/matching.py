@@ -1,4 +1,4 @@
-"""Finds the known message in a text; texts that repeat are looked at once."""
+"""Finds the known message in a text, by the words that it holds."""
 
 import re
 from collections.abc import Iterable
@@ -6,61 +6,9 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.job_log.consequences import CONSEQUENCES, HARMLESS
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
+from gpudoctor.vitals.job_log.words import CueWords
 
-_COMMON = tuple(
-    word.encode()
-    for word in (
-        "error",
-        "exception",
-        "traceback",
-        "fail",
-        "kill",
-        "abort",
-        "cancel",
-        "timeout",
-        "signal",
-        "cannot",
-        "unable",
-        "terminat",
-        "nvrm",
-        "warning",
-        "oom",
-        "fault",
-        "exit",
-        "sigb",
-        "sigt",
-        "sigi",
-        "sigf",
-        "siga",
-        "sigs",
-        "sigh",
-        "corrupt",
-        "preempt",
-        "invalid",
-        "nccl",
-        "argument",
-        "assert",
-        "uncorrect",
-        "ibv_",
-        "unrecog",
-        "mismatch",
-        "driver",
-        "libcuda",
-        "shared_mem",
-        "interrupt",
-        "timed out",
-        "could not",
-        "not found",
-        "no such",
-        "return code",
-        "out of bounds",
-        "due to",
-        "/dev/shm",
-    )
-)
-"""Words that most messages have one of: each is one search of the whole text."""
 _DIGITS = re.compile(r"\d[\d.,:e+-]*")
-_MOST_KNOWN = 50_000
 _LONGEST = 4000
 
 
@@ -100,31 +48,31 @@ class Messages:
             Bearing.HINT: 3,
             Bearing.HARMLESS: 4,
         }
-        self._all = sorted(
+        self.all = sorted(
             table,
             key=lambda item: (item.message.kind == PLAIN, item.message.general, order[item.message.bearing]),
         )
-        self._lines = [item for item in self._all if item.message.everywhere]
-        self._seen: set[str] = set()
-        self.cues = _cues(self._lines)
-        """Small-letter bytes; a line without any of them has no message and no exception."""
+        """In the order in which they are tried."""
+        self.words = CueWords(
+            (cue.encode(), number) for number, item in enumerate(self.all) for cue in item.message.cues
+        )
+        """Numbers of the wordings whose cue a text holds."""
 
     def in_exception(self, text: str) -> Match | None:
         """The wording of an exception's type and message."""
-        return _first(self._all, text[:_LONGEST])
+        return self._first(text[:_LONGEST], lines=False)
 
     def in_line(self, text: str) -> Match | None:
         """The wording of a line that is no exception."""
-        text = text[:_LONGEST]
-        known = skeleton(text)
-        if known in self._seen:
-            return None
-        found = _first(self._lines, text)
-        if found is None or found.known.message.bearing is Bearing.HARMLESS:
-            if len(self._seen) >= _MOST_KNOWN:
-                self._seen.clear()
-            self._seen.add(known)
-        return found
+        return self._first(text[:_LONGEST], lines=True)
+
+    def _first(self, text: str, *, lines: bool) -> Match | None:
+        for number in sorted(set(self.words.of_text(text.lower().encode("utf-8", "replace")))):
+            item = self.all[number]
+            if (item.message.everywhere or not lines) and (found := item.pattern.search(text)):
+                values = tuple((name, value.strip()) for name, value in found.groupdict().items() if value)
+                return Match(item, values)
+        return None
 
 
 def skeleton(text: str) -> str:
@@ -134,23 +82,3 @@ def skeleton(text: str) -> str:
 
 def _known(code: str, message: LogMessage) -> KnownMessage:
     return KnownMessage(code, message, re.compile(message.pattern))
-
-
-def _first(table: list[KnownMessage], text: str) -> Match | None:
-    small = text.lower()
-    for item in table:
-        if any(cue in small for cue in item.message.cues) and (found := item.pattern.search(text)):
-            values = tuple((name, value.strip()) for name, value in found.groupdict().items() if value)
-            return Match(item, values)
-    return None
-
-
-def _cues(table: list[KnownMessage]) -> tuple[bytes, ...]:
-    """Few words that every message has one of."""
-    rest = {cue.encode() for item in table for cue in item.message.cues}
-    words = sorted({*_COMMON, *rest}, key=len)
-    found: list[bytes] = []
-    for word in words:
-        if word in _COMMON or not any(shorter in word for shorter in found):
-            found.append(word)
-    return tuple(found)

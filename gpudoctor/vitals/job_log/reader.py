@@ -1,36 +1,28 @@
 """One pass over a job's logs: the lines that matter, apart from the millions that do not."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpudoctor.analysis.job_log.consequences import UNHEEDED
-from gpudoctor.analysis.job_log.first_cause import WENT_ON
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile
 from gpudoctor.model.signs.stack_dump import RankStack
 from gpudoctor.model.unavailable import Unread
+from gpudoctor.vitals.job_log.drafts import Drafts
 from gpudoctor.vitals.job_log.events import event_of
+from gpudoctor.vitals.job_log.line_filter import TRACEBACK, LineFilter, Worth
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, plain, take_apart
 from gpudoctor.vitals.job_log.matching import Match, Messages, skeleton
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, open_log, text_of
 from gpudoctor.vitals.job_log.progress import CUES, DONE_CUES, says_done, step_of, whole_step
-from gpudoctor.vitals.job_log.stack_dumps import CUES as STACK_CUES
 from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
 from gpudoctor.vitals.job_log.tracebacks import Raised, Tracebacks, loose_exception
+from gpudoctor.vitals.job_log.words import bare
 
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
 """Where another rank began to write within a line, behind a progress bar."""
-_VARYING = b"0123456789.+-"
-"""What differs between the lines of a loop."""
-_LASTS, _SHORT = 3, 10
-"""Times that a lasting condition must have come, unless a few lines were pasted."""
-_NEAR_END = 12
-"""Lines, or a fiftieth of the file, that count as its end."""
-_MOST_COMMON = 100_000
 _MOST_DULL = 20_000
-_MOST_EVENTS = 20_000
-"""Different events; a log of 4,096 ranks that all die has four of each."""
 _UNKNOWN = LogMessage(kind=PLAIN, cue="", pattern="", text="")
 """What an exception is where no check answers for those that no wording knows."""
 _LONGEST_EXCEPTION = 600
@@ -40,18 +32,19 @@ _SAME_BEGINNING = 4
 """Different ones of these that must come again behind a failure."""
 _FOLLOWED = 300
 """Lines behind a failure that are read for signs that the training went on."""
-_MOST_FOLLOWED = 200
-"""Failures that are followed so."""
-_MOST_SEEN = 50
-"""Steps behind a failure that are remembered."""
 _BACK = 80
 """Lines before a failure among which its step is searched."""
 _LOOK_EVERY = 2_000
 """Lines after which the step is searched where nothing else makes gpudoctor look."""
+_OFTEN = 500
+"""Lines that gave alike events, after which only the last one of `_LOOK_EVERY` lines is read whole."""
+_MOST_FRAMES = 200
+"""Lines of a traceback that is compared with earlier ones."""
 _WORLD = re.compile(
     r"(?i)world[_ ]?size['\"]?\s*[:=]\s*(\d{1,6})|nranks (\d{1,6})|"
     r"distributed init \(rank \d+, world (\d{1,6})\)"
 )
+_WORLD_CUES = (b"world", b"nranks ")
 _FILE_RANK = re.compile(r"(?i)(?:^|[^a-z])(?:global_?)?(?:rank|task|worker|proc)[_.-]?(\d{1,5})(?!\d)")
 _FOLDER_RANK = re.compile(r"[/\\](\d{1,5})[/\\](?:stderr|stdout)\.log")
 
@@ -122,14 +115,30 @@ class _Job:
 
 
 @dataclass(slots=True)
-class _Draft:
-    """An event while the lines behind it are still to come."""
+class _Outcome:
+    """What lines of one key gave."""
 
-    event: LogEvent
-    step: float | None = None
-    """The step or epoch printed last before it."""
-    seen: set[float] = field(default_factory=set)
-    """Steps printed after it."""
+    event: Hashable = None
+    """What the event was, its text apart."""
+    times: int = 0
+    mixed: bool = False
+    """Whether one gave nothing, or two gave different events."""
+    left_out: int = 0
+    """Lines that were counted and not read, since the last one that was."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether another such line would say nothing new."""
+        return self.times >= _OFTEN and not self.mixed
+
+    def gave(self, event: LogEvent) -> LogEvent:
+        """Note an event; gives it with the count of those that were left out."""
+        what = (event.code, event.kind, event.exception)
+        self.mixed = self.mixed or self.event not in (None, what)
+        self.event = what
+        self.times += 1
+        left_out, self.left_out = self.left_out, 0
+        return replace(event, count=event.count + max(0, left_out - 1))
 
 
 class _FileReader:
@@ -137,13 +146,11 @@ class _FileReader:
 
     def __init__(self, path: str, table: Messages, job: _Job) -> None:
         self._path, self._table, self._job = path, table, job
-        self._cues = _without_digits((*table.cues, *STACK_CUES))
+        self._filter = LineFilter(table)
         self._tracebacks = Tracebacks()
         self._stacks = StackDumps(path)
-        self._drafts: list[_Draft] = []
-        self._same: dict[tuple[str, str, int | None, str], int] = {}
+        self._drafts = Drafts()
         self._follow = 0
-        self._followed = 0
         self._mark: tuple[float, int | None] | None = None
         """The last step or epoch, and its whole number."""
         self._bytes = 0
@@ -151,18 +158,31 @@ class _FileReader:
         self._own_ranks: set[int] = set()
         self._last_progress_line = 0
         self._dull: set[bytes] = set()
-        """Lines, numbers apart, that hold a cue and mean nothing."""
-        self._common: set[bytes] = set()
-        """Lines, digits apart, without any cue."""
+        """Lines, digits apart, that are worth reading and gave nothing."""
         self._repeats: dict[bytes, int] = {}
-        """Lines, digits apart, that only repeat an event: its number among the drafts."""
+        """Lines, digits apart, that only repeat an event: its number."""
         self._again: int | None = None
         """The event that the last line repeated."""
         self._changes = 0
         self._beginning: set[str] = set()
         self._begun_again: set[str] = set()
+        self._outcomes: dict[Hashable, _Outcome] = {}
+        self._reading: _Outcome | None = None
+        """Of the line worth reading that was read last."""
+        self._gave = False
+        """Whether an event came since then."""
         self._recent: list[tuple[bytes, int]] = []
-        """The last pieces and their lines."""
+        """The last pieces and their lines, and all since the first that was left out."""
+        self._past: list[tuple[bytes, int]] = []
+        """These and the pieces of the present block."""
+        self._past_from = 0
+        """The number in the file of the first of them."""
+        self._looked_to = 0
+        """Up to which piece a step was searched."""
+        self._left_out: dict[Hashable, int] = {}
+        """The last piece of each key that was left out, by its number in the file."""
+        self._held: tuple[list[bytes], list[int]] = ([], [])
+        """Pieces of a traceback whose end is still to come."""
         self._taken = 0
         """Pieces so far."""
         self.lines = 0
@@ -172,131 +192,160 @@ class _FileReader:
     def take(self, block: Block) -> None:
         """The next pieces of the file: lines, and what carriage returns part them into."""
         pieces, numbers = block.pieces()
-        if not pieces:
-            return
-        if not self.lines:
-            self._follow = _BEGINNING
-        self._bytes += block.size
-        self.lines = numbers[-1]
-        tail = len(self._recent)
-        past = [*self._recent, *zip(pieces, numbers, strict=True)]
-        at = 0
+        if pieces:
+            if not self.lines:
+                self._follow = _BEGINNING
+            self.lines = numbers[-1]
+            self._bytes += block.size
+            self._take(self._held[0] + pieces, self._held[1] + numbers, last=False)
+
+    def _take(self, pieces: list[bytes], numbers: list[int], *, last: bool) -> None:
+        bares = bare(b"\n".join(pieces)).split(b"\n")
+        chosen, fresh = self._filter.chosen(pieces, bares)
+        if fresh and (self._job.world is None or not self._job.finished):
+            self._look_for_job(b"\n".join([pieces[index] for index in fresh]))
+        self._past_from = self._taken - len(self._recent)
+        self._past = [*self._recent, *zip(pieces, numbers, strict=True)]
         looks = range(-self._taken % _LOOK_EVERY, len(pieces), _LOOK_EVERY)
-        chosen = self._with_cue(pieces)
-        for index in sorted(chosen.union(looks)):
-            # Pieces up to here are read only while a traceback is open or a failure is followed.
-            while at < index and self._reads_all:
-                self._piece(pieces[at], numbers[at], known=False)
-                at += 1
-            if index not in chosen:
-                self._before(past, index + tail)
-                if self._reads_all:
-                    self._piece(pieces[index], numbers[index], known=False)
-            elif not self._is_dull(pieces[index], numbers[index]):
-                self._before(past, index + tail)
-                self._piece(pieces[index], numbers[index], known=True)
-            at = index + 1
-        while at < len(pieces) and self._reads_all:
-            self._piece(pieces[at], numbers[at], known=False)
+        at, end = 0, len(pieces)
+        for index in sorted(chosen.keys() | set(looks)):
+            if index < at:
+                continue
+            self._read_on(self._taken + at, self._taken + index)
+            at = index
+            if index in looks:
+                self._catch_up(self._taken + index)
+                self._before(self._taken + index)
+            worth = chosen.get(index)
+            if worth is None:
+                continue
+            key: Hashable = worth.key
+            length = 1
+            if TRACEBACK in bares[index] and not self._reads_all:
+                length, key = _traceback_at(index, bares, chosen)
+                if index + length > len(pieces) and not last:
+                    end = index
+                    break
+            at += self._worth_reading(self._taken + index, worth, key, bares[index], length)
+        self._read_on(self._taken + at, self._taken + end)
+        self._held = (pieces[end:], numbers[end:])
+        self._taken += end
+        oldest = min(self._left_out.values(), default=self._taken)
+        self._recent = self._past[max(0, oldest - _BACK - self._past_from) : self._taken - self._past_from]
+
+    def _read_on(self, at: int, to: int) -> int:
+        """Read pieces while a traceback is open or a failure is followed; gives where it ended."""
+        while at < to and self._reads_all:
+            raw, number = self._past[at - self._past_from]
+            self._piece(raw, number, known=False)
             at += 1
-        self._taken += len(pieces)
-        self._recent = past[-_BACK:]
+        return at
+
+    def _worth_reading(self, index: int, worth: Worth, key: Hashable, line: bytes, length: int) -> int:
+        """A piece that is worth reading, or a traceback of so many; gives how many pieces are done with.
+
+        One like many before it is left out; the last one of these is read later.
+        """
+        raw, number = self._past[index - self._past_from]
+        if not self._reads_all:
+            if not worth.by_digits and self._is_known(line, number):
+                return 1
+            outcome = self._outcomes.get(key)
+            if outcome is not None and outcome.settled:
+                outcome.left_out += 1
+                self._left_out[key] = index
+                return length
+            self._catch_up(index)
+        self._before(index)
+        self._read_whole(raw, number, key, None if worth.by_digits else line)
+        return 1
+
+    def _is_known(self, line: bytes, number: int) -> bool:
+        """Whether a piece is like one that gave nothing, or like one that is counted already."""
+        again = self._repeats.get(line)
+        if again is None:
+            return line in self._dull
+        if self._drafts.repeat(again, number):
+            return True
+        del self._repeats[line]
+        return False
+
+    def _read_whole(self, raw: bytes, number: int, key: Hashable, line: bytes | None) -> None:
+        """Read a piece, and remember what pieces of its key give."""
+        quiet = not self._reads_all
+        before = self._changes
+        if quiet:
+            if self._reading is not None and not self._gave:
+                self._reading.mixed = True
+            self._reading, self._gave = None, False
+            if key is not None and (key in self._outcomes or len(self._outcomes) < _MOST_DULL):
+                self._reading = self._outcomes.setdefault(key, _Outcome())
+        self._piece(raw, number, known=True)
+        if (
+            quiet
+            and line is not None
+            and not self._tracebacks.waiting
+            and b"gnored in" not in raw
+            and len(self._dull) + len(self._repeats) < _MOST_DULL
+        ):
+            if before == self._changes:
+                self._dull.add(line)
+            elif before + 1 == self._changes and self._again is not None:
+                self._repeats[line] = self._again
+
+    def _catch_up(self, now: int) -> None:
+        """Read the last piece of each key of which pieces were left out before now."""
+        if not self._left_out or self._reads_all:
+            return
+        left_out = sorted((index, number) for number, index in enumerate(self._left_out.values()))
+        keys = list(self._left_out)
+        self._left_out.clear()
+        at = 0
+        for index, place in left_out:
+            if index < at:
+                continue
+            self._before(index)
+            raw, number = self._past[index - self._past_from]
+            self._read_whole(raw, number, keys[place], None)
+            at = self._read_on(index + 1, now)
 
     @property
     def _reads_all(self) -> bool:
-        """Whether pieces without a cue are read, too."""
+        """Whether pieces that are not worth it are read, too."""
         return self._tracebacks.waiting or self._stacks.waiting or self._follow > 0
 
-    def _with_cue(self, pieces: list[bytes]) -> set[int]:
-        """Numbers of the pieces that hold a cue; those that differ from known ones in digits only are left out.
-
-        A log is mostly a loop's lines: they are told apart by what is left of them without digits.
-        """
-        bare = b"\n".join(pieces).translate(None, _VARYING).split(b"\n")
-        common = self._common
-        fresh = [index for index, key in enumerate(bare) if key not in common]
-        if not fresh:
-            return set()
-        text = b"\n".join([bare[index] for index in fresh]).lower()
-        found: set[int] = set()
-        for cue in self._cues:
-            at = text.find(cue)
-            while at >= 0:
-                found.add(at)
-                following = text.find(b"\n", at)
-                if following < 0:
-                    break
-                at = text.find(cue, following)
-        if not self._job.finished:
-            self._look_for_end(b"\n".join([pieces[index] for index in fresh]))
-        marks = sorted(found)
-        chosen: set[int] = set()
-        place = number = 0
-        for index in fresh:
-            end = place + len(bare[index])
-            while number < len(marks) and marks[number] <= end:
-                chosen.add(index)
-                number += 1
-            place = end + 1
-        if len(common) < _MOST_COMMON:
-            common.update(bare[index] for index in fresh if index not in chosen)
-        return chosen
-
-    def _look_for_end(self, text: bytes) -> None:
+    def _look_for_job(self, text: bytes) -> None:
+        """Whether the training is complete, and how many ranks there are."""
         small = text.lower()
-        for cue in DONE_CUES:
-            at = small.find(cue)
-            while at >= 0:
-                begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
-                end = end if end >= 0 else len(text)
-                if says_done(text_of(text[begin:end])):
-                    self._job.finished = True
+        if not self._job.finished:
+            self._job.finished = any(says_done(line) for line in _lines_with(DONE_CUES, text, small))
+        if self._job.world is None:
+            for line in _lines_with(_WORLD_CUES, text, small):
+                if found := _WORLD.search(line):
+                    self._job.world = int(next(group for group in found.groups() if group))
                     return
-                at = small.find(cue, end)
 
-    def _before(self, past: list[tuple[bytes, int]], index: int) -> None:
+    def _before(self, index: int) -> None:
         """Remember the last step printed before a piece."""
-        for piece, number in reversed(past[max(0, index - _BACK) : index]):
+        begin = max(index - _BACK, self._looked_to, self._past_from)
+        for at in range(index - 1, begin - 1, -1):
+            piece, number = self._past[at - self._past_from]
             small = piece.lower()
             if any(cue in small for cue in CUES):
                 text = plain(text_of(piece)).strip()
                 step = step_of(text)
                 if step is not None:
                     self._progress(text, step, take_apart(text).rank, number)
-                    return
-
-    def _is_dull(self, raw: bytes, number: int) -> bool:
-        """Whether a piece with a cue is like one that meant nothing, or like one that is counted already."""
-        if self._reads_all:
-            return False
-        bare = raw.translate(None, _VARYING)
-        again = self._repeats.get(bare)
-        if again is not None:
-            event = self._drafts[again].event
-            self._drafts[again].event = replace(event, count=event.count + 1, last_line=number)
-            return True
-        return bare in self._dull
+                    break
+        self._looked_to = max(index, self._looked_to)
 
     def _piece(self, raw: bytes, number: int, *, known: bool) -> None:
-        """One piece; `known` says that it holds a cue."""
-        quiet = known and not self._reads_all
-        events = self._changes
+        """One piece; `known` says that it is worth reading by itself."""
         parts = _OTHER_RANK.split(raw) if b"rank" in raw or b"[default" in raw else [raw]
         for part in parts:
             self._text(plain(text_of(part)), number, known=known)
         if self._follow > 0:
             self._follow -= 1
-        if (
-            quiet
-            and not self._tracebacks.waiting
-            and b"gnored in" not in raw
-            and len(self._dull) + len(self._repeats) < _MOST_DULL
-        ):
-            bare = raw.translate(None, _VARYING)
-            if events == self._changes:
-                self._dull.add(bare)
-            elif events + 1 == self._changes and self._again is not None:
-                self._repeats[bare] = self._again
 
     def _text(self, text: str, number: int, *, known: bool) -> None:
         line = take_apart(text)
@@ -331,8 +380,6 @@ class _FileReader:
         text = line.text.strip()
         if not text:
             return
-        if self._job.world is None and (found := _WORLD.search(text)):
-            self._job.world = int(next(group for group in found.groups() if group))
         if "what():" in text:
             match = self._table.in_exception(text.partition("what():")[2].strip())
             if match is not None and not match.plain and match.known.message.bearing is Bearing.CAUSE:
@@ -399,35 +446,21 @@ class _FileReader:
         if event.bearing is Bearing.HARMLESS:
             return
         self._changes += 1
-        self._again = None
-        key = (
-            event.code,
-            event.kind,
-            event.rank,
-            skeleton(event.text[:120]) if event.bearing is Bearing.CAUSE else "",
-        )
-        old = self._same.get(key)
-        if old is not None:
-            draft = self._drafts[old]
-            if len(draft.seen) < WENT_ON or event.lasting or event.bearing is not Bearing.CAUSE:
-                draft.event = replace(draft.event, count=draft.event.count + 1, last_line=event.line)
-                self._again = old if not event.exception else None
-                return
-        if len(self._drafts) >= _MOST_EVENTS:
-            return
-        step = self._mark[1] if self._mark else None
-        self._same[key] = len(self._drafts)
-        self._drafts.append(_Draft(replace(event, step=step), self._mark[0] if self._mark else None))
-        if event.fatal and self._followed < _MOST_FOLLOWED:
-            self._followed += 1
+        if self._reading is not None:
+            self._gave = True
+            event = self._reading.gave(event)
+        step, whole = self._mark or (None, None)
+        number, new, follow = self._drafts.add(replace(event, step=whole), step)
+        self._again = None if new or event.exception else number
+        if follow:
             self._follow = _FOLLOWED
 
     def _restart(self) -> None:
         """The program began again: what failed before was not its end."""
         self._begun_again.clear()
-        for draft in self._drafts:
-            draft.event = replace(draft.event, earlier=True)
-        self._same.clear()
+        self._drafts.begun_again()
+        self._outcomes.clear()
+        self._reading = None
         self._repeats.clear()
         self._mark = None
 
@@ -441,32 +474,18 @@ class _FileReader:
             self._job.last_step = max(whole, self._job.last_step or 0)
         if before is None:
             return
-        for draft in reversed(self._drafts[-200:]):
-            known = draft.event.rank
-            if (
-                draft.event.last_line < number
-                and step != draft.step
-                and (rank is None or known is None or rank == known)
-                and len(draft.seen) < _MOST_SEEN
-            ):
-                draft.seen.add(step)
+        self._drafts.progress(step, rank, number)
 
     def finish(self) -> list[LogEvent]:
         """The events of the file."""
-        self._before(self._recent, len(self._recent))
+        if self._held[0]:
+            self._take(*self._held, last=True)
+        self._catch_up(self._taken)
+        self._before(self._taken)
         for chain in self._tracebacks.finish():
             self._chain(chain)
         self._job.ranks |= self._own_ranks
-        near = self.lines - max(_NEAR_END, self.lines // 50)
-        return [
-            replace(
-                item.event,
-                progress=len(item.seen),
-                at_end=item.event.last_line >= near
-                and (item.event.count >= _LASTS or (self.lines <= _SHORT and item.event.count > 1)),
-            )
-            for item in self._drafts
-        ]
+        return list(self._drafts.finished(self.lines))
 
     def stacks(self) -> list[RankStack]:
         """Where its ranks stood; nothing where they trained on after the last dump."""
@@ -482,13 +501,31 @@ class _FileReader:
         )
 
 
-def _without_digits(cues: Iterable[bytes]) -> tuple[bytes, ...]:
-    """Cues as they are in lines without digits: the shortest that every line with a cue has one of."""
-    found: list[bytes] = []
-    for cue in sorted({cue.translate(None, _VARYING) for cue in cues}, key=len):
-        if not any(shorter in cue for shorter in found):
-            found.append(cue)
-    return tuple(found)
+def _lines_with(cues: Iterable[bytes], text: bytes, small: bytes) -> Iterator[str]:
+    """Lines of a text that hold a cue; `small` is the text in small letters."""
+    for cue in cues:
+        at = small.find(cue)
+        while at >= 0:
+            begin, end = small.rfind(b"\n", 0, at) + 1, small.find(b"\n", at)
+            end = end if end >= 0 else len(small)
+            yield text_of(text[begin:end])
+            at = small.find(cue, end)
+
+
+def _traceback_at(index: int, bares: list[bytes], chosen: dict[int, Worth]) -> tuple[int, Hashable]:
+    """How many pieces the traceback that begins at one has, and a key by which it is compared with others.
+
+    The key is None for one that is not compared: it has no frames, or another process wrote between them.
+    """
+    indented = bares[index].partition(TRACEBACK)[0] + b"  "
+    end = index + 1
+    while end < len(bares) and end - index < _MOST_FRAMES and bares[end].startswith(indented):
+        end += 1
+    if end == len(bares):
+        return end - index + 1, None
+    if end == index + 1 or end not in chosen:
+        return 1, None
+    return end - index + 1, (tuple(bares[index:end]), chosen[index].key, chosen[end].key)
 
 
 def _with_libraries(raised: Raised) -> str:

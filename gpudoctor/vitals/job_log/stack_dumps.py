@@ -16,8 +16,6 @@ from gpudoctor.vitals.job_log.line_prefix import PrefixedLine
 from gpudoctor.vitals.process.classify_stack import classify, is_worker, last_part
 from gpudoctor.vitals.process.dump import thread_of
 
-CUES = (b"(most recent call first)", b" (idle", b" (active", b"process ")
-"""What lines that begin a dump hold, in small letters."""
 _FAULT = re.compile(
     r"^(?:Current thread|Thread|Stack)\b ?(0x[0-9a-fA-F]+)?(?: \[([^\]]{1,60})\])?.{0,40}"
     r"\(most recent call first\):"

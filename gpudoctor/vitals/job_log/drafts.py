@@ -1,0 +1,170 @@
+"""The events of a file while its lines are read: what came again, what the training went on after."""
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from gpudoctor.analysis.job_log.first_cause import WENT_ON
+from gpudoctor.model.log_message import Bearing
+from gpudoctor.model.signs.job_log import LogEvent
+from gpudoctor.vitals.job_log.matching import skeleton
+
+_MOST_EVENTS = 20_000
+"""Different events; a log of 4,096 ranks that all die has four of each."""
+_MOST_ALIKE = 50
+"""Events of one kind, type and rank that are kept apart by their texts."""
+_MOST_FOLLOWED = 200
+"""Failures behind which every line is read for signs that the training went on."""
+_MOST_FOLLOWED_ALIKE = 5
+"""The same, of one kind, type and rank."""
+_MOST_SEEN = 50
+"""Steps behind a failure that are remembered."""
+_LAST = 200
+"""Events for which a step counts: the last ones."""
+_HABIT = 10
+"""Times that the training went on after a failure, after which one more is not what ended it."""
+_LASTS, _SHORT = 3, 10
+"""Times that a lasting condition must have come, unless a few lines were pasted."""
+_NEAR_END = 12
+"""Lines, or a fiftieth of the file, that count as its end."""
+
+
+@dataclass(slots=True)
+class _Draft:
+    """An event while the lines behind it are still to come."""
+
+    event: LogEvent
+    step: float | None = None
+    """The step or epoch printed last before it."""
+    seen: set[float] = field(default_factory=set)
+    """Steps printed after it."""
+
+    @property
+    def handled(self) -> bool:
+        """Whether the training went on after it."""
+        return len(self.seen) >= WENT_ON and not self.event.lasting and self.event.bearing is Bearing.CAUSE
+
+
+class Drafts:
+    """Events in the order of their lines; alike ones are counted."""
+
+    def __init__(self) -> None:
+        self._drafts: dict[int, _Draft] = {}
+        self._next = 0
+        self._same: dict[Hashable, int] = {}
+        """By what an event is: the last one of it."""
+        self._first_handled: dict[Hashable, int] = {}
+        """By the same: the first one, if the training went on after it."""
+        self._survived: dict[Hashable, int] = {}
+        """Failures after which the training went on, by kind, type and rank."""
+        self._texts: dict[Hashable, int] = {}
+        """Different texts by kind, type and rank."""
+        self._followed: dict[Hashable, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._drafts)
+
+    def add(self, event: LogEvent, step: float | None) -> tuple[int, bool, bool]:
+        """Keep an event after a step; gives its number, whether it is new, and whether it is to be followed."""
+        alike = _alike(event)
+        key: Hashable = (event.code, event.kind, event.rank, "")
+        if event.bearing is Bearing.CAUSE:
+            key = (event.code, event.kind, event.rank, skeleton(event.text[:120]))
+            if key not in self._same:
+                self._texts[alike] = self._texts.get(alike, 0) + 1
+                if self._texts[alike] > _MOST_ALIKE:
+                    key = alike
+        old = self._same.get(key)
+        if old is not None:
+            draft = self._drafts[old]
+            habit = self._survived.get(alike, 0) >= _HABIT
+            if not (draft.handled or (habit and draft.seen)):
+                self._count(draft, event.line, event.count)
+                return old, False, False
+            self._survived[alike] = self._survived.get(alike, 0) + draft.event.count
+            first = self._first_handled.get(key)
+            if first is None or first not in self._drafts:
+                self._first_handled[key] = old
+            else:  # of those after which the training went on, the first one counts them all
+                self._count(self._drafts[first], draft.event.last_line, draft.event.count)
+                del self._drafts[old]
+        if len(self._drafts) >= _MOST_EVENTS and not self._make_room():
+            return -1, False, False
+        number = self._same[key] = self._next
+        self._next += 1
+        self._drafts[number] = _Draft(event, step)
+        follow = event.fatal and self._followed.get(alike, 0) < _MOST_FOLLOWED_ALIKE
+        follow = follow and sum(self._followed.values()) < _MOST_FOLLOWED
+        if follow:
+            self._followed[alike] = self._followed.get(alike, 0) + 1
+        return number, True, follow
+
+    def _make_room(self) -> bool:
+        """Forget the oldest event after which the training went on; whether there was one."""
+        old = next((number for number, draft in self._drafts.items() if draft.handled), None)
+        if old is None:
+            return False
+        del self._drafts[old]
+        self._same = {key: number for key, number in self._same.items() if number != old}
+        return True
+
+    def repeat(self, number: int, line: int) -> bool:
+        """Count an event that came again on a line; whether it is still open."""
+        draft = self._drafts.get(number)
+        if draft is None or draft.handled:
+            return False
+        self._count(draft, line, 1)
+        return True
+
+    @staticmethod
+    def _count(draft: _Draft, line: int, times: int) -> None:
+        event = draft.event
+        draft.event = replace(event, count=event.count + times, last_line=max(line, event.last_line))
+
+    def begun_again(self) -> None:
+        """The program began again: what failed before was not its end."""
+        for draft in self._drafts.values():
+            draft.event = replace(draft.event, earlier=True)
+        self._same.clear()
+        self._first_handled.clear()
+
+    def progress(self, step: float, rank: int | None, line: int) -> None:
+        """A step was printed."""
+        for draft in islice(reversed(self._drafts.values()), _LAST):
+            known = draft.event.rank
+            if (
+                draft.event.last_line < line
+                and step != draft.step
+                and (rank is None or known is None or rank == known)
+                and len(draft.seen) < _MOST_SEEN
+            ):
+                draft.seen.add(step)
+
+    def _count_habits(self) -> None:
+        """Count what the training went on after time and again, and then another failure came, among these."""
+        latest = max((item.event.line for item in self._drafts.values() if item.event.fatal), default=0)
+        survived: dict[Hashable, _Draft] = {}
+        times: dict[Hashable, int] = {}
+        for draft in self._drafts.values():
+            if draft.handled:
+                alike = _alike(draft.event)
+                survived[alike] = draft
+                times[alike] = times.get(alike, 0) + draft.event.count
+        for number, draft in list(self._drafts.items()):
+            event, alike = draft.event, _alike(draft.event)
+            if times.get(alike, 0) >= _HABIT and not draft.handled and event.last_line < latest:
+                self._count(survived[alike], event.last_line, event.count)
+                del self._drafts[number]
+
+    def finished(self, lines: int) -> Iterator[LogEvent]:
+        """The events of a file of so many lines."""
+        near = lines - max(_NEAR_END, lines // 50)
+        self._count_habits()
+        for item in self._drafts.values():
+            event = item.event
+            often = event.count >= _LASTS or (lines <= _SHORT and event.count > 1)
+            yield replace(event, progress=len(item.seen), at_end=event.last_line >= near and often)
+
+
+def _alike(event: LogEvent) -> Hashable:
+    return event.code, event.kind, event.exception, event.rank

@@ -1,0 +1,70 @@
+"""Lines that come again and again: the work is bounded, and the failure at the end is still named."""
+
+import pytest
+
+from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
+from gpudoctor.engine.registry import load_registry
+from gpudoctor.vitals.job_log import reader
+from gpudoctor.vitals.job_log.line_filter import LineFilter
+from gpudoctor.vitals.job_log.matching import Messages
+from gpudoctor.vitals.job_log.words import bare
+
+MESSAGES = tuple(load_registry().log_messages())
+END = 'Traceback (most recent call last):\n  File "/home/ann/train.py", line 7, in <module>\n    main()\n{}\n'
+
+
+def read(tmp_path, text):
+    path = tmp_path / "job.out"
+    path.write_text(text)
+    return reader.read_job_log([str(path)], MESSAGES)
+
+
+def handled(number, words="clip"):
+    step = f"step {number}: loss 0.{number}\n" if number % 5 == 0 else ""
+    return f"WARNING loader: skipped: ValueError: {words} {number} has {number % 31} frames\n{step}"
+
+
+def logged(number):
+    step = f"step {number}: loss 0.{number}\n" if number % 5 == 0 else ""
+    return END.format(f"RuntimeError: file {'x' * (number % 40)}y{number} is not a picture") + step
+
+
+@pytest.mark.parametrize("line", [handled, logged])
+@pytest.mark.parametrize("end", ["IndexError: list index out of range", "ValueError: the batch is empty"])
+def test_the_failure_behind_many_handled_ones_is_named(tmp_path, line, end):
+    log = read(tmp_path, "".join(map(line, range(1, 6_000))) + END.format(end))
+    cause = first_cause(log)
+    assert cause.root.text.startswith(end)
+    assert cause.root.line == log.files[0].lines
+    assert len(log.events) < 120
+    assert sum(item.count for item in cause.of(LogRole.HANDLED)) > 5_900
+
+
+def test_lines_that_are_alike_are_not_all_read_whole(tmp_path, monkeypatch):
+    taken = []
+    whole = reader._FileReader._piece
+    monkeypatch.setattr(
+        reader._FileReader, "_piece", lambda self, *args, **more: (taken.append(1), whole(self, *args, **more))
+    )
+    read(tmp_path, "".join(map(handled, range(1, 20_000))))
+    assert len(taken) < 6_000
+
+
+def test_the_last_of_alike_failures_is_the_cause_if_nothing_follows(tmp_path):
+    text = "".join(handled(number) for number in range(1, 3_001)) + "ValueError: clip 9 has 0 frames\n"
+    assert first_cause(read(tmp_path, text)).root.line == 3_601
+
+
+def test_another_exit_code_is_another_message(tmp_path):
+    calm = "".join(f"[{n}] task {n} exit code: 0\n" for n in range(50))
+    log = read(tmp_path, calm + "[50] task 50 exit code: 137\n")
+    assert [item.line for item in log.events] == [51]
+
+
+def test_every_line_that_a_wording_knows_is_chosen():
+    table = Messages(MESSAGES)
+    lines = LineFilter(table)
+    for noise in ("", "2026-01-02 10:00:00 ", "[rank12]: ", "x" * 90 + " "):
+        for text in ("Killed", "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026 DUE TO TIME LIMIT ***"):
+            piece = f"{noise}{text}".encode()
+            assert lines.chosen([piece], [bare(piece)])[0], piece
