@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterable
 
 from gpudoctor.analysis.source.control_flow import enclosing
+from gpudoctor.analysis.source.syntax import LoopNode
 from gpudoctor.model.signs.source import Script
 
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _THROUGH = (ast.With, ast.AsyncWith)
 """Blocks that always run when they are met."""
 
@@ -19,7 +19,7 @@ def may_hold_at(script: Script, given: ast.stmt, others: Iterable[ast.stmt], at:
     """
     around = [at, *enclosing(script, at)]
     if _starts(at) <= _starts(given) and given not in around:
-        return any(isinstance(node, _LOOPS) and node in around for node in enclosing(script, given))
+        return any(isinstance(node, LoopNode) and node in around for node in enclosing(script, given))
     return not any(
         _starts(given) < _starts(other)
         and _starts(other) < _starts(at)

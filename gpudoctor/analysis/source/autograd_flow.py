@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from gpudoctor.analysis.source.scopes import CALLED, Key, Scope, Scopes, chained
+from gpudoctor.analysis.source.syntax import is_attribute, is_name
 from gpudoctor.model.graphless import NO_GRAPH
 from gpudoctor.model.signs.source import Event, Guard, GuardKind, Known, Loop, Source
 
@@ -153,7 +154,9 @@ class GraphFlow:
             for inner in ast.walk(part.func)
         }
         # `self.weight` reads the weight, and not the whole object.
-        apart |= {part.value for part in parts if isinstance(part, ast.Attribute) and _is_self(part.value)}
+        apart |= {
+            part.value for part in parts if isinstance(part, ast.Attribute) and is_name(part.value, "self")
+        }
         for part in parts:
             if part in apart:
                 continue
@@ -182,7 +185,7 @@ class GraphFlow:
             yield from self._parts(node.operand, via)
         elif isinstance(node, ast.Call):
             yield via, f"<result {node.lineno}:{node.col_offset + 1}>"
-            if isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPING:
+            if is_attribute(node.func, *_KEEPING):
                 for inner in (node.func.value, *node.args):
                     yield from self._parts(inner, via)
 
@@ -382,7 +385,7 @@ class GraphFlow:
             return False
         call = self._calls.get(node)
         package = call.name.split(".", 1)[0] if call is not None else ""
-        if package in PLAIN_PACKAGES or (isinstance(node.func, ast.Name) and node.func.id in PLAIN):
+        if package in PLAIN_PACKAGES or (is_name(node.func, *PLAIN)):
             return True
         if _called(node) in DETACHING:
             return True
@@ -444,10 +447,6 @@ def _backward(event: Event, loop: Loop) -> Iterator[ast.expr]:
         yield from node.args
     if loop.engine is not None and isinstance(node, ast.Return) and node.value is not None and not event.via:
         yield from node.value.values if isinstance(node.value, ast.Dict) else [node.value]
-
-
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
 
 
 def _within(key: Key, wanted: set[Key]) -> bool:

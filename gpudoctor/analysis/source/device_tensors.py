@@ -3,6 +3,7 @@
 import ast
 from enum import Enum
 
+from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
 
 _ENGINES = frozenset(
@@ -114,7 +115,7 @@ def device_of(script: Script, scope: str, value: ast.expr) -> str | None:
         scope = scope.rpartition(".")[0]
     if found:
         return found
-    if isinstance(value, ast.Attribute) and value.attr == "device" and _is_tensor(script, whole, value.value):
+    if is_attribute(value, "device") and _is_tensor(script, whole, value.value):
         return None  # where another tensor is, which says nothing new
     option = script.arguments.get(text.rpartition(".")[2]) if isinstance(value, ast.Attribute) else None
     if isinstance(option, Known) and isinstance(option.value, str):
@@ -218,7 +219,7 @@ class DeviceTensors:
             return told
         if kind is not None:
             return True
-        if isinstance(value, ast.Attribute) and value.attr in _TENSOR_ATTRIBUTES:
+        if is_attribute(value, *_TENSOR_ATTRIBUTES):
             return self._on_module(value.value, event) or self.holds(value.value, event)
         plain = isinstance(value, ast.Attribute) and (
             value.attr in _PLAIN_ATTRIBUTES or value.attr.startswith("is_")
@@ -323,12 +324,7 @@ class DeviceTensors:
         if not isinstance(value, ast.DictComp | ast.ListComp | ast.GeneratorExp):
             return False
         body = value.value if isinstance(value, ast.DictComp) else value.elt
-        return any(
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in ("to", "cuda")
-            for node in ast.walk(body)
-        )
+        return any(is_method_call(node, "to", "cuda") for node in ast.walk(body))
 
 
 def _scope(event: Event | None) -> tuple[int, ...]:
@@ -338,7 +334,7 @@ def _scope(event: Event | None) -> tuple[int, ...]:
 
 def _on_host(value: ast.expr) -> bool:
     """Whether an expression ends in a copy on the host: `x.detach().cpu().view(-1)`."""
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+    while is_method_call(value):
         if value.func.attr in ("cpu", "numpy", "tolist", "item"):
             return True
         if value.func.attr == "to" and any(ast.unparse(item).strip("'\"") == "cpu" for item in value.args):
@@ -352,4 +348,4 @@ def _touches(value: ast.expr, text: str) -> bool:
     nodes = list(ast.walk(value))
     if any(isinstance(node, ast.Call) and _on_host(node) for node in nodes):
         return False
-    return any(isinstance(node, ast.Name) and node.id == text for node in nodes)
+    return any(is_name(node, text) for node in nodes)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.assignment_order import may_hold_at
 from gpudoctor.analysis.source.control_flow import loop_node
-from gpudoctor.analysis.source.syntax import last_name, nodes, parents, statements_by_scope
+from gpudoctor.analysis.source.syntax import FunctionNode, last_name, nodes, parents, statements_by_scope
 from gpudoctor.analysis.source.untaken_branches import may_reach
 from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
 
@@ -61,7 +61,7 @@ class Flow:
         self._fresh: list[_Key] = []
         self._draws: list[tuple[Script, Loop, set[int]]] | None = None
         self._by_node: dict[int, int] = {}
-        self._functions: dict[str, list[tuple[Script, str, ast.FunctionDef | ast.AsyncFunctionDef]]] = {}
+        self._functions: dict[str, list[tuple[Script, str, FunctionNode]]] = {}
         self._bound: dict[_Key, dict[int, list[ast.stmt]]] = {}
         """The statements by which a name of a scope gets each loader."""
         self._stores: dict[_Key, list[ast.stmt]] = {}
@@ -83,7 +83,7 @@ class Flow:
                 words, calls = own_parts.get(statement, _NOTHING)
                 if words:
                     self._statements.append((script, scope, statement, words, calls))
-                if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+                if isinstance(statement, FunctionNode):
                     qualified = f"{scope}.{statement.name}" if scope else statement.name
                     self._functions.setdefault(statement.name, []).append((script, qualified, statement))
                     if statement.name == "__init__":
@@ -267,7 +267,7 @@ class Flow:
 
     def _may_make(
         self,
-        functions: dict[tuple[str, str], ast.FunctionDef | ast.AsyncFunctionDef],
+        functions: dict[tuple[str, str], FunctionNode],
         index: int,
         site: ast.Call,
     ) -> bool:
@@ -328,9 +328,7 @@ def _key(script: Script, scope: str, target: ast.expr) -> _Key | None:
     return None
 
 
-def _parameter(
-    function: ast.FunctionDef | ast.AsyncFunctionDef, place: int | str | None, *, method: bool
-) -> str | None:
+def _parameter(function: FunctionNode, place: int | str | None, *, method: bool) -> str | None:
     names = [argument.arg for argument in function.args.posonlyargs + function.args.args]
     if method and names[:1] in (["self"], ["cls"]):
         names = names[1:]

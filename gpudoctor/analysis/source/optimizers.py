@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import bound_to, enclosing, scope_of, statement
 from gpudoctor.analysis.source.step_order import arms
+from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name, keyword_value
 from gpudoctor.model.signs.source import Call, Script, Source
 
 _CLASSES = re.compile(
@@ -50,7 +51,7 @@ def _of_script(script: Script) -> tuple[BoundOptimizer, ...]:
     for call in script.calls:
         if not _CLASSES.match(call.name):
             continue
-        given = next((item.value for item in call.node.keywords if item.arg == "params"), None)
+        given = keyword_value(call.node, "params")
         given = given or (call.node.args[0] if call.node.args else None)
         if given is None or isinstance(given, ast.Starred):
             continue
@@ -67,7 +68,7 @@ def _of_script(script: Script) -> tuple[BoundOptimizer, ...]:
 def _plain(expression: ast.Call) -> bool:
     """Whether a call is `owner.parameters()` and nothing else."""
     function = expression.func
-    return isinstance(function, ast.Attribute) and function.attr in _GIVES and not expression.args
+    return is_attribute(function, *_GIVES) and not expression.args
 
 
 def _followed(script: Script, call: Call, given: ast.expr) -> ast.expr:
@@ -79,7 +80,7 @@ def _followed(script: Script, call: Call, given: ast.expr) -> ast.expr:
         node.value
         for node in ast.walk(scope)
         if isinstance(node, ast.Assign)
-        and any(isinstance(target, ast.Name) and target.id == given.id for target in node.targets)
+        and any(is_name(target, given.id) for target in node.targets)
         and node.lineno < call.span.line
     ]
     return values[0] if len(values) == 1 else given
@@ -87,9 +88,9 @@ def _followed(script: Script, call: Call, given: ast.expr) -> ast.expr:
 
 def _owners(expression: ast.expr) -> Iterator[ast.expr]:
     for node in ast.walk(expression):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GIVES:
+        if is_method_call(node, *_GIVES):
             owner = node.func.value
-            while isinstance(owner, ast.Attribute) and owner.attr == "module":
+            while is_attribute(owner, "module"):
                 owner = owner.value
             yield owner
 

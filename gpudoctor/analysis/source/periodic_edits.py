@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing, function_of, loop_node, statement
-from gpudoctor.analysis.source.loop_counters import LOOPS, Head, LoopCounter, counter_at
-from gpudoctor.analysis.source.syntax import names_in, nodes
+from gpudoctor.analysis.source.loop_counters import LoopCounter, counter_at
+from gpudoctor.analysis.source.syntax import LoopNode, is_method_call, keyword_value, names_in, nodes
 from gpudoctor.analysis.source.syntax_edits import insert_after, put_under, replace_node
 from gpudoctor.model.remedy import Edit, KeywordEdit
 from gpudoctor.model.signs.source import Event, Guard, GuardKind, Loop, Script, Source
@@ -77,7 +77,7 @@ def less_often(
 
 
 def _number(
-    script: Script, event: Event, guard: Guard, period: int, *, block: bool, head: Head | None
+    script: Script, event: Event, guard: Guard, period: int, *, block: bool, head: LoopNode | None
 ) -> tuple[Edit, ...]:
     """The number of a guard, or the default of its option; with a `head` once more after that loop."""
     node = _guard_node(script, guard)
@@ -127,7 +127,7 @@ def modulus(test: ast.expr) -> ast.Constant | None:
 def _default(script: Script, option: str, period: int) -> tuple[Edit, ...]:
     for call in script.calls_to(".add_argument"):
         names = [item.value for item in call.node.args if isinstance(item, ast.Constant)]
-        default = next((item.value for item in call.node.keywords if item.arg == "default"), None)
+        default = keyword_value(call.node, "default")
         if option in names and isinstance(default, ast.Constant):
             place = call.span
             return (KeywordEdit(path=script.path, line=place.line, column=place.column,
@@ -135,7 +135,7 @@ def _default(script: Script, option: str, period: int) -> tuple[Edit, ...]:
     return ()
 
 
-def _places(script: Script, loop: Loop, head: Head, event: Event) -> Iterator[ast.stmt]:
+def _places(script: Script, loop: Loop, head: LoopNode, event: Event) -> Iterator[ast.stmt]:
     """Statements that could wait, innermost first: the event's, loops around it, calls that lead to it."""
     yield from _outwards(script, head, event.node if event.span.path == script.path else None)
     for depth in range(len(event.via), 0, -1):
@@ -146,7 +146,7 @@ def _places(script: Script, loop: Loop, head: Head, event: Event) -> Iterator[as
             yield from _outwards(script, head, _call_at(script, span.line, span.column))
 
 
-def _outwards(script: Script, head: Head, node: ast.AST | None) -> Iterator[ast.stmt]:
+def _outwards(script: Script, head: LoopNode, node: ast.AST | None) -> Iterator[ast.stmt]:
     """The statement of a node, then the loops of its function around it that do nothing for the training."""
     place = statement(script, node) if node is not None else None
     if place is None:
@@ -155,7 +155,7 @@ def _outwards(script: Script, head: Head, node: ast.AST | None) -> Iterator[ast.
     for above in enclosing(script, place):
         if above is head or isinstance(above, FUNCTIONS):
             return
-        if isinstance(above, LOOPS):
+        if isinstance(above, LoopNode):
             if not isinstance(above, ast.For) or not _only_watches(script, above):
                 return
             yield above
@@ -174,7 +174,7 @@ def _watched(loop: Loop, via: tuple[object, ...]) -> bool:
 
 
 def _is_training(node: ast.AST) -> bool:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+    if is_method_call(node):
         return _TRAINS.fullmatch(node.func.attr) is not None
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     return isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and any(
@@ -216,11 +216,7 @@ def _steers(script: Script, place: ast.Assign) -> bool:
     """
     bound = _made_from(script, place)
     trains = (call.node for call in script.calls if _is_training(call.node))
-    works = (
-        node.value.func
-        for node in nodes(script, ast.Expr)
-        if isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute)
-    )
+    works = (node.value.func for node in nodes(script, ast.Expr) if is_method_call(node.value))
     entered = (item.context_expr for node in nodes(script, ast.With, ast.AsyncWith) for item in node.items)
     return any(names_in(part) & bound for part in (*trains, *works, *entered))
 
@@ -268,16 +264,16 @@ def own_lines(script: Script, place: ast.stmt) -> str | None:
     return text
 
 
-def once_more(script: Script, head: Head, block: list[ast.stmt]) -> tuple[Edit, ...] | None:
+def once_more(script: Script, head: LoopNode, block: list[ast.stmt]) -> tuple[Edit, ...] | None:
     """Statements of a pass once more behind the outermost loop, so that the last state is kept.
 
     Conditions and contexts that hold nothing else come along: `if rank == 0:`. Nothing where the function does
     the same behind the loop or at the end of each epoch already; None where it cannot be written, or where
     another function saves too and may be called after the training.
     """
-    outer: Head = head
+    outer: LoopNode = head
     for above in enclosing(script, head):
-        if not isinstance(above, LOOPS):
+        if not isinstance(above, LoopNode):
             break
         outer = above
     inside = {id(part) for item in block for part in ast.walk(item)}
@@ -307,7 +303,7 @@ def _calls_in(block: list[ast.stmt]) -> Iterator[ast.Call]:
     return (part for item in block for part in ast.walk(item) if isinstance(part, ast.Call))
 
 
-def _elsewhere(script: Script, node: ast.AST, function: object, helpers: set[str], loop: Head) -> bool:
+def _elsewhere(script: Script, node: ast.AST, function: object, helpers: set[str], loop: LoopNode) -> bool:
     """Whether a save stands in a function other than the loop's that may run after the loop: not in one that
     the block itself calls, nor in one that only the loop calls.
     """
@@ -322,7 +318,7 @@ def _elsewhere(script: Script, node: ast.AST, function: object, helpers: set[str
     return any(not loop.lineno <= line <= last for line in lines)
 
 
-def _with_conditions(script: Script, head: Head, block: list[ast.stmt]) -> list[ast.stmt]:
+def _with_conditions(script: Script, head: LoopNode, block: list[ast.stmt]) -> list[ast.stmt]:
     """The statements as they stand in the loop's body, or the condition that holds only them; else empty."""
     above = next(iter(enclosing(script, block[0])), None)
     if above is head:

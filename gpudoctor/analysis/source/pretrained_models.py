@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.built_classes import built
 from gpudoctor.analysis.source.control_flow import bound_to, switched_off
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_attribute, keyword_value, nodes
 from gpudoctor.model.signs.source import Call, Script, Source
 
 TRAINERS = frozenset(
@@ -62,7 +62,7 @@ def trained_models(source: Source, *, adapters: bool = False) -> Iterator[tuple[
 
 def model_name(trainer: Call) -> str:
     """The name of the model that a Trainer is given, "" where it is no name."""
-    node = next((item.value for item in trainer.node.keywords if item.arg == "model"), None)
+    node = keyword_value(trainer.node, "model")
     if node is None and trainer.node.args:
         node = trainer.node.args[0]
     return ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else ""
@@ -79,6 +79,6 @@ def _cast(script: Script, name: str) -> bool:
             return True
     for node in nodes(script, ast.Assign):
         # `param.data = param.data.float()`
-        if any(isinstance(target, ast.Attribute) and target.attr == "data" for target in node.targets):
+        if any(is_attribute(target, "data") for target in node.targets):
             return True
     return False

@@ -4,10 +4,8 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.sample_cost_tables import EXACT, HEAVY, MIN_PASSES
-from gpudoctor.analysis.source.syntax import last_name, statements_by_scope
+from gpudoctor.analysis.source.syntax import FunctionNode, is_name, last_name, statements_by_scope
 from gpudoctor.model.signs.source import Call, ClassInfo, Script
-
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def heavy(name: str) -> str | None:
@@ -107,20 +105,19 @@ def targets(statement: ast.Assign | ast.AnnAssign) -> set[str]:
     names: set[str] = set()
     for target in targets:
         for item in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
-            names.add(text(item.value if isinstance(item, ast.Starred) else item))
+            names.add(ast.unparse(item.value if isinstance(item, ast.Starred) else item))
     return names
 
 
 def head(loop: ast.For | ast.While) -> str:
     """A loop's head, as written."""
-    return f"for ... in {text(loop.iter)}" if isinstance(loop, ast.For) else f"while {text(loop.test)}"
+    return (
+        f"for ... in {ast.unparse(loop.iter)}"
+        if isinstance(loop, ast.For)
+        else f"while {ast.unparse(loop.test)}"
+    )
 
 
 def is_self(value: ast.expr) -> bool:
     """Whether an expression is the object itself."""
-    return isinstance(value, ast.Name) and value.id in {"self", "cls"}
-
-
-def text(node: ast.AST) -> str:
-    """An expression as written, near enough."""
-    return ast.unparse(node)
+    return is_name(value, "self", "cls")
