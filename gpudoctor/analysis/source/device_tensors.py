@@ -3,6 +3,7 @@
 import ast
 from enum import Enum
 
+from gpudoctor.analysis.source.dataflow import Dataflow
 from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
 
@@ -155,33 +156,25 @@ _MODELS = ("model", "net", "criterion", "loss_fn", "lossfn", "encoder", "decoder
            "backbone", "classifier", "critic", "actor")  # fmt: skip
 
 
-class DeviceTensors:
-    """Names in a training loop that hold tensors on the training device."""
+class DeviceTensors(Dataflow[bool]):
+    """Names in a training loop that hold tensors on the training device, as the end of a pass leaves them."""
 
     def __init__(self, script: Script, loop: Loop) -> None:
+        super().__init__(loop)
         self._script = script
         self._engine = loop.engine is not None  # it moves the model and the batch unseen
-        self._calls: dict[int, Call] = {
-            id(event.call.node): event.call for event in loop.events if event.call is not None
-        }
-        self._names: dict[tuple[tuple[int, ...], str], bool] = {}
         for target in loop.targets:
-            self._names[(), target] = False  # a batch comes from the host until it is moved
+            self.facts[(), target] = False  # a batch comes from the host until it is moved
         for event in loop.events:
             if (
                 event.call is not None
                 and event.call.method == "backward"
                 and event.call.receiver.isidentifier()
             ):
-                self._names[_scope(event), event.call.receiver] = True
-        for event in loop.events:
-            if isinstance(event.node, ast.Assign):
-                for assigned in event.node.targets:
-                    self._assign(assigned, event.node.value, event)
-            elif isinstance(event.node, ast.AugAssign) and self.holds(event.node.value, event):
-                self._names[_scope(event), ast.unparse(event.node.target)] = True
-            elif isinstance(event.node, ast.Call) and isinstance(event.node.func, ast.Name):
-                self._names[_scope(event), event.node.func.id] = False  # what is called is no tensor
+                self.facts[event.via, event.call.receiver] = True
+        for event in self.walk():
+            if isinstance(event.node, ast.Call) and isinstance(event.node.func, ast.Name):
+                self.facts[event.via, event.node.func.id] = False  # what is called is no tensor
 
     def holds(self, value: ast.expr, event: Event | None = None) -> bool:
         """Whether an expression is a tensor on the device."""
@@ -214,7 +207,7 @@ class DeviceTensors:
             return False
         if kind is not None and device is not None and not (device == "cpu" and self._engine):
             return device != "cpu"
-        told = self._names.get((_scope(event), text))
+        told = self.facts.get((event.via if event is not None else (), text))
         if told is not None:
             return told
         if kind is not None:
@@ -237,7 +230,7 @@ class DeviceTensors:
         return isinstance(value, ast.Attribute) and self._on_module(value.value, event)
 
     def _called(self, value: ast.Call, event: Event | None) -> bool:
-        call = self._calls.get(id(value))
+        call = self.calls.get(value)
         name = call.name if call is not None else ast.unparse(value.func)
         method = name.rpartition(".")[2]
         if isinstance(value.func, ast.Attribute):
@@ -300,24 +293,30 @@ class DeviceTensors:
             last == word or last.endswith("_" + word) or last.startswith(word + "_") for word in _MODELS
         )  # fmt: skip
 
-    def _assign(self, target: ast.expr, value: ast.expr, event: Event | None) -> None:
+    def add(self, target: ast.expr, value: ast.expr, event: Event) -> None:
+        """What a tensor on the device is added to is one."""
+        if self.holds(value, event):
+            self.facts[event.via, ast.unparse(target)] = True
+
+    def bind(self, target: ast.expr, value: ast.expr, event: Event) -> None:
+        """The target is on the device if the value is; a name made from itself stays where it is."""
         if isinstance(target, ast.Tuple | ast.List):
             several = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
             for place, item in enumerate(target.elts):
                 if several and isinstance(value, ast.Tuple | ast.List):
-                    self._assign(item, value.elts[place], event)
+                    self.bind(item, value.elts[place], event)
                 elif self._moves(value) or self.holds(value, event):
-                    self._names[_scope(event), ast.unparse(item)] = True
+                    self.facts[event.via, ast.unparse(item)] = True
             return
         if isinstance(target, ast.Name | ast.Attribute):
             text = ast.unparse(target)
-            key = (_scope(event), text)
+            key = (event.via, text)
             if _on_host(value):
-                self._names[key] = False
+                self.facts[key] = False
                 return
             moved = self.holds(value, event) or self._moves(value)
-            if moved or key in self._names:
-                self._names[key] = moved or (self._names[key] and _touches(value, text))
+            if moved or key in self.facts:
+                self.facts[key] = moved or (self.facts[key] and _touches(value, text))
 
     def _moves(self, value: ast.expr) -> bool:
         """`{k: v.to(device) for k, v in batch.items()}` and its like."""
@@ -325,11 +324,6 @@ class DeviceTensors:
             return False
         body = value.value if isinstance(value, ast.DictComp) else value.elt
         return any(is_method_call(node, "to", "cuda") for node in ast.walk(body))
-
-
-def _scope(event: Event | None) -> tuple[int, ...]:
-    """The call sites that lead to an event: names of two functions, or of two calls of one, are apart."""
-    return tuple(span.line * 1000 + span.column for span in event.via) if event is not None else ()
 
 
 def _on_host(value: ast.expr) -> bool:
