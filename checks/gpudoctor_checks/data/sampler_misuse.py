@@ -18,11 +18,10 @@ from gpudoctor.analysis.run.steady_run import (
     source_of,
     spot,
 )
-from gpudoctor.analysis.source.call_frequency import without_comments
 from gpudoctor.analysis.source.control_flow import enclosing, switched_off
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
-from gpudoctor.analysis.source.syntax import FunctionNode, is_name, keyword_value, nodes
+from gpudoctor.analysis.source.syntax import FunctionNode, is_name, keyword_value, nodes, without_comments
 from gpudoctor.model import (
     Check,
     Code,

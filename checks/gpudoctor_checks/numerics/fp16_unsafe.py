@@ -10,8 +10,7 @@ from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.steady_run import Run, judged, measured
 from gpudoctor.analysis.source.control_flow import bound_to, steady, switched_off
 from gpudoctor.analysis.source.declared_settings import Setup, from_keyword
-from gpudoctor.analysis.source.model_families import family
-from gpudoctor.analysis.source.pretrained_models import trained_models
+from gpudoctor.analysis.source.pretrained_models import family, trained_models
 from gpudoctor.analysis.source.step_order import StepOrder
 from gpudoctor.analysis.source.syntax import is_method_call, is_name, nodes
 from gpudoctor.analysis.source.syntax_places import line_at

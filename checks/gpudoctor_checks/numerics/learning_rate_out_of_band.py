@@ -13,9 +13,8 @@ from gpudoctor.analysis.run.steady_state import counts
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import Written, as_number, from_keyword
 from gpudoctor.analysis.source.entry_points import training_programs
-from gpudoctor.analysis.source.model_families import family
 from gpudoctor.analysis.source.networks import Network, network
-from gpudoctor.analysis.source.pretrained_models import adapted, trained_models
+from gpudoctor.analysis.source.pretrained_models import adapted, family, trained_models
 from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.analysis.source.training_arguments import TRAINING_ARGUMENTS, argument_calls, in_a_test
 from gpudoctor.analysis.workload import optional

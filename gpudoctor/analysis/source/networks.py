@@ -26,8 +26,8 @@ from gpudoctor.analysis.source.layer_calls import (
     sizes_of,
     worked_out,
 )
+from gpudoctor.analysis.source.optimizers import InTraining, in_training
 from gpudoctor.analysis.source.syntax import is_name, nodes, walk
-from gpudoctor.analysis.source.trained_networks import InTraining, in_training
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, ClassInfo, Known, Script, Value
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from gpudoctor.analysis.source.built_classes import built, imported_from
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
 from gpudoctor.analysis.source.loaders import Loader
-from gpudoctor.analysis.source.sample_cost_tables import (
+from gpudoctor.analysis.source.sample_syntax import (
     CHEAP_TRANSFORMS,
     DEAR,
     IN_MEMORY,
@@ -20,8 +20,6 @@ from gpudoctor.analysis.source.sample_cost_tables import (
     PARTS,
     RANDOM,
     TOKENISES,
-)
-from gpudoctor.analysis.source.sample_syntax import (
     assigned,
     defined,
     elements,

@@ -196,6 +196,12 @@ def _of_kinds(script: Script, kinds: tuple[type[ast.AST], ...]) -> tuple[ast.AST
     return tuple(node for _, node in placed)
 
 
+@once
+def without_comments(script: Script) -> str:
+    """The script's code as Python writes it: a word in a comment is no evidence."""
+    return ast.unparse(script.tree)
+
+
 def segment(script: Script, node: ast.AST) -> str:
     """The text of a node, "" of one without a place: not found by reading the whole file again."""
     first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
