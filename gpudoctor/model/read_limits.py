@@ -85,7 +85,7 @@ RECORDING_FILES = ReadLimit(100_000, "a recording", "files")
 FRAMES = ReadLimit(2_000_000, "a file of a recording", "frames")
 """A block a second for 72 hours is 260,000."""
 RECORDS = ReadLimit(100_000, "a file of a recording", "records")
-"""All types together may write 26,000 (`LIMITS` of gpudoctor/probe/frames.py)."""
+"""All types together may write 26,000 (`LIMITS` of gpudoctor/probe/recording_file.py)."""
 RECORD = ReadLimit(4 * _MIB, "a record")
 RECORD_BYTES = ReadLimit(128 * _MIB, "the records of a file")
 COLUMNS = ReadLimit(2_000, "a table", "columns")
