@@ -66,7 +66,7 @@ class SyntheticRun:
     def measure(self, guard: "RunProtection", scratch: Path, line: "StatusLine") -> None:
         """The first steps under the meter: memory by instant, beside the estimate."""
         from gpudoctor.estimate.measure import compare
-        from gpudoctor.estimate.measure.launch_program import measure_program
+        from gpudoctor.estimate.measure.launch import measure_program
         from gpudoctor.trial.processes import die_with_us
 
         assert self.written is not None
