@@ -17,3 +17,32 @@ class Threshold:
     """Where the number comes from: a document, an issue, a measurement."""
     meaning: str
     """One sentence: what happens above or below it."""
+
+
+OWN_CHOICE = "convention: gpudoctor's own choice, no published figure is known"
+"""The source of a number that has no other one."""
+
+
+def note_and_warning(
+    meaning: str,
+    *,
+    noted: float,
+    warned: float,
+    source: str = OWN_CHOICE,
+    source_warned: str = "",
+    name: str = "share",
+) -> tuple[Threshold, Threshold]:
+    """The thresholds `share_noted` and `share_warned`.
+
+    `meaning` is what happens above them, without its end: `Saves that take this share of a recorded run are`.
+    """
+    return (
+        Threshold(name=f"{name}_noted", default=noted, unit="1", source=source, meaning=f"{meaning} a note."),
+        Threshold(
+            name=f"{name}_warned",
+            default=warned,
+            unit="1",
+            source=source_warned or source,
+            meaning=f"{meaning} a warning.",
+        ),
+    )

@@ -14,7 +14,8 @@ from gpudoctor.analysis.live.stack_shares import (
     watched,
     where,
 )
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.data_feeders import feeders
 from gpudoctor.analysis.run.data_waits import (
     LoaderFacts,
@@ -26,8 +27,8 @@ from gpudoctor.analysis.run.data_waits import (
     workers,
 )
 from gpudoctor.analysis.run.recorded_loaders import loader_call, loader_spans, training_loaders
-from gpudoctor.analysis.run.recorded_statements import calling, heads_loop
-from gpudoctor.analysis.run.steady_run import Run, judged_by_share, level, spot
+from gpudoctor.analysis.run.recorded_statements import callers, heads_loop
+from gpudoctor.analysis.run.steady_run import Run, judged_by_share, spot
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
 from gpudoctor.model import (
@@ -192,7 +193,7 @@ class LoaderBound(Check):
         """The wait in the samples of a watched process: no call of it could be edited."""
         found = waiting_live(window)
         seen = seen_live(window, found)
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         if severity is None:
             return
         covered, busy = hidden(window), device_busy(window)
@@ -203,7 +204,7 @@ class LoaderBound(Check):
             f"The training waits for its next batch, {found.words}; {cause}.",
             name="data_wait_share",
             severity=Severity.NOTE if covered else severity,
-            suspect=lambda: self._in_source(patient),
+            suspected=suspicions(lambda: self._in_source(patient), seen),
             detail=LoaderBoundDetail(
                 engine=False,
                 settable=False,
@@ -221,7 +222,7 @@ class LoaderBound(Check):
         share = median(wait.always for wait in waits)
         each = median(wait.per_step for wait in waits)
         worth = run.worth(share, "data_wait")
-        severity = level(worth, self.limit("share_noted"), self.limit("share_warned"))
+        severity = self.level(worth)
         if severity is None:
             return
         process = run.lead.process
@@ -244,21 +245,18 @@ class LoaderBound(Check):
         spans += [spot(patient, item.place) for item in makers if item.share >= _HOT][:3]
         filling = feeders(patient, spans) if handed == OWN else []
         handed = FED if filling else handed
-        spans += [spot(patient, place) for span in spans[1:2] for place in calling(patient, span)]
+        spans += callers(patient, spans[1:2])
         whose = f"; the program's own processes do not keep up{at(filling)}" if filling else ""
         spans += filling
         call = loader_call(patient, made_at, "num_workers", "pin_memory")
-        yield confirmed(
+        yield seen_in_run(run, worth, spans).finding(
             self,
-            suspected,
             f"The training waits for its next batch {percent(share)} of the time, "
             f"{duration(each)} of a step of {duration(run.lead.step_seconds)}"
             f"{_how(loader, busy)}{whose or at(spans[1:])}.",
-            share=worth,
-            spans=list(dict.fromkeys(spans)),
-            severity=severity,
-            run=run,
             name="data_wait_share",
+            severity=severity,
+            suspected=suspected,
             detail=LoaderBoundDetail(
                 engine=call.engine,
                 settable=call.settable,

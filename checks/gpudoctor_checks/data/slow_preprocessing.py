@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.live.data_waits import INLINE, most_workers, waiting_live
 from gpudoctor.analysis.live.stack_shares import hidden, seen_live, taken, watched, where
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.data_waits import (
     BatchWait,
     LoaderFacts,
@@ -16,8 +17,8 @@ from gpudoctor.analysis.run.data_waits import (
     waiting,
     workers,
 )
-from gpudoctor.analysis.run.recorded_statements import calling, heads_loop
-from gpudoctor.analysis.run.steady_run import Run, judged, measured, spot
+from gpudoctor.analysis.run.recorded_statements import callers, heads_loop
+from gpudoctor.analysis.run.steady_run import Run, judged, spot
 from gpudoctor.analysis.run.steady_state import Steady
 from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
@@ -166,7 +167,7 @@ class SlowPreprocessing(Check):
             f"Most of the wait for data ({found.words}) is the making of items: {who} spends it{where(own)}.",
             name="preprocessing_share",
             severity=Severity.WARNING if found.share >= self.limit("share_warned") else Severity.NOTE,
-            suspect=lambda: self._in_source(patient.source),
+            suspected=suspicions(lambda: self._in_source(patient.source), seen),
             detail=SlowPreprocessingDetail(None),
         )
 
@@ -184,20 +185,17 @@ class SlowPreprocessing(Check):
         idle = busy is not None and busy.busy < self.limit("workers_busy")
         share = run.worth(wait.always * own)
         spans = [spot(patient, item.place) for item in made if item.share >= _HOT * own][:3]
-        spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
-        yield confirmed(
+        spans += callers(patient, spans[:1])
+        yield seen_in_run(run, share, spans).finding(
             self,
-            suspected,
             f"Making an item takes {duration(each)}, {percent(own)} of it in the program's own "
             f"lines{at(spans)}; "
             f"the training waits for its data {percent(wait.always)} of the time.",
-            share=share,
-            spans=list(dict.fromkeys(spans)),
-            severity=Severity.WARNING if share >= self.limit("share_warned") and not idle else Severity.NOTE,
-            run=run,
             name="preprocessing_share",
-            numbers=(measured("seconds_per_item", each, "s", run.recording),),
+            severity=Severity.WARNING if share >= self.limit("share_warned") and not idle else Severity.NOTE,
+            suspected=suspected,
             detail=suspected[0].detail if suspected else SlowPreprocessingDetail("lines"),
+            numbers=(run.measured("seconds_per_item", each, "s"),),
         )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:

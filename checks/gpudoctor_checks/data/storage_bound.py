@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.live.data_waits import waiting_live
 from gpudoctor.analysis.live.stack_shares import hidden, seen_live, watched
-from gpudoctor.analysis.run.cost_attribution import confirmed
+from gpudoctor.analysis.run.cost_attribution import seen_in_run
 from gpudoctor.analysis.run.data_waits import disk_waits, training_loader, waiting
-from gpudoctor.analysis.run.steady_run import demanded, measured, spot
+from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
@@ -79,18 +79,14 @@ class StorageBound(Check):
             return
         loader = training_loader(process)
         spans = [spot(patient, loader.place)] if loader is not None and loader.place is not None else []
-        yield confirmed(
+        yield seen_in_run(run, wait.share, spans).finding(
             self,
-            (),
             f"The training waits for its data {percent(wait.share)} of the time, and its workers wait for "
             f"a disk {percent(disk)} of "
             f"their time (I/O wait of the CPUs {percent(io)}).",
-            share=wait.share,
-            spans=spans,
-            severity=Severity.WARNING,
-            run=run,
             name="data_wait_share",
-            numbers=tuple(measured(name, value, "1", run.recording) for name, value in waits.items()),
+            severity=Severity.WARNING,
+            numbers=tuple(run.measured(name, value, "1") for name, value in waits.items()),
         )
 
     def _live(self, window: ProcessWindow) -> Iterator[Finding]:

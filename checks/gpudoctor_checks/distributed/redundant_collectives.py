@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.live.rank_positions import LEAST_LOOKS, WAITS, phase_share
 from gpudoctor.analysis.live.stack_shares import seen_live, taken, watched, where
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.line_ownership import LineOwner, by_parallelism
-from gpudoctor.analysis.run.steady_run import judged, level
+from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
 from gpudoctor.analysis.source.control_flow import passes_between, steady
 from gpudoctor.analysis.source.entry_points import Program, training_programs
@@ -32,7 +33,6 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, LoopRole, Script, Source
-from gpudoctor.text import percent
 
 _OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"})
 _REDUCES = frozenset({"all_reduce", "reduce", "all_gather", "all_gather_into_tensor", "gather"})
@@ -128,25 +128,21 @@ class RedundantCollectives(Check):
         if run is None or len(run.states) < 2:
             yield from suspected
             return
-        cost = price(
+        seen = price(
             patient, run, phases=("collective",), owners=(LineOwner.COMMUNICATION,),
             wanted=lambda site: not by_parallelism(site) and site.steps > 1,  # not a meeting at the end
         )  # fmt: skip
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         if severity is None:
             return
-        yield confirmed(
+        yield seen.finding(
             self,
-            suspected,
-            f"The program's own collectives take {percent(cost.share)} of the time: {cost.calls:.2g} a "
-            "step of "
-            f"{cost.what or 'them'}{at(cost.spans)}.",
-            share=cost.share,
-            spans=cost.spans,
-            severity=severity,
-            run=run,
+            f"The program's own collectives take {seen.words}: {seen.calls:.2g} a step of {seen.what or 'them'}"
+            f"{seen.where}.",
             name="collective_share",
-            detail=RedundantCollectivesDetail(kinds=_kinds(site.what for site in cost.sites)),
+            severity=severity,
+            suspected=suspected,
+            detail=RedundantCollectivesDetail(kinds=_kinds(site.what for site in seen.sites)),
         )
 
     def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
@@ -155,7 +151,7 @@ class RedundantCollectives(Check):
             return
         found = taken(window, lambda place: place.kind in ("collective", "object-collective"))
         seen = seen_live(window, found, whose=Whose.DEVICE)
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         if severity is None:
             return
         waits = [phase_share(rank, *WAITS) for rank in window.ranks if rank.samples >= LEAST_LOOKS]
@@ -166,7 +162,7 @@ class RedundantCollectives(Check):
             f"The ranks wait in collectives that the script calls itself, {found.words}{where(found.places)}.",
             name="collective_share",
             severity=severity,
-            suspect=lambda: self._suspected(patient),
+            suspected=suspicions(lambda: self._suspected(patient), seen),
             detail=RedundantCollectivesDetail(kinds=_kinds(place.via for place in found.places)),
         )
 

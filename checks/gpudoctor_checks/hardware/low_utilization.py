@@ -6,7 +6,7 @@ from statistics import mean
 
 from gpudoctor.analysis.live.stack_shares import ENOUGH, job_gpus, watched
 from gpudoctor.analysis.run.memory_headroom import BUSY, CAUSES, EXPLAINS, cards_in_use
-from gpudoctor.analysis.run.steady_run import demanded, measured
+from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.model import (
     Check,
     Code,
@@ -111,8 +111,8 @@ class LowUtilization(Check):
         yield self.finding(
             f"The GPUs are busy for {percent(busy)} of the time; {why}.",
             evidence=(
-                measured("gpu_busy_share", busy, "1", run.recording),
-                *(measured(f"gpu{gpu.index}_busy_share", share, "1", run.recording) for gpu, share in used[:8]),
+                run.measured("gpu_busy_share", busy, "1"),
+                *(run.measured(f"gpu{gpu.index}_busy_share", share, "1") for gpu, share in used[:8]),
             ),
             confidence=Confidence.CONFIRMED,
             severity=severity if not causes else Severity.NOTE,

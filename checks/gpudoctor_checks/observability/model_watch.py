@@ -5,10 +5,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import at, price
 from gpudoctor.analysis.run.line_ownership import LineOwner, watches
-from gpudoctor.analysis.run.recorded_statements import calling
-from gpudoctor.analysis.run.steady_run import Run, judged, level, spot
+from gpudoctor.analysis.run.recorded_statements import callers
+from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.call_frequency import full_batch, often, step_period
 from gpudoctor.analysis.source.control_flow import bound, switched_off
 from gpudoctor.analysis.source.environment_assignments import assignments
@@ -29,7 +30,6 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Source
-from gpudoctor.text import duration, percent
 
 _HISTOGRAMS = frozenset(
     {"add_histogram", "add_histogram_raw", "Histogram", "log_histogram_3d", "report_histogram"}
@@ -122,28 +122,22 @@ class ModelWatch(Check):
         yield from self._measured(patient, run, suspicions(lambda: self._declared(patient), run))
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(
+        seen = price(
             patient,
             run,
             owners=(LineOwner.HISTOGRAMS,),
             wanted=lambda site: watches(site.what) or "histogram" in site.what,
         )
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         if severity is None:
             return
-        spans = list(cost.spans)
-        spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
-        yield confirmed(
+        seen = seen.also_at(callers(patient, seen.spans[:1]))
+        yield seen.finding(
             self,
-            suspected,
-            f"Statistics of all weights take {percent(cost.share)} of the time, "
-            f"{duration(cost.share * run.lead.step_seconds)} of a step of "
-            f"{duration(run.lead.step_seconds)}{at(spans)}.",
-            share=cost.share,
-            spans=spans,
-            severity=severity,
-            run=run,
+            f"Statistics of all weights take {seen.words}{seen.of_a_step}{at(seen.spans)}.",
             name="histogram_share",
+            severity=severity,
+            suspected=suspected,
             detail=ModelWatchDetail(how="loop", period=1),
         )
 

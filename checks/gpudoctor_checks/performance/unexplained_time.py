@@ -6,12 +6,12 @@ from statistics import median
 
 from gpudoctor.analysis.live.stack_shares import hidden, seen_live, taken, watched, where
 from gpudoctor.analysis.run.aligned_ranks import straggler
-from gpudoctor.analysis.run.cost_attribution import at, confirmed
+from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.data_feeders import feeders
 from gpudoctor.analysis.run.line_ownership import LineOwner, lines_of, owned, share_of
-from gpudoctor.analysis.run.recorded_statements import calling, loop_heads
+from gpudoctor.analysis.run.recorded_statements import callers, loop_heads
 from gpudoctor.analysis.run.rollouts import experience
-from gpudoctor.analysis.run.steady_run import Run, dear, demanded, level, measured, sites_of, spot
+from gpudoctor.analysis.run.steady_run import Run, dear, demanded, sites_of, spot
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.analysis.run.trainer_engines import started_at
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
@@ -126,7 +126,7 @@ class UnexplainedTime(Check):
         yield from self._gathering(patient, run)
         yield from self._foreign(patient, run)
         share = run.worth(self._unexplained(patient, run), OTHER)
-        severity = level(share, self.limit("share_noted"), self.limit("share_warned"))
+        severity = self.level(share)
         brief = share * run.lead.step_seconds < self.limit("seconds_noted")
         if severity is None or (severity is Severity.NOTE and brief):
             return
@@ -142,7 +142,7 @@ class UnexplainedTime(Check):
         spans += heads
         engine = started_at(run, spans)
         if not engine:  # who calls `fit` says nothing
-            spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
+            spans += callers(patient, spans[:1])
         place = at(spans) if spans else _traced(run) if run.traced else _NO_LINE
         into = (
             f"goes into the loop of {engine} itself{place}"
@@ -156,23 +156,19 @@ class UnexplainedTime(Check):
             nature = _FED
             spans = [*spans, *filling]
         loop = f"{heads[0].path}:{heads[0].line}" if heads else ""
-        yield confirmed(
+        yield seen_in_run(run, share, spans).finding(
             self,
-            (),
             f"{_time(run, share)}, {into}.",
-            detail=UnexplainedTimeDetail(engine_loop=started_at(run, spans), nature=nature, loop=loop),
-            share=share,
-            spans=list(dict.fromkeys(spans)),
-            severity=severity,
-            run=run,
             name="unexplained_share",
+            severity=severity,
+            detail=UnexplainedTimeDetail(engine_loop=started_at(run, spans), nature=nature, loop=loop),
         )
 
     def _live(self, window: ProcessWindow) -> Iterator[Finding]:
         """Samples on lines that are no known phase and no known ailment."""
         found = taken(window, lambda place: place.phase == OTHER and place.kind not in _EXPLAINED)
         seen = seen_live(window, found)
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         if severity is None or hidden(window):
             return
         yield seen.finding(
@@ -190,18 +186,14 @@ class UnexplainedTime(Check):
         if found is None or found.share < self.limit("share_warned"):
             return
         spans = list(found.spans[:_PLACES])
-        yield confirmed(
+        yield seen_in_run(run, found.share, spans).finding(
             self,
-            (),
             f"{_time(run, found.share)}, gathers experience: {percent(found.stepping)} in the environment, the "
             f"rest in acting{at(spans)}. That is the job's own work on one CPU.",
-            share=found.share,
-            spans=spans,
-            severity=Severity.NOTE,
-            run=run,
             name="experience_share",
-            numbers=(measured("environment_share", found.stepping, "1", run.recording),),
+            severity=Severity.NOTE,
             detail=UnexplainedTimeDetail(nature=_GATHERS, stepping=found.stepping / found.share),
+            numbers=(run.measured("environment_share", found.stepping, "1"),),
         )
 
     def _foreign(self, patient: Patient, run: Run) -> Iterator[Finding]:
@@ -209,20 +201,16 @@ class UnexplainedTime(Check):
         found = foreign(run.lead)
         if found is None:
             return
-        severity = level(found.share, self.limit("foreign_noted"), self.limit("foreign_warned"))
+        severity = self.level(found.share, "foreign_noted", "foreign_warned")
         if severity is None:
             return
         spans = [spot(patient, item.place) for item in found.lines[:_PLACES]]
-        yield confirmed(
+        yield seen_in_run(run, found.share, spans).finding(
             self,
-            (),
             f"{_time(run, found.share)}, goes into {joined(found.packages[:2])} in the forward "
             f"pass{at(spans)}. That is not work on tensors, so the device cannot do it.",
-            share=found.share,
-            spans=spans,
-            severity=severity,
-            run=run,
             name="foreign_share",
+            severity=severity,
             detail=UnexplainedTimeDetail(nature=_FOREIGN, package=found.packages[0]),
         )
 

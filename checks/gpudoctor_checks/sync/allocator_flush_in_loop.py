@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.line_ownership import LineOwner, collects
-from gpudoctor.analysis.run.steady_run import Run, judged, level, ran_on_cpu
+from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Source
-from gpudoctor.text import duration, percent
+from gpudoctor.text import duration
 
 _FLUSHES = frozenset(
     {
@@ -110,27 +111,24 @@ class AllocatorFlushInLoop(Check):
             suspected = [
                 item
                 for item in suspected
-                if str(item.detail_of(AllocatorFlushInLoopDetail).call).endswith("collect")
+                if item.detail_of(AllocatorFlushInLoopDetail).call.endswith("collect")
             ]
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(patient, run, owners=(LineOwner.COLLECTING,), wanted=lambda site: collects(site.what))
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
-        calls = sum(site.calls for site in cost.sites)
-        if severity is None or (cost.sites and calls < self.limit("events")):
+        seen = price(patient, run, owners=(LineOwner.COLLECTING,), wanted=lambda site: collects(site.what))
+        severity = seen.level(self)
+        calls = sum(site.calls for site in seen.sites)
+        if severity is None or (seen.sites and calls < self.limit("events")):
             return
-        what = cost.what or "Flushing memory"
-        yield confirmed(
+        what = seen.what or "Flushing memory"
+        yield seen.finding(
             self,
-            suspected,
-            f"{what} takes {percent(cost.share)} of the time: {cost.calls:.2g} calls a step, "
-            f"{duration(cost.seconds)} each{at(cost.spans)}.",
-            share=cost.share,
-            spans=cost.spans,
-            severity=severity,
-            run=run,
+            f"{what} takes {seen.words}: {seen.calls:.2g} calls a step, {duration(seen.seconds)} each"
+            f"{seen.where}.",
             name="flush_share",
+            severity=severity,
+            suspected=suspected,
             detail=AllocatorFlushInLoopDetail(call=what.rpartition(" ")[2]),
         )
 

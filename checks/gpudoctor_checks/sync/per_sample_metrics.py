@@ -2,11 +2,11 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpudoctor.analysis.live.stack_shares import seen_live, taken, watched
-from gpudoctor.analysis.observation import Observation
-from gpudoctor.analysis.run.cost_attribution import price, seen_in_run
+from gpudoctor.analysis.observation import Observation, suspicions
+from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.recorded_statements import loop_heads
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
@@ -120,7 +120,7 @@ class PerSampleMetrics(Check):
         if seen is None:
             yield from self._suspected(patient)
             return
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         if severity is None:
             return
         lines = PerSampleMetricsDetail(period=1, per_sample=True)
@@ -129,7 +129,7 @@ class PerSampleMetrics(Check):
             f"Metrics computed in the step take {seen.words}{seen.of_a_step}{seen.where}.",
             name="metrics_share",
             severity=severity,
-            suspect=lambda: self._suspected(patient),
+            suspected=suspicions(lambda: self._suspected(patient), seen),
             # A watched process shows calls of metric libraries.
             detail=lines if seen.recording is not None else PerSampleMetricsDetail(),
         )
@@ -140,9 +140,9 @@ class PerSampleMetrics(Check):
         run = judged(patient)
         if run is None:
             return None
-        seen = seen_in_run(run, price(patient, run, owners=(LineOwner.METRICS,)))
+        seen = price(patient, run, owners=(LineOwner.METRICS,))
         heads = (head for span in seen.spans for head in loop_heads(patient, span))
-        return replace(seen, spans=tuple(dict.fromkeys((*seen.spans, *heads))))
+        return seen.also_at(heads)
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         return self._in_source(patient.source, on_gpu=not ran_on_cpu(patient))
