@@ -143,19 +143,12 @@ class LoaderBound(Check):
             source="torch.randn draws about 100 million numbers a second on one core: 1 ms",
             meaning="Drawing this many random numbers for one item counts as real work.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.10,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Waiting for data for this share of a recorded run is",
+            noted=0.10,
+            warned=0.20,
             source="TraceML 10 %, XProf 5 %, train-doctor 15 %",
-            meaning="Waiting for data for this share of a recorded run is a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.20,
-            unit="1",
-            source="TraceML and XProf 20 %",
-            meaning="Waiting for data for this share of a recorded run is a warning.",
+            source_warned="TraceML and XProf 20 %",
         ),
         Threshold(
             name="workers_busy",

@@ -96,19 +96,12 @@ class PaddingWaste(Check):
             source="twice the 128 tokens of the sentence-classification examples",
             meaning="Padding to at least this many tokens is a finding.",
         ),
-        Threshold(
-            name="padding_noted",
-            default=0.30,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="This share of padded tokens in a recorded run is a note.",
-        ),
-        Threshold(
-            name="padding_warned",
-            default=0.50,
-            unit="1",
-            source="SageMaker's NLPSequenceRatio: 50 %",
-            meaning="This share of padded tokens in a recorded run is a warning.",
+        *Threshold.note_and_warning(
+            "This share of padded tokens in a recorded run is",
+            noted=0.30,
+            warned=0.50,
+            source_warned="SageMaker's NLPSequenceRatio: 50 %",
+            name="padding",
         ),
     )
 

@@ -37,19 +37,12 @@ class TransferBound(Check):
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="share_noted",
-            default=0.10,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Copies of this share of a step are",
+            noted=0.10,
+            warned=0.20,
             source="TraceML 10 %",
-            meaning="Copies of this share of a step are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.20,
-            unit="1",
-            source="TraceML 20 %",
-            meaning="Copies of this share of a step are a warning.",
+            source_warned="TraceML 20 %",
         ),
     )
 

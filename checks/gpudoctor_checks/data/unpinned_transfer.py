@@ -72,19 +72,12 @@ class UnpinnedTransfer(Check):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
-        Threshold(
-            name="share_noted",
-            default=0.02,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Copies to the device that take this share of a recorded run are",
+            noted=0.02,
+            warned=0.10,
             source="convention: a fiftieth of a run is not worth an edit",
-            meaning="Copies to the device that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.10,
-            unit="1",
-            source="DATA005's threshold, whose copies are the same",
-            meaning="Copies from pageable memory that take this share of a recorded run are a warning.",
+            source_warned="DATA005's threshold, whose copies are the same",
         ),
         Threshold(
             name="batch_bytes",

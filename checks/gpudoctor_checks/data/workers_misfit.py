@@ -101,19 +101,13 @@ class WorkersMisfit(Check):
             source="starting workers takes seconds at most, so it needs repetition to matter",
             meaning="From this many epochs on, workers that restart for each epoch are noted.",
         ),
-        Threshold(
-            name="gap_noted",
-            default=0.03,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Waits at the start of epochs that take this share of a recorded run are",
+            noted=0.03,
+            warned=0.10,
             source="convention: the gap measured; below 3 % of a run it is too small to matter",
-            meaning="Waits at the start of epochs that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="gap_warned",
-            default=0.10,
-            unit="1",
-            source="convention: a tenth of a step in waiting for data",
-            meaning="Waits at the start of epochs that take this share of a recorded run are a warning.",
+            source_warned="convention: a tenth of a step in waiting for data",
+            name="gap",
         ),
         Threshold(
             name="starts",

@@ -42,19 +42,12 @@ class CommunicationBound(Check):
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="share_noted",
-            default=0.10,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Exposed communication of this share of a step is",
+            noted=0.10,
+            warned=0.30,
             source="torch_tb_profiler 10 %",
-            meaning="Exposed communication of this share of a step is a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.30,
-            unit="1",
-            source="XProf 30 %",
-            meaning="Exposed communication of this share of a step is a warning.",
+            source_warned="XProf 30 %",
         ),
     )
 

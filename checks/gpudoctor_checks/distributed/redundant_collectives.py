@@ -96,19 +96,8 @@ class RedundantCollectives(Check):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="share_noted",
-            default=0.03,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Collectives that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.08,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Collectives that take this share of a recorded run are a warning.",
+        *Threshold.note_and_warning(
+            "Collectives that take this share of a recorded run are", noted=0.03, warned=0.08
         ),
         Threshold(
             name="period",

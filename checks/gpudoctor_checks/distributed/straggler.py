@@ -55,19 +55,12 @@ class StragglingRank(Check):
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="share_noted",
-            default=0.10,
-            unit="1",
+        *Threshold.note_and_warning(
+            "A delay of this share of the step is",
+            noted=0.10,
+            warned=0.20,
             source="TraceML 10 %",
-            meaning="A delay of this share of the step is a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.20,
-            unit="1",
-            source="TraceML 20 %",
-            meaning="A delay of this share of the step is a warning.",
+            source_warned="TraceML 20 %",
         ),
         Threshold(
             name="covered",

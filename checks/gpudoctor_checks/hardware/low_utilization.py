@@ -66,19 +66,13 @@ class LowUtilization(Check):
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="busy_noted",
-            default=BUSY,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Cards that are busy for less of the time are",
+            noted=BUSY,
+            warned=0.30,
             source="SageMaker 70 %",
-            meaning="Cards that are busy for less of the time are a note.",
-        ),
-        Threshold(
-            name="busy_warned",
-            default=0.30,
-            unit="1",
-            source="TraceML 30 %",
-            meaning="Cards that are busy for less of the time are a warning.",
+            source_warned="TraceML 30 %",
+            name="busy",
         ),
         Threshold(
             name="explained",

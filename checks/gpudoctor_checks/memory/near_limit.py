@@ -46,19 +46,12 @@ class NearLimit(Check):
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.NOTE
     thresholds = (
-        Threshold(
-            name="share_noted",
-            default=0.92,
-            unit="1",
+        *Threshold.note_and_warning(
+            "A peak of this share of the device is",
+            noted=0.92,
+            warned=0.97,
             source="TraceML 92 %",
-            meaning="A peak of this share of the device is a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.97,
-            unit="1",
-            source="TraceML 97 %",
-            meaning="A peak of this share of the device is a warning.",
+            source_warned="TraceML 97 %",
         ),
     )
 

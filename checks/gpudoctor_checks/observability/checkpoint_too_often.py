@@ -12,6 +12,7 @@ from gpudoctor.analysis.run.steady_run import judged_by_share
 from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of, step_period
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.model import (
+    OWN_CHOICE,
     Check,
     Code,
     Confidence,
@@ -114,19 +115,12 @@ class CheckpointTooOften(Check):
             source="transformers' default of 500 steps comes 20 times in a run of 10,000 steps",
             meaning="What is saved at most this often in the whole run is not a finding.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.03,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Saves that take this share of a recorded run are",
+            noted=0.03,
+            warned=0.08,
             source="train-doctor warns from 2 %",
-            meaning="Saves that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.08,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Saves that take this share of a recorded run are a warning.",
+            source_warned=OWN_CHOICE,
         ),
         Threshold(
             name="events",

@@ -131,19 +131,8 @@ class EvaluationTooOften(Check):
             source="four forward passes cost about as much as one training step",
             meaning="An evaluation known to end within this many batches costs little.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.15,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Evaluation that takes this share of a recorded run is a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.30,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Evaluation that takes this share of a recorded run is a warning.",
+        *Threshold.note_and_warning(
+            "Evaluation that takes this share of a recorded run is", noted=0.15, warned=0.30
         ),
         Threshold(
             name="events",

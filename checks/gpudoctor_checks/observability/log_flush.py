@@ -78,19 +78,11 @@ class LogFlush(Check):
             source="the catalogue's S4 (training-step fix): log every 10 to 50 steps",
             meaning="Flushing more often than once in this many steps is a finding.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.02,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Flushes that take this share of a recorded run are",
+            noted=0.02,
+            warned=0.05,
             source="OBS002's threshold, of which it is a part",
-            meaning="Flushes that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.05,
-            unit="1",
-            source="OBS002's threshold, of which it is a part",
-            meaning="Flushes that take this share of a recorded run are a warning.",
         ),
         Threshold(
             name="share_crowded",

@@ -140,19 +140,12 @@ class LoggingTooOften(Check):
             source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
             meaning="A loop known to end within this many steps is a measurement, not a training.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.02,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Logging that takes this share of a recorded run is",
+            noted=0.02,
+            warned=0.05,
             source="train-doctor warns from 2 %",
-            meaning="Logging that takes this share of a recorded run is a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.05,
-            unit="1",
-            source="XProf's DebugPrint rule: 5 % of a step",
-            meaning="Logging that takes this share of a recorded run is a warning.",
+            source_warned="XProf's DebugPrint rule: 5 % of a step",
         ),
         Threshold(
             name="share_rare",

@@ -98,19 +98,11 @@ class ModelWatch(Check):
             source="as for saves and evaluations: 20 times in a whole run costs little",
             meaning="What is recorded at most this often in the whole run is not a finding.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.02,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Histograms that take this share of a recorded run are",
+            noted=0.02,
+            warned=0.05,
             source="OBS002's threshold, of which it is a part",
-            meaning="Histograms that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.05,
-            unit="1",
-            source="OBS002's threshold, of which it is a part",
-            meaning="Histograms that take this share of a recorded run are a warning.",
         ),
     )
 

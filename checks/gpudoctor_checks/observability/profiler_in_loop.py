@@ -116,19 +116,8 @@ class ProfilerInLoop(Check):
             source="torch.profiler's recipe records two cycles of 5 to 10 steps; five times that",
             meaning="A loop known to end within this many steps is a measurement, not a training.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.02,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="A profiler whose own work takes this share of a recorded run is a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.05,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="A profiler whose own work takes this share of a recorded run is a warning.",
+        *Threshold.note_and_warning(
+            "A profiler whose own work takes this share of a recorded run is", noted=0.02, warned=0.05
         ),
         Threshold(
             name="steps_covered",

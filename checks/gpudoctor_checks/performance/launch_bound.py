@@ -41,19 +41,13 @@ class LaunchBound(Check):
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="idle_noted",
-            default=0.15,
-            unit="1",
+        *Threshold.note_and_warning(
+            "A device that is idle for this share of the step while the host launches is",
+            noted=0.15,
+            warned=0.30,
             source="XProf: launch 15 % is high",
-            meaning="A device that is idle for this share of the step while the host launches is a note.",
-        ),
-        Threshold(
-            name="idle_warned",
-            default=0.30,
-            unit="1",
-            source="GPU001: under 70 % busy",
-            meaning="A device that is idle for this share while the host launches is a warning.",
+            source_warned="GPU001: under 70 % busy",
+            name="idle",
         ),
     )
 

@@ -117,19 +117,8 @@ class StepTimeDrift(Check):
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="share_noted",
-            default=0.05,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="A rise by this share over the run, or in an hour of it, is a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.15,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="A rise by this share over the run, or in an hour of it, is a warning.",
+        *Threshold.note_and_warning(
+            "A rise by this share over the run, or in an hour of it, is", noted=0.05, warned=0.15
         ),
         Threshold(
             name="least_steps",

@@ -14,7 +14,7 @@ from gpudoctor.analysis.run.rollouts import experience
 from gpudoctor.analysis.run.steady_run import Run, dear, demanded, sites_of, spot
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.analysis.run.trainer_engines import started_at
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.text import duration, joined, percent
 from gpudoctor_checks.performance.non_tensor_time import foreign
@@ -81,33 +81,19 @@ class UnexplainedTime(Check):
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="share_noted",
-            default=0.15,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Unexplained time of this share of a run is",
+            noted=0.15,
+            warned=0.30,
             source="TraceML's RESIDUAL_HEAVY: 10 and 20 %",
-            meaning="Unexplained time of this share of a run is a note.",
+            source_warned=OWN_CHOICE,
         ),
-        Threshold(
-            name="share_warned",
-            default=0.30,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Unexplained time of this share of a run is a warning.",
-        ),
-        Threshold(
-            name="foreign_noted",
-            default=0.05,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Packages without tensors that take this share of a run in a forward pass are",
+            noted=0.05,
+            warned=0.15,
             source="convention: work that is known not to be on tensors counts from a smaller share on",
-            meaning="Packages without tensors that take this share of a run in a forward pass are a note.",
-        ),
-        Threshold(
-            name="foreign_warned",
-            default=0.15,
-            unit="1",
-            source="convention: as above",
-            meaning="Packages without tensors that take this share of a run in a forward pass are a warning.",
+            name="foreign",
         ),
         Threshold(
             name="seconds_noted",

@@ -88,19 +88,8 @@ class AllocatorFlushInLoop(Check):
             source="convention: once or twice is not a period",
             meaning="With fewer calls in a recording, gpudoctor does not price them.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.01,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Flushes and collections that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.05,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Flushes and collections that take this share of a recorded run are a warning.",
+        *Threshold.note_and_warning(
+            "Flushes and collections that take this share of a recorded run are", noted=0.01, warned=0.05
         ),
     )
 

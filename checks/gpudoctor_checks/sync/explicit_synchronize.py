@@ -108,19 +108,11 @@ class ExplicitSynchronize(Check):
             source="five times the 5 to 10 steps that torch.profiler's recipe records",
             meaning="A loop known to end within this many steps is a measurement, not a training.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.05,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Explicit waits that take this share of a recorded run are",
+            noted=0.05,
+            warned=0.1,
             source="SYNC001's threshold, whose waits are of the same kind",
-            meaning="Explicit waits that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.1,
-            unit="1",
-            source="SYNC001's threshold, whose waits are of the same kind",
-            meaning="Explicit waits that take this share of a recorded run are a warning.",
         ),
     )
 

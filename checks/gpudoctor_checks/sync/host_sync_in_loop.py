@@ -19,6 +19,7 @@ from gpudoctor.analysis.source.steering_reads import steers
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import (
+    OWN_CHOICE,
     Check,
     Code,
     Confidence,
@@ -137,19 +138,12 @@ class HostSyncInLoop(Check):
             source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
             meaning="A loop known to end within this many steps is a measurement, not a training.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.05,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Reads that take this share of a recorded run are",
+            noted=0.05,
+            warned=0.1,
             source="train-doctor warns from 5 %",
-            meaning="Reads that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.1,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Reads that take this share of a recorded run are a warning.",
+            source_warned=OWN_CHOICE,
         ),
     )
 

@@ -99,19 +99,8 @@ class PerSampleMetrics(Check):
             source="five times the 5 to 10 steps that torch.profiler's recipe records",
             meaning="A loop known to end within this many steps is a trial, not a training.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.05,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Metrics that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.1,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Metrics that take this share of a recorded run are a warning.",
+        *Threshold.note_and_warning(
+            "Metrics that take this share of a recorded run are", noted=0.05, warned=0.1
         ),
     )
 
