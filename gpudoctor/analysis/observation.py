@@ -13,6 +13,7 @@ from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Evidence, Measurement, SourceSpan
 from gpudoctor.model.finding import Cost, Finding, Whose
 from gpudoctor.model.severity import Confidence, Severity
+from gpudoctor.model.signs.process import Place
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
 
@@ -57,6 +58,8 @@ class Observation:
     engine: str | None = None
     """The framework whose own loop the first place starts; None for the user's."""
     recurrence: Recurrence | None = None
+    places: tuple[Place, ...] = ()
+    """What the stack samples show there, most first; empty for a run."""
     host: float = 0.0
     """The host's time in it (0..1), which may be more than the share: the device may work meanwhile."""
     sites: tuple[Site, ...] = ()

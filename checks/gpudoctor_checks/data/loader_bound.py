@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from gpudoctor.analysis.live.data_waits import INLINE, most_workers, waiting_live
 from gpudoctor.analysis.live.stack_shares import (
-    StackShare,
+    INLINE,
     device_busy,
     hidden,
     job_gpus,
-    seen_live,
+    most_workers,
+    waiting_live,
     watched,
     where,
 )
-from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.data_feeders import feeders
 from gpudoctor.analysis.run.data_waits import (
@@ -184,17 +184,16 @@ class LoaderBound(Check):
 
     def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
         """The wait in the samples of a watched process: no call of it could be edited."""
-        found = waiting_live(window)
-        seen = seen_live(window, found)
+        seen = waiting_live(window)
         severity = seen.level(self)
         if severity is None:
             return
         covered, busy = hidden(window), device_busy(window)
-        cause = "the GPU has work queued meanwhile, so little is lost" if covered else _cause(window, found)
+        cause = "the GPU has work queued meanwhile, so little is lost" if covered else _cause(window, seen)
         how = "nvidia-smi dmon -s u"
         yield seen.finding(
             self,
-            f"The training waits for its next batch, {found.words}; {cause}.",
+            f"The training waits for its next batch, {seen.words}; {cause}.",
             name="data_wait_share",
             severity=Severity.NOTE if covered else severity,
             suspected=suspicions(lambda: self._in_source(patient), seen),
@@ -354,14 +353,15 @@ def _how(loader: LoaderFacts | None, busy: WorkerActivity | None) -> str:
     return f"{late}, {percent(busy.busy)} of {'its' if one else 'their'} time busy"
 
 
-def _cause(window: ProcessWindow, found: StackShare) -> str:
+def _cause(window: ProcessWindow, seen: Observation) -> str:
     """Why, as a clause: who makes the batches, and whether they are busy."""
-    inline = [place for place in found.places if place.kind in INLINE]
-    if sum(place.count for place in inline) * 2 >= found.count > 0:
+    inline = [place for place in seen.places if place.kind in INLINE]
+    count = sum(place.count for place in seen.places)
+    if sum(place.count for place in inline) * 2 >= count > 0:
         return f"the process makes every item itself{where(inline)}"
     makers = [worker for rank in window.ranks for worker in rank.workers]
     if not makers:
-        return f"it stands{where(found.places)}"
+        return f"it stands{where(seen.places)}"
     busy = [worker.cpu for worker in makers if worker.cpu == worker.cpu]
     load = f", busy for {percent(min(1.0, sum(busy) / len(busy)))}" if busy else ""
     return f"{len(makers)} workers make the items{load}{where(window.worker_places)}"

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.live.data_waits import waiting_live
-from gpudoctor.analysis.live.stack_shares import hidden, seen_live, watched
+from gpudoctor.analysis.live.stack_shares import hidden, waiting_live, watched
 from gpudoctor.analysis.run.cost_attribution import seen_in_run
 from gpudoctor.analysis.run.data_waits import disk_waits, training_loader, waiting
 from gpudoctor.analysis.run.steady_run import demanded, spot
@@ -91,8 +90,7 @@ class StorageBound(Check):
 
     def _live(self, window: ProcessWindow) -> Iterator[Finding]:
         """In a watched process: the workers sleep on a disk while the training waits."""
-        found = waiting_live(window)
-        seen = seen_live(window, found)
+        seen = waiting_live(window)
         workers = [worker for rank in window.ranks for worker in rank.workers]
         if not seen.reaches(self.limit("wait_share")) or hidden(window):
             return
@@ -106,7 +104,7 @@ class StorageBound(Check):
         asleep = next((f", in {channel}" for channel in channels if channel), "")
         yield seen.finding(
             self,
-            f"The training waits for its data, {found.words}, and meanwhile its workers wait for a disk "
+            f"The training waits for its data, {seen.words}, and meanwhile its workers wait for a disk "
             f"{percent(disk)} of their time{asleep} (I/O wait of the CPUs "
             f"{percent(io_wait) if io_wait == io_wait else 'not known'}).",
             name="data_wait_share",

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.live.rank_positions import LEAST_LOOKS, WAITS, phase_share
-from gpudoctor.analysis.live.stack_shares import seen_live, taken, watched, where
+from gpudoctor.analysis.live.stack_shares import seen_live, watched, where
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.line_ownership import LineOwner, by_parallelism
@@ -138,8 +138,8 @@ class RedundantCollectives(Check):
         """Collectives that the script calls itself; those of DDP and FSDP are no Python frames of it."""
         if len(window.ranks) < 2:
             return
-        found = taken(window, lambda place: place.kind in ("collective", "object-collective"))
-        seen = seen_live(window, found, whose=Whose.DEVICE)
+        kinds = ("collective", "object-collective")
+        seen = seen_live(window, lambda place: place.kind in kinds, whose=Whose.DEVICE)
         severity = seen.level(self)
         if severity is None:
             return
@@ -148,11 +148,11 @@ class RedundantCollectives(Check):
             return  # they wait for one of them, not for the network
         yield seen.finding(
             self,
-            f"The ranks wait in collectives that the script calls itself, {found.words}{where(found.places)}.",
+            f"The ranks wait in collectives that the script calls itself, {seen.words}{where(seen.places)}.",
             name="collective_share",
             severity=severity,
             suspected=suspicions(lambda: self._suspected(patient), seen),
-            detail=RedundantCollectivesDetail(kinds=_kinds(place.via for place in found.places)),
+            detail=RedundantCollectivesDetail(kinds=_kinds(place.via for place in seen.places)),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.live.rank_positions import LEAST_LOOKS, WAITS, phase_share
-from gpudoctor.analysis.live.stack_shares import StackShare, seen_live, watched, where
+from gpudoctor.analysis.live.stack_shares import seen_at, watched, where
 from gpudoctor.analysis.run.aligned_ranks import FEW_STEPS, LEAST_STEPS, LONG, Straggler, aligned, straggler
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.line_costs import by_line, lines
@@ -124,8 +124,7 @@ class StragglingRank(Check):
         total = sum(rank.samples for rank in others)
         part, excess = _excess(late, others)
         places = tuple(place for place in late.places if place.phase == part)
-        found = StackShare(share=lost, count=round(lost * total), total=total, places=places)
-        seen = seen_live(window, found, whose=Whose.DEVICE)
+        seen = seen_at(window, places, lost, total, whose=Whose.DEVICE)
         severity = seen.level(self)
         if severity is None:
             return

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.stack_shares import seen_live, taken, watched
+from gpudoctor.analysis.live.stack_shares import seen_live, watched
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.cpu_contention import BESIDE_OTHERS, crowd
@@ -167,13 +167,12 @@ class LoggingTooOften(Check):
 
     def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
         """Trackers, prints, progress bars, log files in the samples."""
-        found = taken(window, lambda place: place.phase == "logging", phase="logging")
-        seen = seen_live(window, found)
+        seen = seen_live(window, lambda place: place.phase == "logging", phase="logging")
         severity = seen.level(self)
         if severity is not None:
             yield seen.finding(
                 self,
-                f"The training logs, {found.words}{seen.where}.",
+                f"The training logs, {seen.words}{seen.where}.",
                 name="logging_share",
                 severity=severity,
                 suspected=suspicions(lambda: self._from_source(patient.source), seen),

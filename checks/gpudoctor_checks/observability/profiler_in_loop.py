@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.stack_shares import seen_live, taken, watched
+from gpudoctor.analysis.live.stack_shares import seen_live, watched
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.cost_attribution import at, price, seen_in_run
 from gpudoctor.analysis.run.facility_windows import Coverage, coverage
@@ -142,13 +142,12 @@ class ProfilerInLoop(Check):
 
     def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
         """A profiler or a counter of FLOPs at work in the samples."""
-        found = taken(window, lambda place: place.kind in ("profile", "flops"))
-        seen = seen_live(window, found, whose=Whose.DEVICE)
+        seen = seen_live(window, lambda place: place.kind in ("profile", "flops"), whose=Whose.DEVICE)
         severity = seen.level(self)
         if severity is not None:
             yield seen.finding(
                 self,
-                f"The training profiles itself, {found.words}{seen.where}.",
+                f"The training profiles itself, {seen.words}{seen.where}.",
                 name="profiler_share",
                 severity=severity,
                 suspected=suspicions(lambda: self._declared_anywhere(patient), seen),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from gpudoctor.analysis.live.stack_shares import hidden, seen_live, taken, watched, where
+from gpudoctor.analysis.live.stack_shares import hidden, seen_live, watched, where
 from gpudoctor.analysis.run.aligned_ranks import straggler
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.data_feeders import feeders
@@ -152,15 +152,14 @@ class UnexplainedTime(Check):
 
     def _live(self, window: ProcessWindow) -> Iterator[Finding]:
         """Samples on lines that are no known phase and no known ailment."""
-        found = taken(window, lambda place: place.phase == OTHER and place.kind not in _EXPLAINED)
-        seen = seen_live(window, found)
+        seen = seen_live(window, lambda place: place.phase == OTHER and place.kind not in _EXPLAINED)
         severity = seen.level(self)
         if severity is None or hidden(window):
             return
         yield seen.finding(
             self,
-            f"{found.words} fall on lines of the program that are not part of a training step and that nothing "
-            f"else explains{where(found.places)}.",
+            f"{seen.words} fall on lines of the program that are not part of a training step and that nothing "
+            f"else explains{where(seen.places)}.",
             name="unexplained_share",
             severity=severity,
             detail=UnexplainedTimeDetail(),

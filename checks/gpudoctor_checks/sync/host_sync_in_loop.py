@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from gpudoctor.analysis.live.stack_shares import device_busy, hidden, seen_live, taken, watched, where
+from gpudoctor.analysis.live.stack_shares import device_busy, hidden, seen_live, watched, where
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.cost_attribution import meanwhile, price
 from gpudoctor.analysis.run.line_costs import Site
@@ -157,8 +157,7 @@ class HostSyncInLoop(Check):
 
     def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
         """Lines that read a tensor; where the device is busy all the while, they wait for its work."""
-        found = taken(window, lambda place: place.kind in ("read", "print-tensor"))
-        seen = seen_live(window, found)
+        seen = seen_live(window, lambda place: place.kind in ("read", "print-tensor"))
         severity = seen.level(self)
         if severity is None or hidden(window):
             return
@@ -166,7 +165,7 @@ class HostSyncInLoop(Check):
         idle = f"; the GPU is busy for {percent(busy)}" if busy is not None else ""
         yield seen.finding(
             self,
-            f"The host waits at lines that read a tensor, {found.words}{where(found.places)}{idle}.",
+            f"The host waits at lines that read a tensor, {seen.words}{where(seen.places)}{idle}.",
             name="sync_share",
             severity=severity,
             suspected=suspicions(lambda: self._in_source(patient.source), seen),

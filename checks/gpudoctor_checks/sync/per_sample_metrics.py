@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.stack_shares import seen_live, taken, watched
+from gpudoctor.analysis.live.stack_shares import seen_live, watched
 from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.line_ownership import LineOwner
@@ -125,7 +125,7 @@ class PerSampleMetrics(Check):
 
     def _seen(self, patient: Patient) -> Observation | None:
         if (window := watched(patient)) is not None:
-            return seen_live(window, taken(window, lambda place: place.kind == "metric"))
+            return seen_live(window, lambda place: place.kind == "metric")
         run = judged(patient)
         if run is None:
             return None
