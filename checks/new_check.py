@@ -86,7 +86,7 @@ class {klass}(Check):
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.call_frequency import often, step_period
+from gpudoctor.analysis.source.call_frequency import calls_in_training, often
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 
 _CALLS = frozenset({{"torch.cuda.ipc_collect"}})
@@ -96,20 +96,18 @@ _CALLS = frozenset({{"torch.cuda.ipc_collect"}})
 class {klass}(Check):
 {page}
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        # A loop's events are what a pass does, in order, through the functions that it calls. Code that no
-        # training loop reaches is not among them.
-        for _, loop in patient.source.training_loops:
-            for event in loop.events:
-                period = step_period(event)  # steps between two calls; None where it is not known
-                if event.call is None or event.call.name not in _CALLS or period is None:
-                    continue
-                if period < self.limit("steps"):
-                    yield self.finding(
-                        f"{{event.call.name}}() runs {{often(period)}}.",
-                        evidence=(event.span,),
-                        confidence=Confidence.SUSPECTED,
-                        subject=f"{{event.span.path}}:{{event.span.line}}",
-                    )
+        # The calls of each training loop, in the order of a pass, through the functions that it calls. Code that
+        # no training loop reaches is not among them, nor a call whose period is not known.
+        for calls in calls_in_training(
+            patient.source, lambda item: item.call.name in _CALLS, every=self.limit("steps"), distinct=True
+        ):
+            for item in calls:
+                yield self.finding(
+                    f"{{item.call.name}}() runs {{often(item.period)}}.",
+                    evidence=(item.event.span,),
+                    confidence=Confidence.SUSPECTED,
+                    subject=f"{{item.event.span.path}}:{{item.event.span.line}}",
+                )
 ''',
     "recording": '''"""{code} {name}."""
 

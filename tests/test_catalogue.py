@@ -89,6 +89,7 @@ NAMES = {
     "FAIL016": "data-file-unreadable",
     "FAIL017": "compile-failed",
     "FAIL018": "cause-not-in-log",
+    "NUM012": "loss-zero",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""
 

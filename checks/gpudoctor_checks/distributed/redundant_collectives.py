@@ -11,7 +11,7 @@ from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.line_ownership import LineOwner, by_parallelism
 from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
-from gpudoctor.analysis.source.control_flow import passes_between, steady
+from gpudoctor.analysis.source.call_frequency import step_period
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import wraps_ddp
 from gpudoctor.analysis.source.scopes import Key, Scope
@@ -32,7 +32,7 @@ from gpudoctor.model import (
     Whose,
 )
 from gpudoctor.model.signs.process import ProcessWindow
-from gpudoctor.model.signs.source import Event, GuardKind, Loop, LoopRole, Script, Source
+from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script, Source
 
 _OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"})
 _REDUCES = frozenset({"all_reduce", "reduce", "all_gather", "all_gather_into_tensor", "gather"})
@@ -54,7 +54,7 @@ class _Collective:
     name: str
     kind: str
     """`barrier`, `broadcast`, `objects`, `parameters` or `value`."""
-    period: int
+    period: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +175,7 @@ class RedundantCollectives(Check):
             names = ", ".join(dict.fromkeys(item.name for item in here))
             where = lines_at(item.span for item in here)
             period = min(item.period for item in here)
-            often = "every step" if period == 1 else f"every {period} steps"
+            often = "every step" if period == 1 else f"every {period:g} steps"
             why = (
                 "all ranks wait for each other"
                 if kinds != ("value",)
@@ -198,9 +198,13 @@ class RedundantCollectives(Check):
         ddp = bool(wraps_ddp(program))
         for event in loop.events:
             kind = _kind(event, ddp)
-            if kind is None or event.call is None or not steady(event) or _elsewhere(event, loop):
+            if (
+                kind is None
+                or event.call is None
+                or any(guard.kind is GuardKind.RANK for guard in event.guards)
+            ):
                 continue
-            period = passes_between(event)
+            period = step_period(event)
             if period is None or period >= self.limit("period"):
                 continue
             if kind in {"value", "broadcast", "objects"}:
@@ -246,15 +250,6 @@ def _of_parameters(event: Event) -> bool:
         or "param" in text
         or any(word in loops for word in ("parameters()", "params", "buffers()"))
     )
-
-
-def _elsewhere(event: Event, loop: Loop) -> bool:
-    """Inside an evaluation or another training loop, or on one pass only."""
-    if any(
-        inner.role in (LoopRole.EVALUATION, LoopRole.TRAINING) and inner is not loop for inner in event.inner
-    ):
-        return True
-    return any(guard.kind is GuardKind.RANK for guard in event.guards)
 
 
 def _feeds(event: Event, flow: GraphFlow, needed: set[Key]) -> bool:

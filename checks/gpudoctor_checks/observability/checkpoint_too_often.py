@@ -9,8 +9,13 @@ from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.cost_attribution import price, recurring_in_run
 from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.steady_run import judged_by_share
-from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of, step_period
-from gpudoctor.analysis.source.control_flow import bound
+from gpudoctor.analysis.source.call_frequency import (
+    TrainingCall,
+    calls_in_training,
+    full_batch,
+    often,
+    option_of,
+)
 from gpudoctor.model import (
     OWN_CHOICE,
     Check,
@@ -26,7 +31,7 @@ from gpudoctor.model import (
     Threshold,
     TrackRecord,
 )
-from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
+from gpudoctor.model.signs.source import Call, Event, Source
 
 _SAVES = frozenset(
     {
@@ -160,24 +165,16 @@ class CheckpointTooOften(Check):
         return recurring_in_run(run, seen, "checkpoint", "save")
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
-        said: set[int] = set()
-        for script, loop in source.training_loops:
-            if full_batch(loop):
-                continue  # a pass is an epoch
-            for event in loop.events:
-                if event.call is None or id(event.node) in said or not _saves(event.call, event):
-                    continue
-                period = step_period(event)
-                if period is None or period >= self.limit("save_period") or self._seldom(script, loop, period):
-                    continue
-                said.add(id(event.node))
-                yield self._found(loop, event, event.call, period)
+        for found in calls_in_training(
+            source, self._saves, every=self.limit("save_period"), skip=full_batch, distinct=True
+        ):
+            yield from map(self._found, found)
 
-    def _seldom(self, script: Script, loop: Loop, period: float) -> bool:
-        steps = bound(script, loop)
-        return steps is not None and steps / period <= self.limit("occasions")
+    def _saves(self, found: TrainingCall) -> bool:
+        return _saves(found.call, found.event) and not found.at_most(self.limit("occasions"))
 
-    def _found(self, loop: Loop, event: Event, call: Call, period: float) -> Finding:
+    def _found(self, found: TrainingCall) -> Finding:
+        loop, event, call, period = found.loop, found.event, found.call, found.period
         costly = period < self.limit("save_period_costly")
         name = f"{call.receiver}.{call.method}" if call.name.startswith("?") else call.name
         span = event.span

@@ -9,10 +9,9 @@ from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.facility_windows import coverage
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
+from gpudoctor.analysis.source.call_frequency import step_period
 from gpudoctor.analysis.source.control_flow import (
     bound,
-    passes_between,
-    steady,
     switched_off,
     trains_within,
     withs_of,
@@ -253,8 +252,8 @@ class DebugModeOn(Check):
         return facility.lasting and not blocks and not _ended(source, call, events)
 
     def _often(self, event: Event) -> bool:
-        passes = passes_between(event)
-        return steady(event) and passes is not None and passes < self.limit("debug_period")
+        period = step_period(event)
+        return period is not None and period < self.limit("debug_period")
 
     def _long(self, script: Script, loop: Loop) -> bool:
         passes = bound(script, loop)

@@ -10,9 +10,14 @@ from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.cpu_contention import BESIDE_OTHERS, crowd
 from gpudoctor.analysis.run.line_ownership import LineOwner, flushes
 from gpudoctor.analysis.run.steady_run import Run, judged
-from gpudoctor.analysis.source.call_frequency import full_batch, often, step_period
+from gpudoctor.analysis.source.call_frequency import (
+    TrainingCall,
+    calls_in_training,
+    full_batch,
+    often,
+)
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
+from gpudoctor.model.signs.source import Call, Known, Source
 
 _SYNCS = frozenset({"os.fsync", "os.fdatasync", "os.sync"})
 _OPENS = frozenset({"open", "builtins.open", "io.open", "codecs.open"})
@@ -20,15 +25,6 @@ _FILE = re.compile(
     r"(?:^|[._])(?:f|fp|fh|file|log|logs|out|output|csv|writer|tb|tensorboard|stdout|stderr|logger|handler|sw)\w*$"
 )
 _PRINTS = frozenset({"print", "builtins.print"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Flush:
-    event: Event
-    call: Call
-    kind: str
-    """`sync`, `flush`, `open` or `print`."""
-    period: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,28 +113,16 @@ class LogFlush(Check):
         )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
-        said: set[int] = set()
-        for script, loop in source.training_loops:
-            if full_batch(loop):
-                continue
-            found = [item for item in self._flushes(loop) if id(item.event.node) not in said]
-            said |= {id(item.event.node) for item in found}
-            if found:
-                yield self._from_source(script, loop, found)
+        flushes = calls_in_training(
+            source, lambda item: _kind(item.call), every=self.limit("flush_period"), skip=full_batch
+        )
+        return map(self._from_source, flushes)
 
-    def _flushes(self, loop: Loop) -> Iterator[_Flush]:
-        for event in loop.events:
-            if event.call is None:
-                continue
-            kind = _kind(event.call)
-            period = step_period(event) if kind else None
-            if kind and period is not None and period < self.limit("flush_period"):
-                yield _Flush(event, event.call, kind, period)
-
-    def _from_source(self, script: Script, loop: Loop, found: list[_Flush]) -> Finding:
+    def _from_source(self, found: list[TrainingCall]) -> Finding:
         order = ("sync", "open", "flush", "print")
-        found = sorted(found, key=lambda item: (order.index(item.kind), item.period))
-        first = found[0]
+        found = sorted(found, key=lambda item: (order.index(_kind(item.call)), item.period))
+        first, loop = found[0], found[0].loop
+        kind = _kind(first.call)
         words = {
             "sync": f"{first.call.name}() waits for the disk",
             "open": "a file is opened for appending and closed again",
@@ -147,16 +131,17 @@ class LogFlush(Check):
         }
         more = f", and {len(found) - 1} more such call{'s' * (len(found) > 2)}" if len(found) > 1 else ""
         return self.finding(
-            f"{words[first.kind]} {often(first.period)} (loop at line {loop.span.line}){more}.",
+            f"{words[kind]} {often(first.period)} (loop at line {loop.span.line}){more}.",
             evidence=tuple(item.event.span for item in found[:6]),
             confidence=Confidence.SUSPECTED,
-            severity=Severity.WARNING if first.kind == "sync" else Severity.NOTE,
-            subject=f"{script.path}:{loop.span.line}",
-            detail=LogFlushDetail(kind=first.kind, calls=len(found)),
+            severity=Severity.WARNING if kind == "sync" else Severity.NOTE,
+            subject=f"{first.script.path}:{loop.span.line}",
+            detail=LogFlushDetail(kind=kind, calls=len(found)),
         )
 
 
 def _kind(call: Call) -> str:
+    """How a call empties a buffer: `sync`, `flush`, `open` or `print`; "" if it does not."""
     if call.name in _SYNCS:
         return "sync"
     if call.method == "flush" and not call.node.args:

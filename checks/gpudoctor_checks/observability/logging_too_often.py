@@ -13,7 +13,7 @@ from gpudoctor.analysis.run.line_costs import sites
 from gpudoctor.analysis.run.line_ownership import LineOwner, flushes, opens_files
 from gpudoctor.analysis.run.recorded_statements import callers
 from gpudoctor.analysis.run.steady_run import Run, judged, spot
-from gpudoctor.analysis.source.call_frequency import brief, measures
+from gpudoctor.analysis.source.call_frequency import TrainingCall, brief, calls_in_training, measures
 from gpudoctor.analysis.source.demo_programs import only_rehearsed
 from gpudoctor.model import (
     Check,
@@ -31,7 +31,7 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.signs.process import ProcessWindow
-from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Source
+from gpudoctor.model.signs.source import Call, Guard, GuardKind, Known, Loop, Source
 from gpudoctor.text import duration
 
 TRACKERS = {
@@ -67,15 +67,6 @@ DUMPS = {"json.dump", "yaml.dump", "yaml.safe_dump", "pickle.dump", "numpy.savet
 
 FILES = {"write", "writelines", "writerow", "writerows"}
 """Methods of files and csv writers."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Write:
-    event: Event
-    call: Call
-    kind: str
-    """`heavy`, `tracker`, `print` or `file`."""
-    period: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,44 +203,32 @@ class LoggingTooOften(Check):
         )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
-        said: set[ast.AST] = set()
-        for script, loop in source.training_loops:
-            if _is_epoch(loop) or measures(script, loop):
-                continue
-            writes = [write for write in self._writes(loop) if write.event.node not in said]
-            said |= {write.event.node for write in writes}
-            if all(write.kind == "print" for write in writes) and only_rehearsed(source, script):
+        for writes in calls_in_training(
+            source,
+            lambda item: _kind(item) and not _accumulates(item),
+            every=self.limit("log_period"),
+            skip=lambda loop: _is_epoch(loop) or measures(loop),
+            assume=_tracker_switch,
+        ):
+            script, loop = writes[0].script, writes[0].loop
+            if all(_kind(write) == "print" for write in writes) and only_rehearsed(source, script):
                 continue  # lines are what an example is for
-            if writes and not brief(script, loop, self.limit("measurement_steps")):
+            if not brief(script, loop, self.limit("measurement_steps")):
                 yield self._found(loop, writes)
 
-    def _writes(self, loop: Loop) -> Iterator[_Write]:
-        for event in loop.events:
-            if event.call is None or event.evaluation:
-                continue
-            kind = _kind(event.call, loop)
-            period = _passes(event)
-            if kind and period is not None and period < self._period(loop, event):
-                yield _Write(event, event.call, kind, period)
-
-    def _period(self, loop: Loop, event: Event) -> float:
-        """The limit; a write at each optimizer step under accumulation is not at each pass."""
-        if isinstance(loop.accumulates, Known) and loop.accumulates.value and event.guards:
-            return 1
-        return self.limit("log_period")
-
-    def _found(self, loop: Loop, writes: list[_Write]) -> Finding:
+    def _found(self, loop: Loop, writes: list[TrainingCall]) -> Finding:
         order = ("heavy", "tracker", "file", "print")
-        writes = sorted(writes, key=lambda write: (order.index(write.kind), write.period))
-        first, heavy = writes[0], writes[0].kind == "heavy"
+        writes = sorted(writes, key=lambda write: (order.index(_kind(write)), write.period))
+        first, period = writes[0], int(writes[0].period)
+        heavy = _kind(first) == "heavy"
         names = list(dict.fromkeys(_shown(write.call) for write in writes))
-        often = "on every step" if first.period == 1 else f"every {first.period} steps"
+        often = "on every step" if period == 1 else f"every {period} steps"
         calls = f"{len(writes)} calls" if len(writes) > 1 else "1 call"
         evidence: list[Evidence] = [write.event.span for write in writes[:5]]
         evidence.append(
             Measurement(
                 name="steps_between_writes",
-                value=first.period,
+                value=period,
                 unit="{step}",
                 provenance=Provenance.DECLARED,
                 reproduce=f"sed -n '{loop.span.line},{loop.end_line}p' {loop.span.path}",
@@ -264,24 +243,9 @@ class LoggingTooOften(Check):
             severity=Severity.WARNING if heavy else Severity.NOTE,
             subject=f"{span.path}:{span.line}",
             detail=LoggingTooOftenDetail(
-                period=first.period, calls=len(writes), loop_line=loop.span.line, norm=self.limit("log_period")
+                period=period, calls=len(writes), loop_line=loop.span.line, norm=self.limit("log_period")
             ),
         )
-
-
-def _passes(event: Event) -> int | None:
-    """Passes between two writes: trackers usually stand behind a switch of unknown default, taken as on."""
-    periods = []
-    for guard in event.guards:
-        if guard.kind is GuardKind.PERIOD:
-            periods.append(guard.period)
-        elif not (guard.mostly or guard.kind is GuardKind.RANK or _tracker_switch(guard)):
-            return None
-    if not periods:
-        return 1
-    if len(periods) == 1 and isinstance(periods[0], Known) and isinstance(periods[0].value, int):
-        return max(1, periods[0].value)
-    return None
 
 
 def _tracker_switch(guard: Guard) -> bool:
@@ -291,9 +255,17 @@ def _tracker_switch(guard: Guard) -> bool:
     return isinstance(guard.value, Known) or re.fullmatch(r"[\w.]+( is not None)?", guard.text) is not None
 
 
-def _kind(call: Call, loop: Loop) -> str | None:
+def _accumulates(found: TrainingCall) -> bool:
+    """Whether it may run at each optimizer step under accumulation, which is not each pass."""
+    batches = found.loop.accumulates
+    return isinstance(batches, Known) and bool(batches.value) and bool(found.event.guards)
+
+
+def _kind(found: TrainingCall) -> str:
+    """What a call writes: `heavy` (images, histograms), `tracker`, `print` or `file`; "" if it does not."""
+    call, loop = found.call, found.loop
     if call.receiver_class is not None and call.name == f"{call.receiver_class}.{call.method}":
-        return None  # a method of the program's own: what it writes, if anything, is an event by itself
+        return ""  # a method of the program's own: what it writes, if anything, is an event by itself
     package, receiver = call.name.split(".", 1)[0], call.receiver.rsplit(".", 1)[-1].lower()
     if call.method in HEAVY and call.receiver:
         return "heavy"
@@ -322,16 +294,14 @@ def _kind(call: Call, loop: Loop) -> str | None:
         return "file"
     if call.method in FILES and call.receiver and not call.name.startswith(("torch.", "numpy.")):
         return "file" if call.receiver.startswith("open(") else _file_kind(receiver)
-    return None
+    return ""
 
 
-def _file_kind(receiver: str) -> str | None:
+def _file_kind(receiver: str) -> str:
     """`f.write`, `log_file.write`, `csv_writer.writerow`: a file of text, as far as its name tells."""
     words = set(re.split(r"[^a-z]+", receiver))
     return (
-        "file"
-        if words & {"f", "fp", "file", "fh", "log", "logfile", "csv", "writer", "out", "stdout"}
-        else None
+        "file" if words & {"f", "fp", "file", "fh", "log", "logfile", "csv", "writer", "out", "stdout"} else ""
     )
 
 

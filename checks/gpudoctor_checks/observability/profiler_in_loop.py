@@ -13,7 +13,8 @@ from gpudoctor.analysis.run.instrumentation import instrumented
 from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
-from gpudoctor.analysis.source.control_flow import bound, passes_between, steady, switched_off
+from gpudoctor.analysis.source.call_frequency import often, step_period
+from gpudoctor.analysis.source.control_flow import bound, switched_off
 from gpudoctor.model import (
     Check,
     Code,
@@ -299,19 +300,19 @@ class ProfilerInLoop(Check):
         yield from self._engines(source)
 
     def _in_loop(self, script: Script, loop: Loop, event: Event, tool: Tool) -> Finding | None:
-        period = passes_between(event)
-        if not steady(event) or period is None or period >= self.limit("profile_period"):
+        period = step_period(event)
+        if period is None or period >= self.limit("profile_period"):
             return None
         if self._short(script, loop) or disabled(tool.call):
             return None
-        often = "on every training step" if period == 1 else f"every {period} training steps"
         what = "counts FLOPs" if tool.counts else "profiles"
         return self._found(
-            f"{tool.call.name} {what} {often}; the limit is once in {self.limit('profile_period'):.0f}.",
+            f"{tool.call.name} {what} {often(period)}; "
+            f"the limit is once in {self.limit('profile_period'):.0f}.",
             event.span,
             tool,
             how="step",
-            period=period,
+            period=int(period),
             via=event.via,
         )
 
@@ -351,7 +352,14 @@ class ProfilerInLoop(Check):
         return passes is not None and passes <= self.limit("measurement_steps")
 
     def _found(
-        self, message: str, span: SourceSpan, tool: Tool, *, how: str, period: int, via: tuple[SourceSpan, ...]
+        self,
+        message: str,
+        span: SourceSpan,
+        tool: Tool,
+        *,
+        how: str,
+        period: int,
+        via: tuple[SourceSpan, ...],
     ) -> Finding:
         evidence: tuple[Evidence, ...] = (
             span,

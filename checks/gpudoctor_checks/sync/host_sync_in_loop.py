@@ -33,7 +33,7 @@ from gpudoctor.model import (
     TrackRecord,
 )
 from gpudoctor.model.signs.process import ProcessWindow
-from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
+from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Script, Source
 from gpudoctor.text import percent
 from gpudoctor_checks.sync.device_queue import Queue
 
@@ -207,7 +207,7 @@ class HostSyncInLoop(Check):
         if not training_target(source).on_gpu:
             return
         for script, loop in source.training_loops:
-            if measures(script, loop) or brief(script, loop, self.limit("measurement_steps")):
+            if measures(loop) or brief(script, loop, self.limit("measurement_steps")):
                 continue
             yield from self._from_source(source, script, loop)
 
@@ -403,17 +403,11 @@ def _arm(source: Source, event: Event) -> _Arm | None:
 
 def _rate(event: Event, loop: Loop) -> float:
     """Runs a step, the least that is known: 0 when it does not run in training."""
-    if event.evaluation or any(guard.never for guard in event.guards):
-        return 0.0
-    if any(inner.role in (LoopRole.TRAINING, LoopRole.EVALUATION) for inner in event.inner):
-        return 0.0  # counted with that loop, or not a training step's business
-    if any(guard.kind in (GuardKind.ONCE, GuardKind.FAILURE) for guard in event.guards):
-        return 0.0
-    period = event.period
-    if not isinstance(period, Known) or not isinstance(period.value, int | float) or period.value <= 0:
+    period = step_period(event)
+    if period is None:
         return 0.0
     passes = _passes(event, loop)
-    return (1 if passes is None else passes) / max(1.0, float(period.value))
+    return (1 if passes is None else passes) / period
 
 
 def _passes(event: Event, loop: Loop) -> int | None:
