@@ -3,9 +3,9 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from gpudoctor.analysis.observation import confirmed, suspicions
+from gpudoctor.analysis.observation import best_match, confirmed, suspicions
 from gpudoctor.analysis.run.cost_attribution import at
 from gpudoctor.analysis.run.line_costs import by_line, start
 from gpudoctor.analysis.run.recorded_statements import callers
@@ -147,16 +147,16 @@ class SlowStart(Check):
         end = patient.recording.end
         finished = end is not None and end.stopped_by is None and not end.failed
         paid = long or (finished and took >= _MOST * whole)
-        finding = confirmed(
+        base = best_match(suspected, spans)
+        yield confirmed(
             self,
-            suspected,
+            [base] if base is not None else (),
             f"{duration(took)} pass before the first step, {percent(took / whole)} of the run{at(spans)}.",
             evidence=(*spans, measured("start_seconds", took, "s", patient.recording)),
             severity=severity,
             cost=Cost(step_share=took / whole if paid else None, whose=Whose.STEPS),
+            detail=SlowStartDetail(how="recording", kind="workers") if base is None else None,
         )
-        new = finding.detail is None  # no suspicion was confirmed
-        yield replace(finding, detail=SlowStartDetail(how="recording", kind="workers")) if new else finding
 
     def _declared_anywhere(self, patient: Patient) -> Iterator[Finding]:
         try:
