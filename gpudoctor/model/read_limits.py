@@ -122,6 +122,10 @@ SNAPSHOT_DEPTH = ReadLimit(100, "a memory snapshot", "levels of open brackets")
 SNAPSHOT_VALUES = ReadLimit(30_000_000, "a memory snapshot", "lists, dicts and remembered values")
 """Real ones have 26,000 in a megabyte; each takes 100 to 250 bytes."""
 SNAPSHOT_PARTS = ReadLimit(20_000_000, "a memory snapshot", "blocks, events and frames")
+FLIGHT_DUMP = ReadLimit(64 * _MIB, "a flight-recorder dump, unpacked")
+"""2,000 entries, the usual ring, have 0.4 MB; this is 300,000."""
+FLIGHT_READER = ReadLimit(2 * _GIB, "the process that reads flight-recorder dumps")
+"""A dump takes fifteen times its size in memory."""
 KERNEL_LOG = ReadLimit(2 * _GIB, "a saved kernel log, unpacked")
 """It is read line by line; a ring buffer has less than 16 MiB, a syslog of months some hundred."""
 KERNEL_LINE = ReadLimit(16 * _KIB, "a line of a kernel log")
