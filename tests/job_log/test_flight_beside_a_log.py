@@ -46,13 +46,14 @@ def log(folder, *texts):
     return path
 
 
-def test_dumps_alone_name_the_rank_and_the_lines_of_the_script(tmp_path, capsys):
-    script = tmp_path / "train.py"
-    script.write_text("import torch\n\nloss.all_reduce()\n\nsync_weights()\n")
-    code, printed = autopsy(capsys, *stuck(tmp_path), script)
+def test_dumps_alone_name_the_rank_and_the_lines_of_the_script(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stuck(tmp_path)
+    Path("train.py").write_text("import torch\n\nloss.all_reduce()\n\nsync_weights()\n")
+    code, printed = autopsy(capsys, "nccl_trace_rank_*", "train.py")
     assert code == 1 and printed.count("FAIL004 ") == 1
     assert f"The job stood still. {MISSING}" in printed
-    assert f"{script}:5 sync_weights()" in printed and "Find out why rank 2 did not come" in printed
+    assert "train.py:5 sync_weights()" in printed and "Find out why rank 2 did not come" in printed
 
 
 def test_dumps_of_ranks_that_finished_give_no_finding(tmp_path, capsys):
