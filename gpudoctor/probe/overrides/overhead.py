@@ -1,7 +1,8 @@
-"""`profiler.enabled`: profilers that are there but record nothing, and FLOPs that are counted once."""
+"""Overrides of what a program does beside training: anomaly mode, collections, waits, trackers, profilers."""
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,86 @@ from .patching import truth, wrap
 if TYPE_CHECKING:
     from . import Trial
 
+# `autograd.detect_anomaly`: off, whatever the program asks for (or on, to find where a NaN comes from).
 
-def apply(trial: Trial, _detail: str, value: Any) -> None:
+
+def apply_anomaly(trial: Trial, _detail: str, value: Any) -> None:
+    """Replace the one function that both forms of anomaly mode call."""
+    wanted = truth(value)
+
+    def make(original: Any) -> Any:
+        def set_anomaly_enabled(_mode: bool, check_nan: bool = True) -> Any:
+            trial.reached("autograd.detect_anomaly")
+            return original(wanted, check_nan)
+
+        return set_anomaly_enabled
+
+    wrap(trial.torch, "set_anomaly_enabled", make)
+    if wanted:
+        trial.torch.set_anomaly_enabled(True)
+
+
+# `gc.collect`, `gc.empty_cache`, `gc.synchronize`: explicit collections, flushes and waits that do nothing.
+
+
+def apply_calls(trial: Trial, detail: str, value: Any) -> None:
+    """Switch one of them off."""
+    if truth(value):
+        return
+    owners = {"collect": (gc,), "empty_cache": (trial.torch.cuda,), "synchronize": (trial.torch.cuda,)}
+    for owner in owners[detail]:
+        wrap(owner, detail, lambda original: _nothing(trial, detail, original))
+
+
+def _nothing(trial: Trial, detail: str, original: Any) -> Any:
+    def nothing(*args: Any, **kwargs: Any) -> Any:
+        if not trial.probe.steps.index:  # before training it is nobody's harm
+            return original(*args, **kwargs)
+        trial.reached(f"gc.{detail}")
+        return 0 if detail == "collect" else None
+
+    return nothing
+
+
+# `trackers.period`: what goes to wandb, TensorBoard and mlflow goes there every so many steps.
+
+
+def apply_trackers(trial: Trial, _detail: str, value: Any) -> None:
+    """Drop the calls between."""
+    period = max(1, int(value))
+
+    def calls(owner: Any, *names: str) -> None:
+        for name in names:
+            wrap(owner, name, lambda original: _seldom(trial, original, period))
+
+    when = trial.probe.when_imported
+    when("wandb", lambda module: calls(module, "log"))
+    when("wandb.sdk.wandb_run", lambda module: calls(module.Run, "log"))
+    when("mlflow", lambda module: calls(module, "log_metric", "log_metrics"))
+    when(
+        "torch.utils.tensorboard.writer",
+        lambda module: calls(
+            module.SummaryWriter,
+            *(name for name in vars(module.SummaryWriter) if name.startswith("add_")),
+            "flush",
+        ),
+    )
+
+
+def _seldom(trial: Trial, original: Any, period: int) -> Any:
+    def seldom(*args: Any, **kwargs: Any) -> Any:
+        if trial.probe.steps.index % period == 0:
+            return original(*args, **kwargs)
+        trial.reached("trackers.period")
+        return None
+
+    return seldom
+
+
+# `profiler.enabled`: profilers that are there but record nothing, and FLOPs that are counted once.
+
+
+def apply_profiler(trial: Trial, _detail: str, value: Any) -> None:
     """Switch `torch.profiler`, `torch.autograd.profiler` and `FlopCounterMode` off."""
     if truth(value):
         return

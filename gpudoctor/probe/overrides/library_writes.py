@@ -1,7 +1,4 @@
-"""Writers that open files by themselves, past Python's `open`: torch, safetensors, tokenizers, SQLite, Arrow.
-
-Each is wrapped at the one function that takes a path. A path that is not redirected comes back as it was.
-"""
+"""Libraries that open files past Python's `open`: torch, safetensors, tokenizers, SQLite, Arrow."""
 
 from __future__ import annotations
 
