@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.curves import loss_curve, norm_curve, numerics
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import demanded, measured, spot
+from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.text import percent
@@ -77,8 +77,8 @@ class LossZero(Check):
             "These steps change nothing.",
             evidence=(
                 *([spot(patient, where)] if where is not None else []),
-                measured("steps_with_zero_loss", len(zero), "{steps}", run.recording),
-                measured("steps_with_known_loss", len(losses), "{steps}", run.recording),
+                run.measured("steps_with_zero_loss", len(zero), "{steps}"),
+                run.measured("steps_with_known_loss", len(losses), "{steps}"),
             ),
             severity=Severity.WARNING if from_start else Severity.NOTE,
             confidence=Confidence.CONFIRMED if norms else Confidence.PROBABLE,
