@@ -128,9 +128,11 @@ def _unread(patient: Patient) -> list[str]:
     configs = _or_none(patient.signs.configs.take)
     silent = recording.problems if recording and not _spoke(recording) else ()
     log = _or_none(patient.signs.job_log.take)
+    dumps = _or_none(patient.signs.flight_records.take)
     return [
         *silent,
         *(log.problems if log else ()),
+        *(dumps.problems if dumps else ()),
         *_left_unread(patient),
         *(sentence for sign in (source, configs) if sign for _, sentence in sign.unread),
     ]
@@ -139,7 +141,11 @@ def _unread(patient: Patient) -> list[str]:
 def _left_unread(patient: Patient) -> Iterator[str]:
     """Sentences about a log, and what lies beside one, that were named and could not be read."""
     signs = patient.signs
-    beside = (signs.memory_snapshot, signs.gpu_survey) if patient.kind is PatientKind.LOG else ()
+    beside = (
+        (signs.memory_snapshot, signs.flight_records, signs.gpu_survey)
+        if patient.kind is PatientKind.LOG
+        else ()
+    )
     for sign in (signs.job_log, *beside):
         try:
             sign.take()
