@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from gpudoctor import __version__
-from gpudoctor.analysis.known_gain import claimed, knowable
+from gpudoctor.analysis.known_gain import claimed, knowable, speedup
 from gpudoctor.analysis.run.unmeasured import as_notes, unmeasured
 from gpudoctor.analysis.source.name_availability import too_old
 from gpudoctor.engine.claims import Examined, Ran, unexamined
@@ -290,7 +290,7 @@ def _bounded(remedy: Remedy, finding: Finding) -> Remedy:
         return remedy
     if finding.confidence is not Confidence.CONFIRMED:
         return remedy
-    most = round(1.0 / (1.0 - min(share, 0.99)), 3)
+    most = round(speedup(share), 3)
     effect = Effect(quantity="throughput", low=1.0, high=most, unit="x", provenance=EffectOrigin.BOUND)
     return replace(remedy, effect=effect)
 
