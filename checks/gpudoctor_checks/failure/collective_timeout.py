@@ -49,15 +49,16 @@ class CollectiveTimeout(Check):
         All ranks wait for the missing one for 10 to 30 minutes, and then die.
     How it knows:
         From a recording: the exceptions of all ranks, whose times and messages separate the root from its
-        echoes; their last step, phase and line.
-        From a job's log: the messages that name it, in the exception or line that came first. Stack dumps
-        in the log or beside it add the rank that stood elsewhere, and its line.
+        echoes. Their last step, phase and line. From a job's log: the messages that name it, in the exception
+        or line that came first. Stack dumps in the log or beside it add the rank that was at a different place,
+        and its line.
     False alarms:
-        Ranks that die because another one has an exception of its own are echoes: that exception is the
-        finding.
+        Ranks that die because another one has its own exception are echoes: that exception is the finding.
     Remedies:
-        Look at the rank whose last line differs: a branch that not all ranks take, an uneven data set, or a
-        rank that does more work before a barrier.
+        Check the rank whose last line differs:
+        - a branch that not all ranks take
+        - an uneven data set
+        - a rank that does more work before a barrier
     References:
         - https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html
         - https://github.com/huggingface/accelerate/issues/3380
@@ -104,7 +105,7 @@ class CollectiveTimeout(Check):
             pattern=r"(?:store->get\('?[^)']*'?\)|key-value store by key).{0,120}(?:got error: )?(?:Socket "
             "[Tt]imeout|[Ww]ait timeout|[Tt]imeout)",
             text="A rank waited for rank 0 to begin its first collective, and rank 0 did not come in "
-            "time: it was still busy (for example with preprocessing) or dead.",
+            "time. It was still busy (for example with preprocessing) or dead.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             waits=True,
@@ -119,7 +120,7 @@ class CollectiveTimeout(Check):
             pattern="[Cc]aught collective operation timeout: (?:WorkNCCL|"
             r"Work\w+)\((?:SeqNum=(?P<sequence>\d+), "
             r")?OpType=(?P<operation>\w+)(?:.{0,160}?Timeout\(ms\)=(?P<limit>\d+))?",
-            text="A collective ({operation}) timed out: at least one rank did not take part in it in time.",
+            text="A collective ({operation}) timed out. At least one rank did not take part in time.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             everywhere=True,
@@ -147,8 +148,8 @@ class CollectiveTimeout(Check):
             pattern=r"Timed out waiting (?P<limit>\d+) ?ms for (?P<way>recv|send) operation|[Ww]ait timeout "
             r"after (?P<limit_too>\d+)ms|Timeout waiting for key|Application timeout caused pair "
             "closure",
-            text="A collective of gloo or a wait on the store timed out: at least one rank did not take "
-            "part in it in time.",
+            text="A collective of gloo or a wait on the store timed out. At least one rank did not take "
+            "part in time.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             waits=True,
