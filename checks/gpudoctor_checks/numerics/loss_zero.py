@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.curves import loss_curve, norm_curve, numerics
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import demanded, measured, spot
+from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.text import percent
@@ -67,7 +67,8 @@ class LossZero(Check):
         share = len(zero) / len(losses) if len(losses) else 0.0
         if len(losses) < self.limit("steps") or share < self.limit("share"):
             return
-        norms = [norm for step, norm in _norms(process) if step in set(zero)]
+        without_loss = set(zero)
+        norms = [norm for step, norm in _norms(process) if step in without_loss]
         if any(norm > 0.0 for norm in norms):
             return
         first = losses.values[: len(losses) // 4]
@@ -79,8 +80,8 @@ class LossZero(Check):
             "These steps change nothing.",
             evidence=(
                 *([spot(patient, where)] if where is not None else []),
-                measured("steps_with_zero_loss", len(zero), "{steps}", run.recording),
-                measured("steps_with_known_loss", len(losses), "{steps}", run.recording),
+                run.measured("steps_with_zero_loss", len(zero), "{steps}"),
+                run.measured("steps_with_known_loss", len(losses), "{steps}"),
             ),
             severity=Severity.WARNING if from_start else Severity.NOTE,
             confidence=Confidence.CONFIRMED if norms else Confidence.PROBABLE,
