@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import confirmed
+from gpudoctor.analysis.run.cost_attribution import seen_in_run
 from gpudoctor.analysis.run.data_waits import item_lines, waiting
 from gpudoctor.analysis.run.line_costs import relative
 from gpudoctor.analysis.run.recorded_statements import function_at
@@ -94,16 +94,13 @@ class DatasetReopens(Check):
         share = run.worth(wait * inside)
         if share < self.limit("wait_share"):
             return
-        yield confirmed(
+        yield seen_in_run(run, share).finding(
             self,
-            [suspected],
             f"{suspected.message} Its function takes {percent(inside)} of the item time, and the training "
             f"waits for items {percent(wait)} of the time.",
-            share=share,
-            spans=(),
-            severity=suspected.severity,
-            run=run,
             name="reopening_share",
+            severity=suspected.severity,
+            suspected=[suspected],
             detail=suspected.detail,
         )
 

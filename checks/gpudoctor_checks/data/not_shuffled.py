@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import measured, processes, recorded, run_of, spot
+from gpudoctor.analysis.run.steady_run import processes, recorded, run_of, spots
 from gpudoctor.analysis.source.call_frequency import without_comments
 from gpudoctor.analysis.source.loaders import Loader, loaders, trains
 from gpudoctor.analysis.source.origins import construction
@@ -115,12 +115,12 @@ class NotShuffled(Check):
                 suspected,
                 f"Each of {single} batches held one class, of {losses} examined: the loader reads the samples "
                 "in order, class by class.",
-                share=None,
-                spans=[spot(patient, place) for place in where if place is not None],
+                evidence=(
+                    *spots(patient, *where),
+                    run.measured("batches_of_one_class", single, "{steps}"),
+                ),
                 severity=Severity.WARNING,
-                run=run,
-                numbers=(measured("batches_of_one_class", single, "{steps}", run.recording),),
-                breaks="the model learns the current class and forgets the earlier ones",
+                cost=Cost(breaks="the model learns the current class and forgets the earlier ones"),
             )
             return
 

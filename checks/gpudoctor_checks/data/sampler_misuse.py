@@ -5,19 +5,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.line_ownership import by_parallelism
 from gpudoctor.analysis.run.recorded_statements import statement_at
-from gpudoctor.analysis.run.steady_run import (
-    Run,
-    judged,
-    measured,
-    script_at,
-    sites_of,
-    source_of,
-    spot,
-)
+from gpudoctor.analysis.run.steady_run import Run, judged, script_at, sites_of, source_of, spots
 from gpudoctor.analysis.source.call_frequency import without_comments
 from gpudoctor.analysis.source.control_flow import enclosing, switched_off
 from gpudoctor.analysis.source.entry_points import Program, training_programs
@@ -162,13 +154,13 @@ class SamplerMisuse(Check):
             suspected,
             f"All {same.ranks} ranks train on the same batches. Their losses are equal, bit for bit, in all "
             f"{same.steps} steps compared.",
-            share=None,
-            spans=[spot(patient, where)] if where is not None else [],
+            evidence=(
+                *spots(patient, where),
+                run.measured("equal_losses", float(same.steps), "{steps}"),
+            ),
             severity=Severity.WARNING,
-            run=run,
-            numbers=(measured("equal_losses", float(same.steps), "{steps}", run.recording),),
+            cost=Cost(breaks=f"{same.ranks} ranks repeat the work of one"),
             detail=None if suspected else SamplerMisuseDetail(kind="unsplit"),
-            breaks=f"{same.ranks} ranks repeat the work of one",
         )
 
     def _suspected(self, source: Source) -> Iterator[Finding]:

@@ -2,12 +2,13 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gpudoctor.analysis.live.data_waits import INLINE, most_workers, waiting_live
-from gpudoctor.analysis.live.stack_shares import hidden, seen_live, taken, watched, where
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
+from gpudoctor.analysis.live.stack_shares import INLINE, hidden, most_workers, waiting_live, watched, where
+from gpudoctor.analysis.live.stack_shares import spans as spans_of
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.data_waits import (
     BatchWait,
     LoaderFacts,
@@ -16,8 +17,8 @@ from gpudoctor.analysis.run.data_waits import (
     waiting,
     workers,
 )
-from gpudoctor.analysis.run.recorded_statements import calling, heads_loop
-from gpudoctor.analysis.run.steady_run import Run, judged, measured, spot
+from gpudoctor.analysis.run.recorded_statements import callers, heads_loop
+from gpudoctor.analysis.run.steady_run import Run, judged, spot
 from gpudoctor.analysis.run.steady_state import Steady
 from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
@@ -146,27 +147,28 @@ class SlowPreprocessing(Check):
 
     def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
         """In a watched process: the making of items is most of the wait; the function and the line."""
-        found = waiting_live(window)
-        if not seen_live(window, found).reaches(self.limit("wait_share")) or hidden(window):
+        seen = waiting_live(window)
+        if not seen.reaches(self.limit("wait_share")) or hidden(window):
             return
-        inline = taken(window, lambda place: place.kind in INLINE and bool(place.path))
-        own = _hottest(inline.places, inline.count)
+        inline = [place for place in window.places if place.kind in INLINE and place.path]
+        count = sum(place.count for place in inline)
+        own = _hottest(inline, count)
         who = "the training process"
-        if inline.share < self.limit("own_share") * found.share:
-            made = tuple(place for place in window.worker_places if place.kind in INLINE and place.path)
-            seen = sum(place.count for place in window.worker_places)
+        if count < self.limit("own_share") * seen.share * window.samples:
+            made = [place for place in window.worker_places if place.kind in INLINE and place.path]
+            looks = sum(place.count for place in window.worker_places)
             count = sum(place.count for place in made)
-            if seen < _LEAST_LOOKS or count < self.limit("own_share") * seen:
+            if looks < _LEAST_LOOKS or count < self.limit("own_share") * looks:
                 return
             own, who = _hottest(made, count), f"each of {most_workers(window)} workers"
         if own is None:
             return
-        yield seen_live(window, replace(found, places=own)).finding(
+        yield replace(seen, spans=tuple(spans_of(own))).finding(
             self,
-            f"Most of the wait for data ({found.words}) is the making of items: {who} spends it{where(own)}.",
+            f"Most of the wait for data ({seen.words}) is the making of items: {who} spends it{where(own)}.",
             name="preprocessing_share",
-            severity=Severity.WARNING if found.share >= self.limit("share_warned") else Severity.NOTE,
-            suspect=lambda: self._in_source(patient.source),
+            severity=Severity.WARNING if seen.share >= self.limit("share_warned") else Severity.NOTE,
+            suspected=suspicions(lambda: self._in_source(patient.source), seen),
             detail=SlowPreprocessingDetail(None),
         )
 
@@ -184,20 +186,17 @@ class SlowPreprocessing(Check):
         idle = busy is not None and busy.busy < self.limit("workers_busy")
         share = run.worth(wait.always * own)
         spans = [spot(patient, item.place) for item in made if item.share >= _HOT * own][:3]
-        spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
-        yield confirmed(
+        spans += callers(patient, spans[:1])
+        yield seen_in_run(run, share, spans).finding(
             self,
-            suspected,
             f"Making an item takes {duration(each)}, {percent(own)} of it in the program's own "
             f"lines{at(spans)}; "
             f"the training waits for its data {percent(wait.always)} of the time.",
-            share=share,
-            spans=list(dict.fromkeys(spans)),
-            severity=Severity.WARNING if share >= self.limit("share_warned") and not idle else Severity.NOTE,
-            run=run,
             name="preprocessing_share",
-            numbers=(measured("seconds_per_item", each, "s", run.recording),),
+            severity=Severity.WARNING if share >= self.limit("share_warned") and not idle else Severity.NOTE,
+            suspected=suspected,
             detail=suspected[0].detail if suspected else SlowPreprocessingDetail("lines"),
+            numbers=(run.measured("seconds_per_item", each, "s"),),
         )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
@@ -343,7 +342,7 @@ def _several_epochs(source: Source, loader: Loader) -> bool:
     return False
 
 
-def _hottest(places: tuple[Place, ...], count: int) -> tuple[Place, ...] | None:
+def _hottest(places: Sequence[Place], count: int) -> list[Place] | None:
     """Places of the function that most samples fell on; None where none stands out."""
     sums: dict[tuple[str, str], int] = {}
     for place in places:
@@ -353,4 +352,4 @@ def _hottest(places: tuple[Place, ...], count: int) -> tuple[Place, ...] | None:
     top = max(sums, key=lambda key: sums[key])
     if sums[top] * 3 < count:
         return None
-    return tuple(place for place in places if (place.path, place.function) == top)
+    return [place for place in places if (place.path, place.function) == top]

@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.observation import best_match, grown
-from gpudoctor.analysis.run.cost_attribution import at, suspicions
+from gpudoctor.analysis.observation import best_match, confirmed, suspicions
+from gpudoctor.analysis.run.cost_attribution import at
 from gpudoctor.analysis.run.line_costs import by_line, start
-from gpudoctor.analysis.run.recorded_statements import calling
+from gpudoctor.analysis.run.recorded_statements import callers
 from gpudoctor.analysis.run.steady_run import judged, measured, processes, spot
 from gpudoctor.analysis.source.built_classes import of_program
 from gpudoctor.analysis.source.control_flow import enclosing, switched_off
@@ -141,27 +141,21 @@ class SlowStart(Check):
         took = took if long else own.seconds
         lines = by_line(own.lines)[:3]
         spans = [spot(patient, item.place) for item in lines]
-        spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
+        spans += callers(patient, spans[:1])
         severity = Severity.WARNING if took >= self.limit("start_warned") else Severity.NOTE
-        evidence: tuple[Evidence, ...] = (*spans, measured("start_seconds", took, "s", patient.recording))
-        message = f"{duration(took)} pass before the first step, {percent(took / whole)} of the run{at(spans)}."
         # A run that was stopped to look at it is not what one pays for; nor is a start among many steps.
         end = patient.recording.end
         finished = end is not None and end.stopped_by is None and not end.failed
         paid = long or (finished and took >= _MOST * whole)
-        cost = Cost(step_share=took / whole if paid else None, whose=Whose.STEPS)
         base = best_match(suspected, spans)
-        if base is not None:
-            yield grown(base, message, evidence=evidence, severity=severity, cost=cost)
-            return
-        yield self.finding(
-            message,
-            evidence=evidence,
-            confidence=Confidence.CONFIRMED,
+        yield confirmed(
+            self,
+            [base] if base is not None else (),
+            f"{duration(took)} pass before the first step, {percent(took / whole)} of the run{at(spans)}.",
+            evidence=(*spans, measured("start_seconds", took, "s", patient.recording)),
             severity=severity,
-            cost=cost,
-            subject=f"{spans[0].path}:{spans[0].line}" if spans else "",
-            detail=SlowStartDetail(how="recording", kind="workers"),
+            cost=Cost(step_share=took / whole if paid else None, whose=Whose.STEPS),
+            detail=SlowStartDetail(how="recording", kind="workers") if base is None else None,
         )
 
     def _declared_anywhere(self, patient: Patient) -> Iterator[Finding]:

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.live.data_waits import waiting_live
-from gpudoctor.analysis.live.stack_shares import hidden, seen_live, watched
-from gpudoctor.analysis.run.cost_attribution import confirmed
+from gpudoctor.analysis.live.stack_shares import hidden, waiting_live, watched
+from gpudoctor.analysis.run.cost_attribution import seen_in_run
 from gpudoctor.analysis.run.data_waits import disk_waits, training_loader, waiting
-from gpudoctor.analysis.run.steady_run import demanded, measured, spot
+from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
@@ -79,24 +78,19 @@ class StorageBound(Check):
             return
         loader = training_loader(process)
         spans = [spot(patient, loader.place)] if loader is not None and loader.place is not None else []
-        yield confirmed(
+        yield seen_in_run(run, wait.share, spans).finding(
             self,
-            (),
             f"The training waits for its data {percent(wait.share)} of the time, and its workers wait for "
             f"a disk {percent(disk)} of "
             f"their time (I/O wait of the CPUs {percent(io)}).",
-            share=wait.share,
-            spans=spans,
-            severity=Severity.WARNING,
-            run=run,
             name="data_wait_share",
-            numbers=tuple(measured(name, value, "1", run.recording) for name, value in waits.items()),
+            severity=Severity.WARNING,
+            numbers=tuple(run.measured(name, value, "1") for name, value in waits.items()),
         )
 
     def _live(self, window: ProcessWindow) -> Iterator[Finding]:
         """In a watched process: the workers sleep on a disk while the training waits."""
-        found = waiting_live(window)
-        seen = seen_live(window, found)
+        seen = waiting_live(window)
         workers = [worker for rank in window.ranks for worker in rank.workers]
         if not seen.reaches(self.limit("wait_share")) or hidden(window):
             return
@@ -110,7 +104,7 @@ class StorageBound(Check):
         asleep = next((f", in {channel}" for channel in channels if channel), "")
         yield seen.finding(
             self,
-            f"The training waits for its data, {found.words}, and meanwhile its workers wait for a disk "
+            f"The training waits for its data, {seen.words}, and meanwhile its workers wait for a disk "
             f"{percent(disk)} of their time{asleep} (I/O wait of the CPUs "
             f"{percent(io_wait) if io_wait == io_wait else 'not known'}).",
             name="data_wait_share",

@@ -4,10 +4,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import seen_in_run
 from gpudoctor.analysis.run.data_waits import training_loader
 from gpudoctor.analysis.run.recorded_loaders import loader_call, loader_spans
-from gpudoctor.analysis.run.steady_run import Run, dear, judged, level, ran_on_cpu, site_spans, sites_of
+from gpudoctor.analysis.run.steady_run import Run, dear, judged, ran_on_cpu, site_spans, sites_of
 from gpudoctor.analysis.source.batch_classes import is_never_pinned
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.device_transfers import Transfer, batch_moves
@@ -71,19 +72,12 @@ class UnpinnedTransfer(Check):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
-        Threshold(
-            name="share_noted",
-            default=0.02,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Copies to the device that take this share of a recorded run are",
+            noted=0.02,
+            warned=0.10,
             source="convention: a fiftieth of a run is not worth an edit",
-            meaning="Copies to the device that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.10,
-            unit="1",
-            source="DATA005's threshold, whose copies are the same",
-            meaning="Copies from pageable memory that take this share of a recorded run are a warning.",
+            source_warned="DATA005's threshold, whose copies are the same",
         ),
         Threshold(
             name="batch_bytes",
@@ -102,24 +96,19 @@ class UnpinnedTransfer(Check):
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         loader = training_loader(run.lead.process)
         on_device = any(state.known("device_forward") for state in run.states)
-        severity = level(
-            run.worth(run.share("transfer")), self.limit("share_noted"), self.limit("share_warned")
-        )
+        severity = self.level(run.worth(run.share("transfer")))
         if severity is None or not on_device or loader is None or (loader.pinned and not suspected):
             return
         spans = loader_spans(patient, loader.place)
         spans += site_spans(patient, dear(sites_of(run, "transfer")))
         how = "is off" if not loader.pinned else "is on, but the copy still blocks"
-        yield confirmed(
+        yield seen_in_run(run, run.share("transfer"), spans).finding(
             self,
-            suspected,
             f"Copying batches to the device takes {percent(run.share('transfer'))} of the time, "
             f"{duration(run.per_step('transfer'))} a step; pin_memory {how}.",
-            share=run.share("transfer"),
-            spans=spans,
-            severity=severity,
-            run=run,
             name="transfer_share",
+            severity=severity,
+            suspected=suspected,
             detail=UnpinnedTransferDetail(
                 kind="blocking" if loader.pinned else "unpinned",
                 workers=loader.workers,

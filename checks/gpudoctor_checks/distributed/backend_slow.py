@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
-from gpudoctor.analysis.run.steady_run import judged, measured, ran_on_cpu
+from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.control_flow import calls_function, enclosing
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
@@ -81,11 +81,8 @@ class BackendSlow(Check):
             self,
             suspected,
             f"Gradients on the GPU are reduced by {backend}: each goes through the host.",
-            share=None,
-            spans=(),
+            evidence=(run.measured("ranks", len(run.states), "{ranks}"),),
             severity=Severity.WARNING,
-            run=run,
-            numbers=(measured("ranks", len(run.states), "{ranks}", run.recording),),
             detail=BackendSlowDetail(),
         )
 

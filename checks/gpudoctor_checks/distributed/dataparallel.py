@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import gpus_here, wrapped
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import judged, measured, ran_on_cpu, spot
+from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spots
 from gpudoctor.analysis.source.control_flow import callers, enclosing, never_runs
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, instantiated, training_programs
@@ -113,11 +113,11 @@ class Dataparallel(Check):
             f"{model.get('name')} is trained by DataParallel: one process drives "
             f"{gpus_here(run.recording)} GPUs and "
             "copies the model to all of them in every step.",
-            share=None,
-            spans=[spot(patient, where)] if where is not None else [],
+            evidence=(
+                *spots(patient, where),
+                run.measured("gpus", gpus_here(run.recording), "{gpus}"),
+            ),
             severity=Severity.WARNING,
-            run=run,
-            numbers=(measured("gpus", gpus_here(run.recording), "{gpus}", run.recording),),
             detail=DataparallelDetail(),
         )
 

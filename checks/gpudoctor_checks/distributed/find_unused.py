@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import torch_fact, wrapped
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import judged, measured, spot
+from gpudoctor.analysis.run.steady_run import judged, spots
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import plain, wraps_ddp
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan
@@ -77,11 +77,11 @@ class FindUnused(Check):
             f"find_unused_parameters is on, but all parameters were used in {run.lead.steps} steps: each "
             "step searches the whole "
             "graph for nothing.",
-            share=None,
-            spans=[spot(patient, where)] if where is not None else [],
+            evidence=(
+                *spots(patient, where),
+                run.measured("steps", run.lead.steps, "{steps}"),
+            ),
             severity=Severity.NOTE,
-            run=run,
-            numbers=(measured("steps", run.lead.steps, "{steps}", run.recording),),
             detail=FindUnusedDetail(),
         )
 

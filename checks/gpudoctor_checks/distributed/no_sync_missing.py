@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import wrapped
-from gpudoctor.analysis.run.steady_run import judged, measured
+from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import DDP, wrappers
 from gpudoctor.analysis.source.syntax_places import line_at
@@ -92,11 +92,8 @@ class NoSyncMissing(Check):
                 self,
                 [finding],
                 f"{finding.message} {backwards:.2g} backward passes a step were recorded.",
-                share=None,
-                spans=(),
+                evidence=(run.measured("backwards_per_step", backwards, "{passes}"),),
                 severity=Severity.WARNING,  # a note was one for want of the number
-                run=run,
-                numbers=(measured("backwards_per_step", backwards, "{passes}", run.recording),),
                 detail=NoSyncMissingDetail(),
             )
 

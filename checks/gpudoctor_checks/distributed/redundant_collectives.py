@@ -5,12 +5,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.live.rank_positions import LEAST_LOOKS, WAITS, phase_share
-from gpudoctor.analysis.live.stack_shares import seen_live, taken, watched, where
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.live.stack_shares import seen_live, watched, where
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.line_ownership import LineOwner, by_parallelism
-from gpudoctor.analysis.run.steady_run import judged, level
+from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
-from gpudoctor.analysis.source.control_flow import passes_between, steady
+from gpudoctor.analysis.source.call_frequency import step_period
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import wraps_ddp
 from gpudoctor.analysis.source.scopes import Key, Scope
@@ -31,8 +32,7 @@ from gpudoctor.model import (
     Whose,
 )
 from gpudoctor.model.signs.process import ProcessWindow
-from gpudoctor.model.signs.source import Event, GuardKind, Loop, LoopRole, Script, Source
-from gpudoctor.text import percent
+from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script, Source
 
 _OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"})
 _REDUCES = frozenset({"all_reduce", "reduce", "all_gather", "all_gather_into_tensor", "gather"})
@@ -54,7 +54,7 @@ class _Collective:
     name: str
     kind: str
     """`barrier`, `broadcast`, `objects`, `parameters` or `value`."""
-    period: int
+    period: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,19 +96,8 @@ class RedundantCollectives(Check):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="share_noted",
-            default=0.03,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Collectives that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.08,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Collectives that take this share of a recorded run are a warning.",
+        *Threshold.note_and_warning(
+            "Collectives that take this share of a recorded run are", noted=0.03, warned=0.08
         ),
         Threshold(
             name="period",
@@ -128,34 +117,30 @@ class RedundantCollectives(Check):
         if run is None or len(run.states) < 2:
             yield from suspected
             return
-        cost = price(
+        seen = price(
             patient, run, phases=("collective",), owners=(LineOwner.COMMUNICATION,),
             wanted=lambda site: not by_parallelism(site) and site.steps > 1,  # not a meeting at the end
         )  # fmt: skip
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         if severity is None:
             return
-        yield confirmed(
+        yield seen.finding(
             self,
-            suspected,
-            f"The program's own collectives take {percent(cost.share)} of the time: {cost.calls:.2g} a "
-            "step of "
-            f"{cost.what or 'them'}{at(cost.spans)}.",
-            share=cost.share,
-            spans=cost.spans,
-            severity=severity,
-            run=run,
+            f"The program's own collectives take {seen.words}: {seen.calls:.2g} a step of {seen.what or 'them'}"
+            f"{seen.where}.",
             name="collective_share",
-            detail=RedundantCollectivesDetail(kinds=_kinds(site.what for site in cost.sites)),
+            severity=severity,
+            suspected=suspected,
+            detail=RedundantCollectivesDetail(kinds=_kinds(site.what for site in seen.sites)),
         )
 
     def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
         """Collectives that the script calls itself; those of DDP and FSDP are no Python frames of it."""
         if len(window.ranks) < 2:
             return
-        found = taken(window, lambda place: place.kind in ("collective", "object-collective"))
-        seen = seen_live(window, found, whose=Whose.DEVICE)
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        kinds = ("collective", "object-collective")
+        seen = seen_live(window, lambda place: place.kind in kinds, whose=Whose.DEVICE)
+        severity = seen.level(self)
         if severity is None:
             return
         waits = [phase_share(rank, *WAITS) for rank in window.ranks if rank.samples >= LEAST_LOOKS]
@@ -163,11 +148,11 @@ class RedundantCollectives(Check):
             return  # they wait for one of them, not for the network
         yield seen.finding(
             self,
-            f"The ranks wait in collectives that the script calls itself, {found.words}{where(found.places)}.",
+            f"The ranks wait in collectives that the script calls itself, {seen.words}{where(seen.places)}.",
             name="collective_share",
             severity=severity,
-            suspect=lambda: self._suspected(patient),
-            detail=RedundantCollectivesDetail(kinds=_kinds(place.via for place in found.places)),
+            suspected=suspicions(lambda: self._suspected(patient), seen),
+            detail=RedundantCollectivesDetail(kinds=_kinds(place.via for place in seen.places)),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -190,7 +175,7 @@ class RedundantCollectives(Check):
             names = ", ".join(dict.fromkeys(item.name for item in here))
             where = lines_at(item.span for item in here)
             period = min(item.period for item in here)
-            often = "every step" if period == 1 else f"every {period} steps"
+            often = "every step" if period == 1 else f"every {period:g} steps"
             why = (
                 "all ranks wait for each other"
                 if kinds != ("value",)
@@ -213,9 +198,13 @@ class RedundantCollectives(Check):
         ddp = bool(wraps_ddp(program))
         for event in loop.events:
             kind = _kind(event, ddp)
-            if kind is None or event.call is None or not steady(event) or _elsewhere(event, loop):
+            if (
+                kind is None
+                or event.call is None
+                or any(guard.kind is GuardKind.RANK for guard in event.guards)
+            ):
                 continue
-            period = passes_between(event)
+            period = step_period(event)
             if period is None or period >= self.limit("period"):
                 continue
             if kind in {"value", "broadcast", "objects"}:
@@ -261,15 +250,6 @@ def _of_parameters(event: Event) -> bool:
         or "param" in text
         or any(word in loops for word in ("parameters()", "params", "buffers()"))
     )
-
-
-def _elsewhere(event: Event, loop: Loop) -> bool:
-    """Inside an evaluation or another training loop, or on one pass only."""
-    if any(
-        inner.role in (LoopRole.EVALUATION, LoopRole.TRAINING) and inner is not loop for inner in event.inner
-    ):
-        return True
-    return any(guard.kind is GuardKind.RANK for guard in event.guards)
 
 
 def _feeds(event: Event, flow: GraphFlow, needed: set[Key]) -> bool:

@@ -6,7 +6,7 @@ from statistics import mean
 
 from gpudoctor.analysis.live.stack_shares import ENOUGH, job_gpus, watched
 from gpudoctor.analysis.run.memory_headroom import BUSY, CAUSES, EXPLAINS, cards_in_use
-from gpudoctor.analysis.run.steady_run import demanded, measured
+from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.model import (
     Check,
     Code,
@@ -66,19 +66,13 @@ class LowUtilization(Check):
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="busy_noted",
-            default=BUSY,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Cards that are busy for less of the time are",
+            noted=BUSY,
+            warned=0.30,
             source="SageMaker 70 %",
-            meaning="Cards that are busy for less of the time are a note.",
-        ),
-        Threshold(
-            name="busy_warned",
-            default=0.30,
-            unit="1",
-            source="TraceML 30 %",
-            meaning="Cards that are busy for less of the time are a warning.",
+            source_warned="TraceML 30 %",
+            name="busy",
         ),
         Threshold(
             name="explained",
@@ -111,8 +105,8 @@ class LowUtilization(Check):
         yield self.finding(
             f"The GPUs are busy for {percent(busy)} of the time; {why}.",
             evidence=(
-                measured("gpu_busy_share", busy, "1", run.recording),
-                *(measured(f"gpu{gpu.index}_busy_share", share, "1", run.recording) for gpu, share in used[:8]),
+                run.measured("gpu_busy_share", busy, "1"),
+                *(run.measured(f"gpu{gpu.index}_busy_share", share, "1") for gpu, share in used[:8]),
             ),
             confidence=Confidence.CONFIRMED,
             severity=severity if not causes else Severity.NOTE,

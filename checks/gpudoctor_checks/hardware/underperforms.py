@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.run.aligned_ranks import FLOOR
-from gpudoctor.analysis.run.steady_run import demanded, measured
+from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.analysis.run.steady_state import Steady
 from gpudoctor.model import (
     Check,
@@ -95,8 +95,8 @@ class Underperforms(Check):
             "forward pass and "
             f"the median of the others {usual * 1e3:.3g} ms: {percent(usual / times[worst])} of their speed.",
             evidence=(
-                measured(f"rank{process.rank}_device_forward", times[worst], "s", run.recording),
-                measured("median_device_forward", usual, "s", run.recording),
+                run.measured(f"rank{process.rank}_device_forward", times[worst], "s"),
+                run.measured("median_device_forward", usual, "s"),
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(step_share=1 - usual / times[worst], whose=Whose.STEPS),

@@ -5,11 +5,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
+from gpudoctor.analysis.run.cost_attribution import at
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import LinePlace, place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
-from gpudoctor.analysis.run.steady_run import Run, judged, measured, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, spot, spots
 from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.probabilities import LAYERS, Made, Probabilities, given, maker
 from gpudoctor.analysis.source.syntax import segment
@@ -157,7 +158,7 @@ class DoubleSoftmax(Check):
         where = place_of(seen)
         spans = [*(spot(patient, place) for place in made_at(patient, how)[:_PLACES])]
         spans += [spot(patient, place) for place in loss_lines(patient)[:_PLACES]]
-        spans += [spot(patient, where)] if where is not None else []
+        spans += spots(patient, where)
         wrong = how != "log_softmax"
         said = "the result is the same, computed twice" if not wrong else "it applies it to probabilities"
         base = [item for item in suspected if item.detail_of(DoubleSoftmaxDetail).how == how]
@@ -166,13 +167,13 @@ class DoubleSoftmax(Check):
             base[:1],
             f"The loss applies {applies} itself, and its input was already the output of {how} in {count} of "
             f"{int(seen.get('losses') or 0)} losses: {said}{at(spans)}.",
-            share=None,
-            spans=list(dict.fromkeys(spans)),
+            evidence=(
+                *list(dict.fromkeys(spans)),
+                run.measured("losses_of_probabilities", count, "{steps}"),
+            ),
             severity=Severity.ERROR if wrong else Severity.NOTE,
-            run=run,
-            numbers=(measured("losses_of_probabilities", count, "{steps}", run.recording),),
+            cost=Cost(breaks=_breaks(how) if wrong else None),
             detail=DoubleSoftmaxDetail(how=how, loss="the loss"),
-            breaks=_breaks(how) if wrong else None,
         )
 
     def _no_probabilities(self, patient: Patient, run: Run) -> Iterator[Finding]:
@@ -193,13 +194,13 @@ class DoubleSoftmax(Check):
                 (),
                 f"nll_loss takes log-probabilities of the classes, and in {count} of {of} losses it got "
                 f"{what}{at(spans)}.",
-                share=None,
-                spans=spans,
+                evidence=(
+                    *spans,
+                    run.measured("losses_without_probabilities", count, "{steps}"),
+                ),
                 severity=Severity.ERROR,
-                run=run,
-                numbers=(measured("losses_without_probabilities", count, "{steps}", run.recording),),
+                cost=Cost(breaks=breaks),
                 detail=DoubleSoftmaxDetail(how=how, loss="nll_loss"),
-                breaks=breaks,
             )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:

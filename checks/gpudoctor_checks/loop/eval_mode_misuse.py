@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import Run, judged, measured, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.control_flow import bound, callers, enclosing, function_of, loop_node
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.optimizers import optimizers
@@ -199,7 +199,7 @@ class EvalModeMisuse(Check):
         self, patient: Patient, run: Run, reading: Record, how: str, suspected: list[Finding]
     ) -> Finding:
         where = place_of(reading)
-        spans = [spot(patient, where)] if where is not None else []
+        spans = spots(patient, where)
         model, steps = str(reading.get("model") or "the model"), int(reading.get("steps") or 0)
         affected = [str(name) for name in reading.get("affected") or ()]
         words = {
@@ -212,14 +212,13 @@ class EvalModeMisuse(Check):
             self,
             [item for item in suspected if item.detail_of(EvalModeMisuseDetail).how == how],
             words[how],
-            share=None,
-            spans=spans,
+            evidence=(
+                *spans,
+                run.measured("forward_passes", steps, "{steps}"),
+            ),
             severity=self._worth(run) if how == "graph" else Severity.WARNING,
-            run=run,
-            numbers=(measured("forward_passes", steps, "{steps}", run.recording),),
+            cost=Cost(step_share=self._graph_costs(run) if how == "graph" else None, breaks=_SPOILS.get(how)),
             detail=EvalModeMisuseDetail(how=how, model="", inside=False, loop="", whole=False),
-            breaks=_SPOILS.get(how),
-            worth=self._graph_costs(run) if how == "graph" else None,
         )
 
     def _worth(self, run: Run) -> Severity:

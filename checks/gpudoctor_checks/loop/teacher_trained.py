@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import Run, judged, measured, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.run.untrained_models import Inner, inner_teacher, teachers
 from gpudoctor.analysis.source.control_flow import bound_to, enclosing, steady
 from gpudoctor.analysis.source.optimizers import optimizers
@@ -146,11 +146,11 @@ class TeacherTrained(Check):
             [item for item in suspected if item.detail_of(TeacherTrainedDetail).how == "graph"],
             f"{last.get('model') or 'A second model'} built a graph in {steps} training steps{_use(last)}: it "
             "keeps activations that are never used.",
-            share=None,
-            spans=[spot(patient, where)] if where is not None else [],
+            evidence=(
+                *spots(patient, where),
+                run.measured("forward_passes", steps, "{steps}"),
+            ),
             severity=self._worth(run),
-            run=run,
-            numbers=(measured("forward_passes", steps, "{steps}", run.recording),),
             detail=TeacherTrainedDetail(how="graph", teacher=str(last.get("model") or ""), call=""),
         )
         yield from (item for item in suspected if item.detail_of(TeacherTrainedDetail).how != "graph")
@@ -168,11 +168,11 @@ class TeacherTrained(Check):
             [item for item in suspected if item.detail_of(TeacherTrainedDetail).how == "graph"],
             f"{name} gets gradients in every step, but no optimizer has its {inner.parameters} parameters "
             f"({percent(inner.share)} of the trainable elements): the backward pass through it is wasted.",
-            share=None,
-            spans=[inner.call.span],
+            evidence=(
+                inner.call.span,
+                run.measured("unheld_share", inner.share, "1"),
+            ),
             severity=self._worth(run),
-            run=run,
-            numbers=(measured("unheld_share", inner.share, "1", run.recording),),
             detail=TeacherTrainedDetail(how="graph", teacher=name, call=place(inner.call.span)),
         )
 

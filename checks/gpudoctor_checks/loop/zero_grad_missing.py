@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import judged, measured, spot
+from gpudoctor.analysis.run.steady_run import judged, spots
 from gpudoctor.analysis.source.batch_classes import joins_unread
 from gpudoctor.analysis.source.checkpoints import saves_of
 from gpudoctor.analysis.source.control_flow import enclosing, loop_node, steady
@@ -155,18 +155,18 @@ class ZeroGradMissing(Check):
         if found < self.limit("uncleared_share") * looked:
             return
         where = place_of(readings[-1])
-        spans = [spot(patient, where)] if where is not None else []
+        spans = spots(patient, where)
         yield confirmed(
             self,
             suspected,
             f"In {found} of {looked} steps the first backward pass found the gradients that the last optimizer "
             "step had used: the program never clears them, and each step uses the sum of all earlier ones.",
-            share=None,
-            spans=spans,
+            evidence=(
+                *spans,
+                run.measured("uncleared_cycles", found, "{steps}"),
+            ),
             severity=Severity.ERROR,
-            run=run,
-            numbers=(measured("uncleared_cycles", found, "{steps}", run.recording),),
-            breaks="each update uses the sum of all gradients so far",
+            cost=Cost(breaks="each update uses the sum of all gradients so far"),
             detail=ZeroGradMissingDetail(),
         )
 

@@ -111,9 +111,9 @@ class Fragmented(Check):
             yield self.finding(
                 f"{who}{capitalised(words)}.",
                 evidence=(
-                    measured("memory_reserved", reserved, "B", run.recording),
-                    measured("memory_peak", used, "B", run.recording),
-                    measured("allocation_retries", retries, "{times}", run.recording),
+                    run.measured("memory_reserved", reserved, "B"),
+                    run.measured("memory_peak", used, "B"),
+                    run.measured("allocation_retries", retries, "{times}"),
                 ),
                 confidence=Confidence.CONFIRMED,
                 cost=Cost(bytes=int(reserved - used) if loose else None),

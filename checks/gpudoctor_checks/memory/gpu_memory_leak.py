@@ -108,8 +108,8 @@ class GpuMemoryLeak(Check):
             f"(p={grown.trend.p:.1g}){full}{what}.",
             evidence=(
                 *(spot(patient, item.place) for item in things[:3] if item.place is not None),
-                measured("bytes_per_step", grown.per_step, "B", run.recording),
-                measured("memory_at_end", grown.last, "B", run.recording),
+                run.measured("bytes_per_step", grown.per_step, "B"),
+                run.measured("memory_at_end", grown.last, "B"),
             ),
             confidence=Confidence.CONFIRMED,
             severity=Severity.ERROR if soon else Severity.WARNING,

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import confirmed
+from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.memory_growth import (
     MemoryGrowth,
     growing_things,
@@ -13,7 +13,7 @@ from gpudoctor.analysis.run.memory_growth import (
     readings,
     rise,
 )
-from gpudoctor.analysis.run.steady_run import Run, judged, measured, source_of, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, source_of, spots
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
 from gpudoctor.analysis.source.control_flow import bound_to, function_of, steady
 from gpudoctor.analysis.source.step_order import Kind, StepOrder
@@ -21,6 +21,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Cost,
     Evidence,
     Finding,
     LeakDetail,
@@ -166,7 +167,7 @@ class GraphRetained(Check):
             found,
             f"{thing.name} grows with the steps and keeps tensors with their autograd graphs: {thing.words}.",
             much=soon or found.bytes >= self.limit("grown"),
-            spans=[spot(patient, thing.place)] if thing.place is not None else [],
+            spans=spots(patient, thing.place),
             detail=GraphRetainedDetail(target=thing.name),
         )
 
@@ -204,13 +205,13 @@ class GraphRetained(Check):
             suspected,
             f"{message} The {kind}'s memory grew by {size(found.bytes)} in {found.steps} steps, "
             f"{size(found.per_step)} a step.",
-            share=None,
-            spans=spans,
+            evidence=(
+                *spans,
+                run.measured("bytes_per_step", found.per_step, "B"),
+            ),
             severity=Severity.ERROR if much else usual,
-            run=run,
-            numbers=(measured("bytes_per_step", found.per_step, "B", run.recording),),
+            cost=Cost(breaks=f"the {kind} runs out of memory" if much else None),
             detail=detail,
-            breaks=f"the {kind} runs out of memory" if much else None,
         )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:

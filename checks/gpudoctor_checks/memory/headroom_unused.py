@@ -12,7 +12,7 @@ from gpudoctor.analysis.memory_forecasts import (
     sure,
     tokens,
 )
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.memory_headroom import (
     HeadroomDetail,
     cards_in_use,
@@ -83,11 +83,8 @@ class HeadroomUnused(Check):
                 f"The run's peak is {size(int(found.peak))}, {percent(found.share)} of "
                 f"{size(int(found.device))}, and the GPU is busy for {percent(found.busy)} of the time"
                 f"{grows(found)}.",
-                share=None,
-                spans=(),
+                evidence=room_evidence(found, run),
                 severity=Severity.NOTE,
-                run=run,
-                numbers=room_evidence(found, run),
                 detail=room_detail(found),
             )
 

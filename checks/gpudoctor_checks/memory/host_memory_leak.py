@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.analysis.live.growth import growing, leak, long_enough
 from gpudoctor.analysis.live.stack_shares import watched
-from gpudoctor.analysis.run.facility_windows import coverage
+from gpudoctor.analysis.run.instrumentation import coverage
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.memory_growth import (
     GrowingObject,
@@ -17,7 +17,7 @@ from gpudoctor.analysis.run.memory_growth import (
     tree_growth,
 )
 from gpudoctor.analysis.run.risky_operations import collecting_lines
-from gpudoctor.analysis.run.steady_run import Run, demanded, measured, spot
+from gpudoctor.analysis.run.steady_run import Run, demanded, spot
 from gpudoctor.model import (
     Check,
     Code,
@@ -171,8 +171,8 @@ class HostMemoryLeak(Check):
             f"(p={grown.trend.p:.1g}){full}{what}.",
             evidence=(
                 *(spot(patient, place) for place in places),
-                measured("bytes_per_step", grown.per_step, "B", run.recording),
-                measured("memory_at_end", grown.last, "B", run.recording),
+                run.measured("bytes_per_step", grown.per_step, "B"),
+                run.measured("memory_at_end", grown.last, "B"),
             ),
             confidence=Confidence.PROBABLE if vague else Confidence.CONFIRMED,
             severity=Severity.NOTE if vague else Severity.ERROR if soon else Severity.WARNING,

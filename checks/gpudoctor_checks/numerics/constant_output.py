@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
-from gpudoctor.analysis.run.steady_run import Run, measured, recorded, run_of, spot
+from gpudoctor.analysis.run.steady_run import Run, measured, recorded, run_of, spot, spots
 from gpudoctor.analysis.source.control_flow import bound_to
 from gpudoctor.analysis.source.probabilities import LAYERS, given, maker
 from gpudoctor.analysis.source.syntax_places import resolved_calls
@@ -121,7 +121,7 @@ class ConstantOutput(Check):
             where = place_of(record)
             places = [item.span for item in suspected if item.span is not None]
             places += [spot(patient, place) for place in loss_lines(patient)[:2]]
-            places += [spot(patient, where)] if where is not None else []
+            places += spots(patient, where)
             all_of_it = closed == losses
             yield confirmed(
                 self,
@@ -133,13 +133,13 @@ class ConstantOutput(Check):
                     if all_of_it
                     else "the layers that compute the score get no gradient."
                 ),
-                share=None,
-                spans=list({(span.path, span.line): span for span in places[::-1]}.values())[::-1],
+                evidence=(
+                    *list({(span.path, span.line): span for span in places[::-1]}.values())[::-1],
+                    run.measured("losses_with_one_score", losses, "{steps}"),
+                ),
                 severity=Severity.ERROR if all_of_it else Severity.WARNING,
-                run=run,
-                numbers=(measured("losses_with_one_score", losses, "{steps}", run.recording),),
+                cost=Cost(breaks="the loss does not depend on the model" if all_of_it else _NO_GRADIENT),
                 detail=ConstantOutputDetail(single=True),
-                breaks="the loss does not depend on the model" if all_of_it else _NO_GRADIENT,
             )
 
     def _alike(self, patient: Patient) -> Iterator[Finding]:

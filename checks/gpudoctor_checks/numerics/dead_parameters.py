@@ -7,7 +7,7 @@ from gpudoctor.analysis.run.cost_attribution import at
 from gpudoctor.analysis.run.curves import names, numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import cutting_lines, resting_lines
-from gpudoctor.analysis.run.steady_run import demanded, measured, spot
+from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.analysis.run.untrained_models import swapped
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Process, Record, Recording
@@ -112,7 +112,7 @@ class DeadParameters(Check):
         meant = bool(called or resting)
         yield self.finding(
             f"{names(last)} {how} in {looked} steps: {percent(share)} of the trainable elements{first}.{why}",
-            evidence=(*spans, measured("dead_share", share, "1", run.recording)),
+            evidence=(*spans, run.measured("dead_share", share, "1")),
             confidence=Confidence.CONFIRMED,
             # Whoever trains a head on a frozen encoder writes the same: that is how it may be meant.
             severity=Severity.NOTE if not much else Severity.WARNING if meant else Severity.ERROR,

@@ -6,7 +6,7 @@ from statistics import median
 from gpudoctor.analysis.run.curves import Curve, explosion, loss_curve, moving, norm_curve
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
-from gpudoctor.analysis.run.steady_run import Run, demanded, measured, spot
+from gpudoctor.analysis.run.steady_run import Run, demanded, spot
 from gpudoctor.analysis.run.untrained_models import unheld
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Process
@@ -115,8 +115,8 @@ class ExplodingGradients(Check):
             evidence=(
                 *([spot(patient, where)] if where is not None else []),
                 *(spot(patient, place) for place in loss_lines(patient)),
-                measured("gradient_norm", late, "1", run.recording),
-                measured("gradient_norm_growth", ratio, "1", run.recording),
+                run.measured("gradient_norm", late, "1"),
+                run.measured("gradient_norm_growth", ratio, "1"),
             ),
             confidence=Confidence.CONFIRMED,
             severity=Severity.ERROR if far else Severity.WARNING,
@@ -155,8 +155,8 @@ class ExplodingGradients(Check):
             message,
             evidence=(
                 *(spot(patient, place) for place in loss_lines(patient)),
-                measured("gradient_norm", median(curve.values), "1", run.recording),
-                measured("gradient_norm_at_most", max(curve.values), "1", run.recording),
+                run.measured("gradient_norm", median(curve.values), "1"),
+                run.measured("gradient_norm_at_most", max(curve.values), "1"),
             ),
             confidence=Confidence.CONFIRMED,
             severity=Severity.WARNING,

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.cost_attribution import suspicions
+from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.curves import numerics
-from gpudoctor.analysis.run.steady_run import Run, judged, measured
+from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.control_flow import bound_to, steady, switched_off
 from gpudoctor.analysis.source.declared_settings import Setup, from_keyword
 from gpudoctor.analysis.source.model_families import family
@@ -200,8 +200,8 @@ class Fp16Unsafe(Check):
             f"The loss scale ended at {scale:g} and {skipped} steps were skipped ({percent(share)}): the "
             "gradients overflow in fp16 at any scale.",
             evidence=(
-                measured("loss_scale", scale, "1", run.recording),
-                measured("steps_skipped", skipped, "{steps}", run.recording),
+                run.measured("loss_scale", scale, "1"),
+                run.measured("steps_skipped", skipped, "{steps}"),
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(step_share=min(0.99, share), whose=Whose.STEPS),

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
 
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import LEAST_STEPS, Run, judged, measured, spot
+from gpudoctor.analysis.run.steady_run import LEAST_STEPS, Run, judged, spot
 from gpudoctor.analysis.run.steady_state import counts
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import Written, as_number, from_keyword
@@ -23,6 +23,7 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
+    Cost,
     Detail,
     Finding,
     Measurement,
@@ -252,12 +253,12 @@ class LearningRateOutOfBand(Check):
             self,
             suspected,
             f"{name} trained with a rate of {used:g}; {found.message.partition(' ')[2]}",
-            share=None,
-            spans=spans if not used else spans[:1],
+            evidence=(
+                *(spans if not used else spans[:1]),
+                run.measured("learning_rate", used, "1"),
+            ),
             severity=found.severity,
-            run=run,
-            breaks=_NOTHING if found.detail_of(LearningRateOutOfBandDetail).cure == "low" else None,
-            numbers=(measured("learning_rate", used, "1", run.recording),),
+            cost=Cost(breaks=_NOTHING if found.detail_of(LearningRateOutOfBandDetail).cure == "low" else None),
             detail=found.detail,
         )
 
@@ -277,15 +278,13 @@ class LearningRateOutOfBand(Check):
             f"The learning rate of {name} fell from {rate.value:g} to {spent.rate:.2g}. It is below "
             f"{self._low(rate):g} since step {spent.since}, in {spent.steps} of {spent.all} steps: "
             "the model learns nothing.",
-            share=None,
-            spans=spans,
-            severity=Severity.WARNING,
-            run=run,
-            breaks=f"the model learns nothing since step {spent.since}",
-            numbers=(
-                measured("learning_rate", spent.rate, "1", run.recording),
-                measured("steps_below", spent.steps, "{steps}", run.recording),
+            evidence=(
+                *spans,
+                run.measured("learning_rate", spent.rate, "1"),
+                run.measured("steps_below", spent.steps, "{steps}"),
             ),
+            severity=Severity.WARNING,
+            cost=Cost(breaks=f"the model learns nothing since step {spent.since}"),
             detail=LearningRateOutOfBandDetail(cure="spent", method=""),
         )
 

@@ -7,7 +7,7 @@ from gpudoctor.analysis.run.curves import Curve, diverges, loss_curve, spikes, s
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
 from gpudoctor.analysis.run.rollouts import gathers
-from gpudoctor.analysis.run.steady_run import Run, demanded, measured, spot
+from gpudoctor.analysis.run.steady_run import Run, demanded, spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 
@@ -144,9 +144,9 @@ class LossTrouble(Check):
             evidence=(
                 *([spot(patient, where)] if where is not None else []),
                 *(spot(patient, place) for place in loss_lines(patient)),
-                measured("loss_at_start", curve.early, "1", run.recording),
-                measured("loss_at_best", curve.best, "1", run.recording),
-                measured("loss_at_end", curve.late, "1", run.recording),
+                run.measured("loss_at_start", curve.early, "1"),
+                run.measured("loss_at_best", curve.best, "1"),
+                run.measured("loss_at_end", curve.late, "1"),
             ),
             confidence=Confidence.CONFIRMED,
             severity=severity,

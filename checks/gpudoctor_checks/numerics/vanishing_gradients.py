@@ -5,7 +5,7 @@ from statistics import median
 
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import demanded, measured, spot
+from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.unavailable import Unavailable
@@ -79,8 +79,8 @@ class VanishingGradients(Check):
             f"{ratio:.2g} of that of {last.get('last_name') or 'the last layer'}.",
             evidence=(
                 *([spot(patient, where)] if where is not None else []),
-                measured("first_to_last_norm", ratio, "1", run.recording),
-                measured("first_gradient_norm", first, "1", run.recording),
+                run.measured("first_to_last_norm", ratio, "1"),
+                run.measured("first_gradient_norm", first, "1"),
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="the first layers do not learn"),

@@ -5,13 +5,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.live.stack_shares import recurring_live, watched
-from gpudoctor.analysis.observation import Observation
-from gpudoctor.analysis.run.cost_attribution import price, recurring_in_run, seen_in_run
+from gpudoctor.analysis.observation import Observation, suspicions
+from gpudoctor.analysis.run.cost_attribution import price, recurring_in_run
 from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.steady_run import judged_by_share
-from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of, step_period
-from gpudoctor.analysis.source.control_flow import bound
+from gpudoctor.analysis.source.call_frequency import (
+    TrainingCall,
+    calls_in_training,
+    full_batch,
+    often,
+    option_of,
+)
 from gpudoctor.model import (
+    OWN_CHOICE,
     Check,
     Code,
     Confidence,
@@ -25,7 +31,7 @@ from gpudoctor.model import (
     Threshold,
     TrackRecord,
 )
-from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
+from gpudoctor.model.signs.source import Call, Event, Source
 
 _SAVES = frozenset(
     {
@@ -114,19 +120,12 @@ class CheckpointTooOften(Check):
             source="transformers' default of 500 steps comes 20 times in a run of 10,000 steps",
             meaning="What is saved at most this often in the whole run is not a finding.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.03,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Saves that take this share of a recorded run are",
+            noted=0.03,
+            warned=0.08,
             source="train-doctor warns from 2 %",
-            meaning="Saves that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.08,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Saves that take this share of a recorded run are a warning.",
+            source_warned=OWN_CHOICE,
         ),
         Threshold(
             name="events",
@@ -142,7 +141,7 @@ class CheckpointTooOften(Check):
         if seen is None:
             yield from self._from_source(patient.source)
             return
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         saves = seen.recurrence
         if severity is None or saves is None or saves.times < self.limit("events"):
             return
@@ -151,7 +150,7 @@ class CheckpointTooOften(Check):
             f"Saving takes {seen.words}{saves.words}{seen.where}.",
             name="checkpoint_share",
             severity=severity,
-            suspect=lambda: self._from_source(patient.source),
+            suspected=suspicions(lambda: self._from_source(patient.source), seen),
             detail=CheckpointTooOftenDetail(period=saves.steps, engine_loop=seen.engine),
             numbers=(saves.measurement,),
         )
@@ -162,28 +161,20 @@ class CheckpointTooOften(Check):
         run = judged_by_share(patient, self.limit("share_warned"), "checkpoint")
         if run is None:
             return None
-        cost = price(patient, run, phases=("checkpoint",), owners=(LineOwner.SAVING,))
-        return recurring_in_run(run, seen_in_run(run, cost), "checkpoint", "save")
+        seen = price(patient, run, phases=("checkpoint",), owners=(LineOwner.SAVING,))
+        return recurring_in_run(run, seen, "checkpoint", "save")
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
-        said: set[int] = set()
-        for script, loop in source.training_loops:
-            if full_batch(loop):
-                continue  # a pass is an epoch
-            for event in loop.events:
-                if event.call is None or id(event.node) in said or not _saves(event.call, event):
-                    continue
-                period = step_period(event)
-                if period is None or period >= self.limit("save_period") or self._seldom(script, loop, period):
-                    continue
-                said.add(id(event.node))
-                yield self._found(loop, event, event.call, period)
+        for found in calls_in_training(
+            source, self._saves, every=self.limit("save_period"), skip=full_batch, distinct=True
+        ):
+            yield from map(self._found, found)
 
-    def _seldom(self, script: Script, loop: Loop, period: float) -> bool:
-        steps = bound(script, loop)
-        return steps is not None and steps / period <= self.limit("occasions")
+    def _saves(self, found: TrainingCall) -> bool:
+        return _saves(found.call, found.event) and not found.at_most(self.limit("occasions"))
 
-    def _found(self, loop: Loop, event: Event, call: Call, period: float) -> Finding:
+    def _found(self, found: TrainingCall) -> Finding:
+        loop, event, call, period = found.loop, found.event, found.call, found.period
         costly = period < self.limit("save_period_costly")
         name = f"{call.receiver}.{call.method}" if call.name.startswith("?") else call.name
         span = event.span

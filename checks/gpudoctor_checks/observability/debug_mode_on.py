@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
-from gpudoctor.analysis.run.facility_windows import coverage
-from gpudoctor.analysis.run.steady_run import Run, judged, measured, spot
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
+from gpudoctor.analysis.run.instrumentation import coverage
+from gpudoctor.analysis.run.steady_run import Run, judged, spots
+from gpudoctor.analysis.source.call_frequency import step_period
 from gpudoctor.analysis.source.control_flow import (
     bound,
-    passes_between,
-    steady,
     switched_off,
     trains_within,
     withs_of,
@@ -201,19 +201,18 @@ class DebugModeOn(Check):
             on = coverage(run.lead, pattern)
             if on is None or on.share < self.limit("steps_covered"):
                 continue
-            spans = [spot(patient, on.place)] if on.place is not None else []
+            spans = spots(patient, on.place)
             price = f"; with it a step takes {on.slower:.2g} times as long" if on.much_slower else ""
-            yield confirmed(
+            # Steps with it against steps without.
+            yield seen_in_run(run, on.cost or 0.0, spans, whose=Whose.STEPS).finding(
                 self,
-                [item for item in suspected if _speaks_of(item, pattern)],
                 f"{on.what} is on in {percent(on.share)} of the steps: {what}{price}{at(spans)}.",
-                share=on.cost or None,
-                whose=Whose.STEPS,  # steps with it against steps without
-                spans=spans,
+                name="step_share",
                 severity=Severity.WARNING if heavy else Severity.NOTE,
-                run=run,
-                numbers=(measured("steps_covered", on.share, "1", run.recording),),
+                suspected=[item for item in suspected if _speaks_of(item, pattern)],
                 detail=DebugModeOnDetail(facility=name, keyword=""),
+                numbers=(run.measured("steps_covered", on.share, "1"),),
+                priced=bool(on.cost),
             )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
@@ -253,8 +252,8 @@ class DebugModeOn(Check):
         return facility.lasting and not blocks and not _ended(source, call, events)
 
     def _often(self, event: Event) -> bool:
-        passes = passes_between(event)
-        return steady(event) and passes is not None and passes < self.limit("debug_period")
+        period = step_period(event)
+        return period is not None and period < self.limit("debug_period")
 
     def _long(self, script: Script, loop: Loop) -> bool:
         passes = bound(script, loop)

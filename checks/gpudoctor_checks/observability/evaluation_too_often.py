@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from gpudoctor.analysis.live.stack_shares import recurring_live, watched
-from gpudoctor.analysis.observation import Observation
-from gpudoctor.analysis.run.cost_attribution import at, price, recurring_in_run, seen_in_run
+from gpudoctor.analysis.observation import Observation, suspicions
+from gpudoctor.analysis.run.cost_attribution import at, price, recurring_in_run
 from gpudoctor.analysis.run.line_ownership import LineOwner
-from gpudoctor.analysis.run.recorded_statements import calling
+from gpudoctor.analysis.run.recorded_statements import callers
 from gpudoctor.analysis.run.rollouts import experience
-from gpudoctor.analysis.run.steady_run import hot_lines, judged_by_share, run_of, spot
+from gpudoctor.analysis.run.steady_run import hot_lines, judged_by_share, run_of
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
 from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of
 from gpudoctor.analysis.source.control_flow import bound, enclosing, loop_node
@@ -131,19 +131,8 @@ class EvaluationTooOften(Check):
             source="four forward passes cost about as much as one training step",
             meaning="An evaluation known to end within this many batches costs little.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.15,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Evaluation that takes this share of a recorded run is a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.30,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Evaluation that takes this share of a recorded run is a warning.",
+        *Threshold.note_and_warning(
+            "Evaluation that takes this share of a recorded run is", noted=0.15, warned=0.30
         ),
         Threshold(
             name="events",
@@ -159,7 +148,7 @@ class EvaluationTooOften(Check):
         if seen is None:
             yield from self._from_source(patient.source)
             return
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         passes = seen.recurrence
         if severity is None or passes is None or passes.times < self.limit("events") or _acts(patient, seen):
             return
@@ -168,7 +157,7 @@ class EvaluationTooOften(Check):
             f"Evaluation takes {seen.words}{passes.words}{seen.where}.",
             name="evaluation_share",
             severity=severity,
-            suspect=lambda: self._from_source(patient.source),
+            suspected=suspicions(lambda: self._from_source(patient.source), seen),
             detail=EvaluationTooOftenDetail(period=passes.steps, engine_loop=seen.engine),
             numbers=(passes.measurement,),
         )
@@ -179,11 +168,9 @@ class EvaluationTooOften(Check):
         run = judged_by_share(patient, self.limit("share_warned"), "evaluation")
         if run is None:
             return None
-        cost = price(patient, run, phases=("evaluation",), owners=(LineOwner.EVALUATION,), device=True)
-        seen = seen_in_run(run, cost, whose=Whose.DEVICE)
-        spans = [*cost.spans, *hot_lines(patient, run, "evaluation")][:4]
-        spans += [spot(patient, place) for span in spans[:2] for place in calling(patient, span)]
-        spans = list(dict.fromkeys(spans))
+        seen = price(patient, run, phases=("evaluation",), owners=(LineOwner.EVALUATION,), whose=Whose.DEVICE)
+        spans = [*seen.spans, *hot_lines(patient, run, "evaluation")][:4]
+        spans = list(dict.fromkeys((*spans, *callers(patient, spans[:2]))))
         return recurring_in_run(run, replace(seen, spans=tuple(spans), where=at(spans)), "evaluation")
 
     def _from_source(self, source: Source) -> Iterator[Finding]:

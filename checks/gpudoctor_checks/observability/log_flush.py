@@ -5,14 +5,19 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.cpu_contention import BESIDE_OTHERS, crowd
 from gpudoctor.analysis.run.line_ownership import LineOwner, flushes
-from gpudoctor.analysis.run.steady_run import Run, judged, level
-from gpudoctor.analysis.source.call_frequency import full_batch, often, step_period
+from gpudoctor.analysis.run.steady_run import Run, judged
+from gpudoctor.analysis.source.call_frequency import (
+    TrainingCall,
+    calls_in_training,
+    full_batch,
+    often,
+)
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
-from gpudoctor.text import duration, percent
+from gpudoctor.model.signs.source import Call, Known, Source
 
 _SYNCS = frozenset({"os.fsync", "os.fdatasync", "os.sync"})
 _OPENS = frozenset({"open", "builtins.open", "io.open", "codecs.open"})
@@ -20,15 +25,6 @@ _FILE = re.compile(
     r"(?:^|[._])(?:f|fp|fh|file|log|logs|out|output|csv|writer|tb|tensorboard|stdout|stderr|logger|handler|sw)\w*$"
 )
 _PRINTS = frozenset({"print", "builtins.print"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Flush:
-    event: Event
-    call: Call
-    kind: str
-    """`sync`, `flush`, `open` or `print`."""
-    period: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,19 +74,11 @@ class LogFlush(Check):
             source="the catalogue's S4 (training-step fix): log every 10 to 50 steps",
             meaning="Flushing more often than once in this many steps is a finding.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.02,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Flushes that take this share of a recorded run are",
+            noted=0.02,
+            warned=0.05,
             source="OBS002's threshold, of which it is a part",
-            meaning="Flushes that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.05,
-            unit="1",
-            source="OBS002's threshold, of which it is a part",
-            meaning="Flushes that take this share of a recorded run are a warning.",
         ),
         Threshold(
             name="share_crowded",
@@ -107,50 +95,34 @@ class LogFlush(Check):
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(patient, run, owners=(LineOwner.FLUSHING,), wanted=lambda site: flushes(site.what))
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        seen = price(patient, run, owners=(LineOwner.FLUSHING,), wanted=lambda site: flushes(site.what))
+        severity = seen.level(self)
         if severity is None:
             return
         crowded = crowd(run.recording) is not None
-        if crowded and cost.share < self.limit("share_crowded"):
+        if crowded and seen.share < self.limit("share_crowded"):
             severity = Severity.NOTE
-        yield confirmed(
+        yield seen.finding(
             self,
-            suspected,
-            f"Flushing log files takes {percent(cost.share)} of the time, "
-            f"{duration(cost.share * run.lead.step_seconds)} of a step of "
-            f"{duration(run.lead.step_seconds)}{at(cost.spans)}{BESIDE_OTHERS if crowded else ''}.",
-            share=cost.share,
-            spans=cost.spans,
-            severity=severity,
-            run=run,
+            f"Flushing log files takes {seen.words}{seen.of_a_step}{seen.where}"
+            f"{BESIDE_OTHERS if crowded else ''}.",
             name="flush_share",
-            detail=LogFlushDetail(kind="sync" if cost.sites else "flush", calls=0),
+            severity=severity,
+            suspected=suspected,
+            detail=LogFlushDetail(kind="sync" if seen.sites else "flush", calls=0),
         )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
-        said: set[int] = set()
-        for script, loop in source.training_loops:
-            if full_batch(loop):
-                continue
-            found = [item for item in self._flushes(loop) if id(item.event.node) not in said]
-            said |= {id(item.event.node) for item in found}
-            if found:
-                yield self._from_source(script, loop, found)
+        flushes = calls_in_training(
+            source, lambda item: _kind(item.call), every=self.limit("flush_period"), skip=full_batch
+        )
+        return map(self._from_source, flushes)
 
-    def _flushes(self, loop: Loop) -> Iterator[_Flush]:
-        for event in loop.events:
-            if event.call is None:
-                continue
-            kind = _kind(event.call)
-            period = step_period(event) if kind else None
-            if kind and period is not None and period < self.limit("flush_period"):
-                yield _Flush(event, event.call, kind, period)
-
-    def _from_source(self, script: Script, loop: Loop, found: list[_Flush]) -> Finding:
+    def _from_source(self, found: list[TrainingCall]) -> Finding:
         order = ("sync", "open", "flush", "print")
-        found = sorted(found, key=lambda item: (order.index(item.kind), item.period))
-        first = found[0]
+        found = sorted(found, key=lambda item: (order.index(_kind(item.call)), item.period))
+        first, loop = found[0], found[0].loop
+        kind = _kind(first.call)
         words = {
             "sync": f"{first.call.name}() waits for the disk",
             "open": "a file is opened for appending and closed again",
@@ -159,16 +131,17 @@ class LogFlush(Check):
         }
         more = f", and {len(found) - 1} more such call{'s' * (len(found) > 2)}" if len(found) > 1 else ""
         return self.finding(
-            f"{words[first.kind]} {often(first.period)} (loop at line {loop.span.line}){more}.",
+            f"{words[kind]} {often(first.period)} (loop at line {loop.span.line}){more}.",
             evidence=tuple(item.event.span for item in found[:6]),
             confidence=Confidence.SUSPECTED,
-            severity=Severity.WARNING if first.kind == "sync" else Severity.NOTE,
-            subject=f"{script.path}:{loop.span.line}",
-            detail=LogFlushDetail(kind=first.kind, calls=len(found)),
+            severity=Severity.WARNING if kind == "sync" else Severity.NOTE,
+            subject=f"{first.script.path}:{loop.span.line}",
+            detail=LogFlushDetail(kind=kind, calls=len(found)),
         )
 
 
 def _kind(call: Call) -> str:
+    """How a call empties a buffer: `sync`, `flush`, `open` or `print`; "" if it does not."""
     if call.name in _SYNCS:
         return "sync"
     if call.method == "flush" and not call.node.args:

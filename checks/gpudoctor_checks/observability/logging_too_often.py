@@ -5,15 +5,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.stack_shares import seen_live, taken, watched
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.live.stack_shares import seen_live, watched
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.cpu_contention import BESIDE_OTHERS, crowd
 from gpudoctor.analysis.run.line_costs import sites
 from gpudoctor.analysis.run.line_ownership import LineOwner, flushes, opens_files
-from gpudoctor.analysis.run.recorded_statements import calling
-from gpudoctor.analysis.run.steady_run import Run, judged, level, spot
-from gpudoctor.analysis.run.trainer_engines import started_at
-from gpudoctor.analysis.source.call_frequency import brief, measures
+from gpudoctor.analysis.run.recorded_statements import callers
+from gpudoctor.analysis.run.steady_run import Run, judged, spot
+from gpudoctor.analysis.source.call_frequency import TrainingCall, brief, calls_in_training, measures
 from gpudoctor.analysis.source.demo_programs import only_rehearsed
 from gpudoctor.model import (
     Check,
@@ -31,8 +31,8 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.signs.process import ProcessWindow
-from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Source
-from gpudoctor.text import duration, percent
+from gpudoctor.model.signs.source import Call, Guard, GuardKind, Known, Loop, Source
+from gpudoctor.text import duration
 
 TRACKERS = {
     "wandb": {"log"},
@@ -67,15 +67,6 @@ DUMPS = {"json.dump", "yaml.dump", "yaml.safe_dump", "pickle.dump", "numpy.savet
 
 FILES = {"write", "writelines", "writerow", "writerows"}
 """Methods of files and csv writers."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Write:
-    event: Event
-    call: Call
-    kind: str
-    """`heavy`, `tracker`, `print` or `file`."""
-    period: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,19 +131,12 @@ class LoggingTooOften(Check):
             source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
             meaning="A loop known to end within this many steps is a measurement, not a training.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.02,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Logging that takes this share of a recorded run is",
+            noted=0.02,
+            warned=0.05,
             source="train-doctor warns from 2 %",
-            meaning="Logging that takes this share of a recorded run is a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.05,
-            unit="1",
-            source="XProf's DebugPrint rule: 5 % of a step",
-            meaning="Logging that takes this share of a recorded run is a warning.",
+            source_warned="XProf's DebugPrint rule: 5 % of a step",
         ),
         Threshold(
             name="share_rare",
@@ -174,96 +158,77 @@ class LoggingTooOften(Check):
 
     def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
         """Trackers, prints, progress bars, log files in the samples."""
-        found = taken(window, lambda place: place.phase == "logging", phase="logging")
-        seen = seen_live(window, found)
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        seen = seen_live(window, lambda place: place.phase == "logging", phase="logging")
+        severity = seen.level(self)
         if severity is not None:
             yield seen.finding(
                 self,
-                f"The training logs, {found.words}{seen.where}.",
+                f"The training logs, {seen.words}{seen.where}.",
                 name="logging_share",
                 severity=severity,
-                suspect=lambda: self._from_source(patient.source),
+                suspected=suspicions(lambda: self._from_source(patient.source), seen),
                 detail=LoggingTooOftenDetail(),
             )
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(
+        seen = price(
             patient,
             run,
             phases=("logging",),
             owners=(LineOwner.LOGGING,),
             wanted=lambda site: not flushes(site.what),
         )
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         if severity is None:
             return
         crowded = crowd(run.recording) is not None
-        rare = 0 < cost.calls <= 1 / self.limit("log_period")
-        if (rare or crowded) and cost.share < self.limit("share_rare"):
+        rare = 0 < seen.calls <= 1 / self.limit("log_period")
+        if (rare or crowded) and seen.share < self.limit("share_rare"):
             severity = Severity.NOTE
-        spans = [
-            *cost.spans,
-            *(spot(patient, place) for span in cost.spans[:1] for place in calling(patient, span)),
-        ]
-        hooked = cost.calls * cost.seconds >= 0.5 * cost.share * run.lead.step_seconds
-        often = f"{cost.calls:.2g} calls a step of {cost.what}, " if cost.calls and hooked else ""
-        yield confirmed(
+        step = run.lead.step_seconds
+        hooked = seen.calls * seen.seconds >= 0.5 * seen.share * step
+        often = f"{seen.calls:.2g} calls a step of {seen.what}, " if seen.calls and hooked else ""
+        yield seen.also_at(callers(patient, seen.spans[:1])).finding(
             self,
-            suspected,
-            f"Logging takes {percent(cost.share)} of the time: {often}{_files(patient, run, cost.spans)}"
-            f"{duration(cost.share * run.lead.step_seconds)} of a step of "
-            f"{duration(run.lead.step_seconds)}{at(cost.spans)}{BESIDE_OTHERS if crowded else ''}.",
-            share=cost.share,
-            spans=list(dict.fromkeys(spans)),
-            severity=severity,
-            run=run,
+            f"Logging takes {seen.words}: {often}{_files(patient, run, seen.spans)}"
+            f"{duration(seen.share * step)} of a step of {duration(step)}{seen.where}"
+            f"{BESIDE_OTHERS if crowded else ''}.",
             name="logging_share",
+            severity=severity,
+            suspected=suspected,
             detail=LoggingTooOftenDetail(
-                period=round(1 / cost.calls) if 0 < cost.calls < 1 else 1,
-                engine_loop=started_at(run, cost.spans) or None,
+                period=round(1 / seen.calls) if 0 < seen.calls < 1 else 1,
+                engine_loop=seen.engine,
             ),
         )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
-        said: set[ast.AST] = set()
-        for script, loop in source.training_loops:
-            if _is_epoch(loop) or measures(script, loop):
-                continue
-            writes = [write for write in self._writes(loop) if write.event.node not in said]
-            said |= {write.event.node for write in writes}
-            if all(write.kind == "print" for write in writes) and only_rehearsed(source, script):
+        for writes in calls_in_training(
+            source,
+            lambda item: _kind(item) and not _accumulates(item),
+            every=self.limit("log_period"),
+            skip=lambda loop: _is_epoch(loop) or measures(loop),
+            assume=_tracker_switch,
+        ):
+            script, loop = writes[0].script, writes[0].loop
+            if all(_kind(write) == "print" for write in writes) and only_rehearsed(source, script):
                 continue  # lines are what an example is for
-            if writes and not brief(script, loop, self.limit("measurement_steps")):
+            if not brief(script, loop, self.limit("measurement_steps")):
                 yield self._found(loop, writes)
 
-    def _writes(self, loop: Loop) -> Iterator[_Write]:
-        for event in loop.events:
-            if event.call is None or event.evaluation:
-                continue
-            kind = _kind(event.call, loop)
-            period = _passes(event)
-            if kind and period is not None and period < self._period(loop, event):
-                yield _Write(event, event.call, kind, period)
-
-    def _period(self, loop: Loop, event: Event) -> float:
-        """The limit; a write at each optimizer step under accumulation is not at each pass."""
-        if isinstance(loop.accumulates, Known) and loop.accumulates.value and event.guards:
-            return 1
-        return self.limit("log_period")
-
-    def _found(self, loop: Loop, writes: list[_Write]) -> Finding:
+    def _found(self, loop: Loop, writes: list[TrainingCall]) -> Finding:
         order = ("heavy", "tracker", "file", "print")
-        writes = sorted(writes, key=lambda write: (order.index(write.kind), write.period))
-        first, heavy = writes[0], writes[0].kind == "heavy"
+        writes = sorted(writes, key=lambda write: (order.index(_kind(write)), write.period))
+        first, period = writes[0], int(writes[0].period)
+        heavy = _kind(first) == "heavy"
         names = list(dict.fromkeys(_shown(write.call) for write in writes))
-        often = "on every step" if first.period == 1 else f"every {first.period} steps"
+        often = "on every step" if period == 1 else f"every {period} steps"
         calls = f"{len(writes)} calls" if len(writes) > 1 else "1 call"
         evidence: list[Evidence] = [write.event.span for write in writes[:5]]
         evidence.append(
             Measurement(
                 name="steps_between_writes",
-                value=first.period,
+                value=period,
                 unit="{step}",
                 provenance=Provenance.DECLARED,
                 reproduce=f"sed -n '{loop.span.line},{loop.end_line}p' {loop.span.path}",
@@ -278,24 +243,9 @@ class LoggingTooOften(Check):
             severity=Severity.WARNING if heavy else Severity.NOTE,
             subject=f"{span.path}:{span.line}",
             detail=LoggingTooOftenDetail(
-                period=first.period, calls=len(writes), loop_line=loop.span.line, norm=self.limit("log_period")
+                period=period, calls=len(writes), loop_line=loop.span.line, norm=self.limit("log_period")
             ),
         )
-
-
-def _passes(event: Event) -> int | None:
-    """Passes between two writes: trackers usually stand behind a switch of unknown default, taken as on."""
-    periods = []
-    for guard in event.guards:
-        if guard.kind is GuardKind.PERIOD:
-            periods.append(guard.period)
-        elif not (guard.mostly or guard.kind is GuardKind.RANK or _tracker_switch(guard)):
-            return None
-    if not periods:
-        return 1
-    if len(periods) == 1 and isinstance(periods[0], Known) and isinstance(periods[0].value, int):
-        return max(1, periods[0].value)
-    return None
 
 
 def _tracker_switch(guard: Guard) -> bool:
@@ -305,9 +255,17 @@ def _tracker_switch(guard: Guard) -> bool:
     return isinstance(guard.value, Known) or re.fullmatch(r"[\w.]+( is not None)?", guard.text) is not None
 
 
-def _kind(call: Call, loop: Loop) -> str | None:
+def _accumulates(found: TrainingCall) -> bool:
+    """Whether it may run at each optimizer step under accumulation, which is not each pass."""
+    batches = found.loop.accumulates
+    return isinstance(batches, Known) and bool(batches.value) and bool(found.event.guards)
+
+
+def _kind(found: TrainingCall) -> str:
+    """What a call writes: `heavy` (images, histograms), `tracker`, `print` or `file`; "" if it does not."""
+    call, loop = found.call, found.loop
     if call.receiver_class is not None and call.name == f"{call.receiver_class}.{call.method}":
-        return None  # a method of the program's own: what it writes, if anything, is an event by itself
+        return ""  # a method of the program's own: what it writes, if anything, is an event by itself
     package, receiver = call.name.split(".", 1)[0], call.receiver.rsplit(".", 1)[-1].lower()
     if call.method in HEAVY and call.receiver:
         return "heavy"
@@ -336,16 +294,14 @@ def _kind(call: Call, loop: Loop) -> str | None:
         return "file"
     if call.method in FILES and call.receiver and not call.name.startswith(("torch.", "numpy.")):
         return "file" if call.receiver.startswith("open(") else _file_kind(receiver)
-    return None
+    return ""
 
 
-def _file_kind(receiver: str) -> str | None:
+def _file_kind(receiver: str) -> str:
     """`f.write`, `log_file.write`, `csv_writer.writerow`: a file of text, as far as its name tells."""
     words = set(re.split(r"[^a-z]+", receiver))
     return (
-        "file"
-        if words & {"f", "fp", "file", "fh", "log", "logfile", "csv", "writer", "out", "stdout"}
-        else None
+        "file" if words & {"f", "fp", "file", "fh", "log", "logfile", "csv", "writer", "out", "stdout"} else ""
     )
 
 

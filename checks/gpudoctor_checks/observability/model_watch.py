@@ -5,12 +5,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import at, price
 from gpudoctor.analysis.run.line_ownership import LineOwner, watches
-from gpudoctor.analysis.run.recorded_statements import calling
-from gpudoctor.analysis.run.steady_run import Run, judged, level, spot
-from gpudoctor.analysis.source.call_frequency import full_batch, often, step_period
-from gpudoctor.analysis.source.control_flow import bound, switched_off
+from gpudoctor.analysis.run.recorded_statements import callers
+from gpudoctor.analysis.run.steady_run import Run, judged
+from gpudoctor.analysis.source.call_frequency import (
+    TrainingCall,
+    calls_in_training,
+    full_batch,
+    often,
+)
+from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.model import (
     Check,
@@ -28,8 +34,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.signs.configs import Configs
-from gpudoctor.model.signs.source import Call, Event, Known, Loop, Source
-from gpudoctor.text import duration, percent
+from gpudoctor.model.signs.source import Call, Known, Source
 
 _HISTOGRAMS = frozenset(
     {"add_histogram", "add_histogram_raw", "Histogram", "log_histogram_3d", "report_histogram"}
@@ -98,19 +103,11 @@ class ModelWatch(Check):
             source="as for saves and evaluations: 20 times in a whole run costs little",
             meaning="What is recorded at most this often in the whole run is not a finding.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.02,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Histograms that take this share of a recorded run are",
+            noted=0.02,
+            warned=0.05,
             source="OBS002's threshold, of which it is a part",
-            meaning="Histograms that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.05,
-            unit="1",
-            source="OBS002's threshold, of which it is a part",
-            meaning="Histograms that take this share of a recorded run are a warning.",
         ),
     )
 
@@ -122,28 +119,22 @@ class ModelWatch(Check):
         yield from self._measured(patient, run, suspicions(lambda: self._declared(patient), run))
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(
+        seen = price(
             patient,
             run,
             owners=(LineOwner.HISTOGRAMS,),
             wanted=lambda site: watches(site.what) or "histogram" in site.what,
         )
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         if severity is None:
             return
-        spans = list(cost.spans)
-        spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
-        yield confirmed(
+        seen = seen.also_at(callers(patient, seen.spans[:1]))
+        yield seen.finding(
             self,
-            suspected,
-            f"Statistics of all weights take {percent(cost.share)} of the time, "
-            f"{duration(cost.share * run.lead.step_seconds)} of a step of "
-            f"{duration(run.lead.step_seconds)}{at(spans)}.",
-            share=cost.share,
-            spans=spans,
-            severity=severity,
-            run=run,
+            f"Statistics of all weights take {seen.words}{seen.of_a_step}{at(seen.spans)}.",
             name="histogram_share",
+            severity=severity,
+            suspected=suspected,
             detail=ModelWatchDetail(how="loop", period=1),
         )
 
@@ -216,31 +207,21 @@ class ModelWatch(Check):
         )
 
     def _histograms(self, source: Source) -> Iterator[Finding]:
-        said: set[int] = set()
-        for script, loop in source.training_loops:
-            if full_batch(loop):
-                continue
-            steps = bound(script, loop)
-            found: list[tuple[Event, Call, float]] = []
-            for event in loop.events:
-                call = event.call
-                if call is None or id(event.node) in said or not _of_all_weights(event, call, loop):
-                    continue
-                period = step_period(event)
-                if period is None or period >= self.limit("watch_period"):
-                    continue
-                if steps is None or steps / period > self.limit("occasions"):
-                    said.add(id(event.node))
-                    found.append((event, call, period))
-            if found:
-                event, call, period = min(found, key=lambda item: item[2])
-                yield self._found(
-                    f"{call.method}() over all parameters of the model {often(period)}",
-                    (event.span, *event.via, *(item.span for item, _, _ in found if item is not event)),
-                    Severity.WARNING,
-                    f"{event.span.path}:{event.span.line}",
-                    ModelWatchDetail(how="loop", period=period),
-                )
+        for found in calls_in_training(
+            source, self._heavy, every=self.limit("watch_period"), skip=full_batch, distinct=True
+        ):
+            first = min(found, key=lambda item: item.period)
+            span = first.event.span
+            yield self._found(
+                f"{first.call.method}() over all parameters of the model {often(first.period)}",
+                (span, *first.event.via, *(item.event.span for item in found if item is not first)),
+                Severity.WARNING,
+                f"{span.path}:{span.line}",
+                ModelWatchDetail(how="loop", period=first.period),
+            )
+
+    def _heavy(self, found: TrainingCall) -> bool:
+        return _of_all_weights(found) and not found.at_most(self.limit("occasions"))
 
     def _found(
         self, message: str, evidence: tuple[Evidence, ...], severity: Severity, subject: str,
@@ -257,11 +238,12 @@ class ModelWatch(Check):
         )
 
 
-def _of_all_weights(event: Event, call: Call, loop: Loop) -> bool:
+def _of_all_weights(found: TrainingCall) -> bool:
     """Whether a histogram stands in a loop over a model's parameters, or in a comprehension over them."""
+    call = found.call
     if call.method not in _HISTOGRAMS or not (call.receiver or call.name.startswith("wandb.")):
         return False
-    if any(item is not loop and _PARAMETERS.search(item.iterates) for item in event.inner):
+    if any(item is not found.loop and _PARAMETERS.search(item.iterates) for item in found.event.inner):
         return True
     return any(
         isinstance(part, ast.comprehension) and _PARAMETERS.search(ast.unparse(part.iter))

@@ -5,14 +5,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.stack_shares import seen_live, taken, watched
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
-from gpudoctor.analysis.run.facility_windows import Coverage, coverage
-from gpudoctor.analysis.run.instrumentation import instrumented
+from gpudoctor.analysis.live.stack_shares import seen_live, watched
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import at, price, seen_in_run
+from gpudoctor.analysis.run.instrumentation import Coverage, coverage, instrumented
 from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.analysis.run.line_ownership import LineOwner
-from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, spot
-from gpudoctor.analysis.source.control_flow import bound, passes_between, steady, switched_off
+from gpudoctor.analysis.run.steady_run import Run, judged, spots
+from gpudoctor.analysis.source.call_frequency import often, step_period
+from gpudoctor.analysis.source.control_flow import bound, switched_off
 from gpudoctor.model import (
     Check,
     Code,
@@ -115,19 +116,8 @@ class ProfilerInLoop(Check):
             source="torch.profiler's recipe records two cycles of 5 to 10 steps; five times that",
             meaning="A loop known to end within this many steps is a measurement, not a training.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.02,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="A profiler whose own work takes this share of a recorded run is a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.05,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="A profiler whose own work takes this share of a recorded run is a warning.",
+        *Threshold.note_and_warning(
+            "A profiler whose own work takes this share of a recorded run is", noted=0.02, warned=0.05
         ),
         Threshold(
             name="steps_covered",
@@ -152,53 +142,49 @@ class ProfilerInLoop(Check):
 
     def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
         """A profiler or a counter of FLOPs at work in the samples."""
-        found = taken(window, lambda place: place.kind in ("profile", "flops"))
-        seen = seen_live(window, found, whose=Whose.DEVICE)
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        seen = seen_live(window, lambda place: place.kind in ("profile", "flops"), whose=Whose.DEVICE)
+        severity = seen.level(self)
         if severity is not None:
             yield seen.finding(
                 self,
-                f"The training profiles itself, {found.words}{seen.where}.",
+                f"The training profiles itself, {seen.words}{seen.where}.",
                 name="profiler_share",
                 severity=severity,
-                suspect=lambda: self._declared_anywhere(patient),
+                suspected=suspicions(lambda: self._declared_anywhere(patient), seen),
                 detail=ProfilerInLoopDetail(),
             )
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         """By its own time, and by the steps it was on in, which it makes slower too."""
         suspected = [item for item in suspected if item.detail_of(ProfilerInLoopDetail).how != "config"]
-        cost = price(patient, run, phases=("profiler",), owners=(LineOwner.PROFILING,))
+        calls = price(patient, run, phases=("profiler",), owners=(LineOwner.PROFILING,))
         inside = instrumented(run.lead.process)
-        own = min(1.0, cost.share + sum(item.share for item in inside))
+        own = min(1.0, calls.share + sum(item.share for item in inside))
         on = coverage(run.lead, "profil|flop_counter")
         covered = on.share if on is not None else 0.0
-        severity = level(own, self.limit("share_noted"), self.limit("share_warned"))
+        severity = self.level(own)
         if covered >= self.limit("steps_covered"):
             severity = Severity.WARNING
         if severity is None:
             return
-        opened = [on.place] if on is not None and on.place is not None else []
-        places = opened if inside and opened else [item.place for item in inside[:_PLACES]] or opened
-        spans = list(cost.spans) or [spot(patient, place) for place in places]
-        counts = not cost.sites and (on is None or on.what == "flop_counter")
+        opened = on.place if on is not None else None
+        places = [opened] if opened is not None else [item.place for item in inside[:_PLACES]]
+        spans = list(calls.spans) or spots(patient, *places)
+        counts = not calls.sites and (on is None or on.what == "flop_counter")
         # Steps with it against steps without tell what it costs beside its own time, whatever the device does.
         longer = (on.cost if on is not None else None) or 0.0
         share, worth = (part + (1 - part) * longer for part in (own, run.worth(own)))
-        tool = _named(cost.sites) or ("A FLOPs counter" if counts else "A profiler")
-        yield confirmed(
+        tool = _named(calls.sites) or ("A FLOPs counter" if counts else "A profiler")
+        whose = Whose.STEPS if longer else Whose.HOST
+        yield seen_in_run(run, min(0.99, share), spans, whose=whose, worth=min(0.99, worth)).finding(
             self,
-            suspected,
             self._words(tool, own, on, spans),
-            whose=Whose.STEPS if longer else Whose.HOST,
-            share=min(0.99, share) if share >= self.limit("share_noted") else None,
-            worth=min(0.99, worth) if share >= self.limit("share_noted") else None,
-            spans=spans,
-            severity=severity,
-            run=run,
             name="profiler_share",
-            numbers=(measured("steps_covered", covered, "1", run.recording),),
+            severity=severity,
+            suspected=suspected,
             detail=ProfilerInLoopDetail(kind="flops" if counts else "profiler", how="step", period=1),
+            numbers=(run.measured("steps_covered", covered, "1"),),
+            priced=share >= self.limit("share_noted"),
         )
 
     def _words(self, tool: str, own: float, on: Coverage | None, spans: list[SourceSpan]) -> str:
@@ -313,19 +299,19 @@ class ProfilerInLoop(Check):
         yield from self._engines(source)
 
     def _in_loop(self, script: Script, loop: Loop, event: Event, tool: Tool) -> Finding | None:
-        period = passes_between(event)
-        if not steady(event) or period is None or period >= self.limit("profile_period"):
+        period = step_period(event)
+        if period is None or period >= self.limit("profile_period"):
             return None
         if self._short(script, loop) or disabled(tool.call):
             return None
-        often = "on every training step" if period == 1 else f"every {period} training steps"
         what = "counts FLOPs" if tool.counts else "profiles"
         return self._found(
-            f"{tool.call.name} {what} {often}; the limit is once in {self.limit('profile_period'):.0f}.",
+            f"{tool.call.name} {what} {often(period)}; "
+            f"the limit is once in {self.limit('profile_period'):.0f}.",
             event.span,
             tool,
             how="step",
-            period=period,
+            period=int(period),
             via=event.via,
         )
 
@@ -365,7 +351,14 @@ class ProfilerInLoop(Check):
         return passes is not None and passes <= self.limit("measurement_steps")
 
     def _found(
-        self, message: str, span: SourceSpan, tool: Tool, *, how: str, period: int, via: tuple[SourceSpan, ...]
+        self,
+        message: str,
+        span: SourceSpan,
+        tool: Tool,
+        *,
+        how: str,
+        period: int,
+        via: tuple[SourceSpan, ...],
     ) -> Finding:
         evidence: tuple[Evidence, ...] = (
             span,

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.instrumentation import share_below
 from gpudoctor.analysis.run.job_facts import main_model, on_gpu
-from gpudoctor.analysis.run.steady_run import Run, judged, measured, ran_on_cpu
+from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu
 from gpudoctor.analysis.source.control_flow import taken_back
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
@@ -113,11 +113,8 @@ class AttentionEager(Check):
             f"Attention ran eagerly ({_EAGER} in {percent(seen)} of the stack samples): it writes its "
             "scores to "
             "memory.",
-            share=None,
-            spans=(),
+            evidence=(run.measured("eager_attention_looks", seen, "1"),),
             severity=Severity.WARNING,
-            run=run,
-            numbers=(measured("eager_attention_looks", seen, "1", run.recording),),
             detail=AttentionEagerDetail(kind="keyword", literal=False),
         )
 

@@ -11,7 +11,7 @@ from gpudoctor.analysis.memory_forecasts import (
     sure,
     tokens,
 )
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.memory_headroom import (
     HeadroomDetail,
     cards_in_use,
@@ -78,11 +78,8 @@ class BatchTooSmall(Check):
                 suspicions(lambda: self._suspected(patient), run),
                 f"{found.tokens:,.0f} tokens at a time on one GPU, which is busy for {percent(found.busy)} of "
                 f"the time, with {percent(1 - found.share)} of its memory free{grows(found)}.",
-                share=None,
-                spans=(),
+                evidence=room_evidence(found, run),
                 severity=Severity.NOTE,
-                run=run,
-                numbers=room_evidence(found, run),
                 detail=room_detail(found),
             )
 

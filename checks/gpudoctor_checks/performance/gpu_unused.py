@@ -4,10 +4,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import gpus_here, model_place, on_gpu
 from gpudoctor.analysis.run.run_numbers import run_numbers
-from gpudoctor.analysis.run.steady_run import judged, measured, processes, recorded, spot
+from gpudoctor.analysis.run.steady_run import judged, processes, recorded, spots
 from gpudoctor.analysis.source.device_tensors import Target, device_of, training_target
 from gpudoctor.analysis.source.device_transfers import Transfer, Transferred, moves
 from gpudoctor.analysis.source.syntax import nodes
@@ -104,11 +104,11 @@ class GpuUnused(Check):
             f"The training ran on the CPU, and {gpus_here(run.recording)} "
             f"GPU{'s' * (gpus_here(run.recording) > 1)} "
             "stayed idle.",
-            share=None,
-            spans=[spot(patient, where)] if where is not None else [],
+            evidence=(
+                *spots(patient, where),
+                run.measured("gpus", gpus_here(run.recording), "{gpus}"),
+            ),
             severity=Severity.WARNING,
-            run=run,
-            numbers=(measured("gpus", gpus_here(run.recording), "{gpus}", run.recording),),
             detail=GpuUnusedDetail(),
         )
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.cost_attribution import confirmed
+from gpudoctor.analysis.run.cost_attribution import seen_in_run
 from gpudoctor.analysis.run.job_facts import model_place, replayed
-from gpudoctor.analysis.run.steady_run import demanded, level, spot
+from gpudoctor.analysis.run.steady_run import demanded, spots
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
@@ -41,19 +41,13 @@ class LaunchBound(Check):
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="idle_noted",
-            default=0.15,
-            unit="1",
+        *Threshold.note_and_warning(
+            "A device that is idle for this share of the step while the host launches is",
+            noted=0.15,
+            warned=0.30,
             source="XProf: launch 15 % is high",
-            meaning="A device that is idle for this share of the step while the host launches is a note.",
-        ),
-        Threshold(
-            name="idle_warned",
-            default=0.30,
-            unit="1",
-            source="GPU001: under 70 % busy",
-            meaning="A device that is idle for this share while the host launches is a warning.",
+            source_warned="GPU001: under 70 % busy",
+            name="idle",
         ),
     )
 
@@ -69,18 +63,14 @@ class LaunchBound(Check):
         if share is None:
             elsewhere = 1.0 - run.share(*_LAUNCHING)
             share = max(0.0, idle - elsewhere)
-        severity = level(share, self.limit("idle_noted"), self.limit("idle_warned"))
+        severity = self.level(share, "idle_noted", "idle_warned")
         if severity is None:
             return
         where = model_place(state.process)
-        yield confirmed(
+        yield seen_in_run(run, share, spots(patient, where)).finding(
             self,
-            (),
             f"The GPU is idle for {percent(idle)} of the step, and the host launches forward, backward and "
             f"optimizer kernels for {percent(share)}.",
-            share=share,
-            spans=[spot(patient, where)] if where is not None else [],
-            severity=severity,
-            run=run,
             name="launch_idle_share",
+            severity=severity,
         )

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.device_peaks import peak_of_ranks
+from gpudoctor.analysis.run.recorded_gpus import peak_of_ranks
 from gpudoctor.analysis.run.run_numbers import run_numbers
-from gpudoctor.analysis.run.steady_run import demanded, measured
+from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
@@ -69,8 +69,8 @@ class LowMfu(Check):
             "no other part of the step "
             "explains it.",
             evidence=(
-                measured("mfu", mfu, "1", run.recording),
-                measured("model_flops_per_second", done, "FLOP/s", run.recording),
+                run.measured("mfu", mfu, "1"),
+                run.measured("model_flops_per_second", done, "FLOP/s"),
             ),
             confidence=Confidence.CONFIRMED,
         )

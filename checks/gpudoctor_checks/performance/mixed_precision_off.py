@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import (
     capability,
     lowered,
@@ -13,7 +13,7 @@ from gpudoctor.analysis.run.job_facts import (
     on_cuda,
     on_gpu,
 )
-from gpudoctor.analysis.run.steady_run import judged, measured, ran_on_cpu, spot
+from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spots
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.loaders import LoaderRole, loaders
@@ -175,11 +175,11 @@ class MixedPrecisionOff(Check):
             f"{model.get('name') if model is not None else 'The model'} computes in float32 on a card with "
             "tensor "
             f"cores: no autocast in any step; forward and backward take {percent(compute)} of the time.",
-            share=None,
-            spans=[spot(patient, where)] if where is not None else [],
+            evidence=(
+                *spots(patient, where),
+                run.measured("compute_share", compute, "1"),
+            ),
             severity=Severity.WARNING,
-            run=run,
-            numbers=(measured("compute_share", compute, "1", run.recording),),
             detail=MixedPrecisionOffDetail(),
         )
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spot
@@ -128,18 +129,15 @@ class OptimizerUnfused(Check):
         spans = [spot(patient, place) for item in slow if (place := place_of(item)) is not None]
         if not slow and not suspected:
             return
-        yield confirmed(
+        yield seen_in_run(
+            run, share, spans, whose=Whose.DEVICE, worth=run.worth_with(share, "device_optimizer")
+        ).finding(
             self,
-            suspected,
             f"The optimizer takes {percent(share)} of the time and updates the parameters one by one"
             f"{at(spans)}.",
-            share=share,
-            whose=Whose.DEVICE,
-            worth=run.worth_with(share, "device_optimizer"),
-            spans=spans,
-            severity=Severity.WARNING if share >= self.limit("share_warned") else Severity.NOTE,
-            run=run,
             name="optimizer_share",
+            severity=Severity.WARNING if share >= self.limit("share_warned") else Severity.NOTE,
+            suspected=suspected,
             detail=OptimizerUnfusedDetail(),
         )
 

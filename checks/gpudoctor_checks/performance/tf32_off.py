@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import (
     capability,
     lowered,
@@ -12,7 +12,7 @@ from gpudoctor.analysis.run.job_facts import (
     on_gpu,
     torch_fact,
 )
-from gpudoctor.analysis.run.steady_run import judged, measured, ran_on_cpu, spot
+from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spots
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import network
@@ -121,11 +121,11 @@ class Tf32Off(Check):
             suspected,
             "The matrix products run in plain float32: their precision is set to `highest`; forward and "
             f"backward take {percent(compute)} of the time.",
-            share=None,
-            spans=[spot(patient, where)] if where is not None else [],
+            evidence=(
+                *spots(patient, where),
+                run.measured("compute_share", compute, "1"),
+            ),
             severity=Severity.WARNING,
-            run=run,
-            numbers=(measured("compute_share", compute, "1", run.recording),),
             detail=Tf32OffDetail(),
         )
 

@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.line_ownership import LineOwner, collects
-from gpudoctor.analysis.run.steady_run import Run, judged, level, ran_on_cpu
+from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu
+from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, often
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Source
-from gpudoctor.text import duration, percent
+from gpudoctor.model.signs.source import Source
+from gpudoctor.text import duration
 
 _FLUSHES = frozenset(
     {
@@ -87,19 +89,8 @@ class AllocatorFlushInLoop(Check):
             source="convention: once or twice is not a period",
             meaning="With fewer calls in a recording, gpudoctor does not price them.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.01,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Flushes and collections that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.05,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Flushes and collections that take this share of a recorded run are a warning.",
+        *Threshold.note_and_warning(
+            "Flushes and collections that take this share of a recorded run are", noted=0.01, warned=0.05
         ),
     )
 
@@ -110,62 +101,44 @@ class AllocatorFlushInLoop(Check):
             suspected = [
                 item
                 for item in suspected
-                if str(item.detail_of(AllocatorFlushInLoopDetail).call).endswith("collect")
+                if item.detail_of(AllocatorFlushInLoopDetail).call.endswith("collect")
             ]
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(patient, run, owners=(LineOwner.COLLECTING,), wanted=lambda site: collects(site.what))
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
-        calls = sum(site.calls for site in cost.sites)
-        if severity is None or (cost.sites and calls < self.limit("events")):
+        seen = price(patient, run, owners=(LineOwner.COLLECTING,), wanted=lambda site: collects(site.what))
+        severity = seen.level(self)
+        calls = sum(site.calls for site in seen.sites)
+        if severity is None or (seen.sites and calls < self.limit("events")):
             return
-        what = cost.what or "Flushing memory"
-        yield confirmed(
+        what = seen.what or "Flushing memory"
+        yield seen.finding(
             self,
-            suspected,
-            f"{what} takes {percent(cost.share)} of the time: {cost.calls:.2g} calls a step, "
-            f"{duration(cost.seconds)} each{at(cost.spans)}.",
-            share=cost.share,
-            spans=cost.spans,
-            severity=severity,
-            run=run,
+            f"{what} takes {seen.words}: {seen.calls:.2g} calls a step, {duration(seen.seconds)} each"
+            f"{seen.where}.",
             name="flush_share",
+            severity=severity,
+            suspected=suspected,
             detail=AllocatorFlushInLoopDetail(call=what.rpartition(" ")[2]),
         )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
-        for _, loop in source.training_loops:
-            for event in loop.events:
-                if event.call is not None and event.call.name in _FLUSHES:
-                    yield from self._from_source(loop, event)
+        for found in calls_in_training(source, self._flushes, distinct=True):
+            yield from map(self._from_source, found)
 
-    def _from_source(self, loop: Loop, event: Event) -> Iterator[Finding]:
-        period = _period(event)
-        if period is None or event.call is None or period > self.limit("period_noted"):
-            return
-        often = "on every training step" if period == 1 else f"every {period:g} training steps"
-        call = event.call.name.rpartition(".")[2]
-        effect = "walks every Python object" if call == "collect" else "empties the allocator's cache"
-        yield self.finding(
-            f"{event.call.name}() runs {often} (loop at line {loop.span.line}) and {effect}.",
-            evidence=(event.span, loop.span),
+    def _flushes(self, found: TrainingCall) -> bool:
+        # What runs without gradients is a phase of its own beside the step: generation, scoring, evaluation.
+        within = found.period <= self.limit("period_noted") and not found.event.no_grad
+        return within and found.call.name in _FLUSHES
+
+    def _from_source(self, found: TrainingCall) -> Finding:
+        span, name = found.event.span, found.call.name
+        effect = "walks every Python object" if name.endswith(".collect") else "empties the allocator's cache"
+        return self.finding(
+            f"{name}() runs {often(found.period)} (loop at line {found.loop.span.line}) and {effect}.",
+            evidence=(span, found.loop.span),
             confidence=Confidence.SUSPECTED,
-            severity=Severity.WARNING if period <= self.limit("period_warned") else Severity.NOTE,
-            subject=f"{event.span.path}:{event.span.line}",
-            detail=AllocatorFlushInLoopDetail(call=event.call.name, period=period),
+            severity=Severity.WARNING if found.period <= self.limit("period_warned") else Severity.NOTE,
+            subject=f"{span.path}:{span.line}",
+            detail=AllocatorFlushInLoopDetail(call=name, period=found.period),
         )
-
-
-def _period(event: Event) -> float | None:
-    """Training steps between two runs; None when it does not run step by step."""
-    if any(guard.never or guard.kind in (GuardKind.ONCE, GuardKind.FAILURE) for guard in event.guards):
-        return None
-    if any(inner.role in (LoopRole.TRAINING, LoopRole.EVALUATION) for inner in event.inner) or event.evaluation:
-        return None
-    if event.no_grad:
-        return None  # a phase of its own beside the step: generation, scoring, evaluation
-    period = event.period
-    if isinstance(period, Known) and isinstance(period.value, int | float) and period.value >= 1:
-        return float(period.value)
-    return None

@@ -3,13 +3,19 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged, level, ran_on_cpu
-from gpudoctor.analysis.source.call_frequency import measures, often, step_period
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import price
+from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
+from gpudoctor.analysis.source.call_frequency import (
+    TrainingCall,
+    calls_in_training,
+    measures,
+    often,
+)
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
-from gpudoctor.text import count, percent
+from gpudoctor.model.signs.source import Call, Source
+from gpudoctor.text import count
 
 _DEVICE = frozenset(
     {
@@ -26,18 +32,6 @@ _OWN_STREAMS = ("Stream(", "wait_stream", "wait_event", "CUDAGraph")
 _CLOCKS = frozenset(
     {"time.time", "time.perf_counter", "time.monotonic", "time.time_ns", "time.perf_counter_ns"}
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Wait:
-    event: Event
-    call: Call
-    period: float
-
-    @property
-    def rate(self) -> float:
-        inner = 2.0 if self.event.inner else 1.0
-        return inner / self.period
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,62 +101,43 @@ class ExplicitSynchronize(Check):
             source="five times the 5 to 10 steps that torch.profiler's recipe records",
             meaning="A loop known to end within this many steps is a measurement, not a training.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.05,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Explicit waits that take this share of a recorded run are",
+            noted=0.05,
+            warned=0.1,
             source="SYNC001's threshold, whose waits are of the same kind",
-            meaning="Explicit waits that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.1,
-            unit="1",
-            source="SYNC001's threshold, whose waits are of the same kind",
-            meaning="Explicit waits that take this share of a recorded run are a warning.",
         ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._in_source(patient.source), run, refuted=ran_on_cpu(patient))
-        yield from self._measured(patient, run, suspected) if run else suspected
-
-    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(patient, run, wanted=lambda site: site.what.endswith("synchronize"))
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
-        if severity is None:
+        if run is None:
+            yield from suspected
             return
-        yield confirmed(
-            self,
-            suspected,
-            f"{cost.what} waits for the device {cost.calls:.2g} times a step, "
-            f"{percent(cost.share)} of the time{at(cost.spans)}.",
-            share=cost.share,
-            spans=cost.spans,
-            severity=severity,
-            run=run,
-            name="synchronize_share",
-            detail=ExplicitSynchronizeDetail(call=cost.what.partition(" ")[0]),
-        )
+        seen = price(patient, run, wanted=lambda site: site.what.endswith("synchronize"))
+        severity = seen.level(self)
+        if severity is not None:
+            yield seen.finding(
+                self,
+                f"{seen.what} waits for the device {seen.calls:.2g} times a step, {seen.words}{seen.where}.",
+                name="synchronize_share",
+                severity=severity,
+                suspected=suspected,
+                detail=ExplicitSynchronizeDetail(call=seen.what.partition(" ")[0]),
+            )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
-        said: set[int] = set()
-        for script, loop in source.training_loops:
-            finding = self._from_source(script, loop, said)
-            if finding is not None:
-                yield finding
+        for waits in calls_in_training(
+            source, lambda item: _synchronizes(item.call), every=self.limit("period"), skip=measures
+        ):
+            steps = bound(waits[0].script, waits[0].loop)
+            if steps is None or steps > self.limit("measurement_steps"):
+                yield self._from_source(waits)
 
-    def _from_source(self, script: Script, loop: Loop, said: set[int]) -> Finding | None:
-        if measures(script, loop):
-            return None
-        waits = [wait for wait in self._waits(loop) if id(wait.event.node) not in said]
-        said |= {id(wait.event.node) for wait in waits}
-        steps = bound(script, loop) if waits else None
-        if not waits or (steps is not None and steps <= self.limit("measurement_steps")):
-            return None
-        total = sum(wait.rate for wait in waits)
-        first = waits[0]
+    def _from_source(self, waits: list[TrainingCall]) -> Finding:
+        total = sum((2.0 if wait.event.inner else 1.0) / wait.period for wait in waits)
+        first, script, loop = waits[0], waits[0].script, waits[0].loop
         timed = any(event.call is not None and event.call.name in _CLOCKS for event in loop.events)
         spans = list(dict.fromkeys(wait.event.span for wait in waits))
         more = f" and at {count(len(spans) - 1, 'more place')}" if len(spans) > 1 else ""
@@ -183,20 +158,11 @@ class ExplicitSynchronize(Check):
             ),
         )
 
-    def _waits(self, loop: Loop) -> Iterator[_Wait]:
-        for event in loop.events:
-            call = event.call
-            if call is None or not _synchronizes(call) or "bench" in call.function.lower():
-                continue
-            period = step_period(event)
-            if period is not None and period < self.limit("period"):
-                yield _Wait(event, call, period)
-
 
 def _synchronizes(call: Call) -> bool:
-    if call.name in _DEVICE:
-        return True
-    return call.method == "synchronize" and call.receiver.startswith(_STREAMS)
+    if "bench" in call.function.lower():
+        return False
+    return call.name in _DEVICE or (call.method == "synchronize" and call.receiver.startswith(_STREAMS))
 
 
 def _shown(call: Call) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from gpudoctor.analysis.live.stack_shares import device_busy, hidden, seen_live, taken, watched, where
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, meanwhile, price, suspicions
+from gpudoctor.analysis.live.stack_shares import device_busy, hidden, seen_live, watched, where
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import meanwhile, price
 from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.analysis.run.line_ownership import LineOwner, waits_otherwise
-from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, ran_on_cpu, source_of, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu, source_of, spot
 from gpudoctor.analysis.source.call_frequency import brief, measures, step_period
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
 from gpudoctor.analysis.source.metrics import OFTEN, is_metric, samples_around
@@ -18,6 +19,7 @@ from gpudoctor.analysis.source.steering_reads import steers
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import (
+    OWN_CHOICE,
     Check,
     Code,
     Confidence,
@@ -31,7 +33,7 @@ from gpudoctor.model import (
     TrackRecord,
 )
 from gpudoctor.model.signs.process import ProcessWindow
-from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
+from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Script, Source
 from gpudoctor.text import percent
 from gpudoctor_checks.sync.device_queue import Queue
 
@@ -136,19 +138,12 @@ class HostSyncInLoop(Check):
             source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
             meaning="A loop known to end within this many steps is a measurement, not a training.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.05,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Reads that take this share of a recorded run are",
+            noted=0.05,
+            warned=0.1,
             source="train-doctor warns from 5 %",
-            meaning="Reads that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.1,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Reads that take this share of a recorded run are a warning.",
+            source_warned=OWN_CHOICE,
         ),
     )
 
@@ -162,61 +157,57 @@ class HostSyncInLoop(Check):
 
     def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
         """Lines that read a tensor; where the device is busy all the while, they wait for its work."""
-        found = taken(window, lambda place: place.kind in ("read", "print-tensor"))
-        seen = seen_live(window, found)
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        seen = seen_live(window, lambda place: place.kind in ("read", "print-tensor"))
+        severity = seen.level(self)
         if severity is None or hidden(window):
             return
         busy = device_busy(window)
         idle = f"; the GPU is busy for {percent(busy)}" if busy is not None else ""
         yield seen.finding(
             self,
-            f"The host waits at lines that read a tensor, {found.words}{where(found.places)}{idle}.",
+            f"The host waits at lines that read a tensor, {seen.words}{where(seen.places)}{idle}.",
             name="sync_share",
             severity=severity,
-            suspect=lambda: self._in_source(patient.source),
+            suspected=suspicions(lambda: self._in_source(patient.source), seen),
             detail=HostSyncInLoopDetail(reads=1.0),
         )
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         """Reads by their share of time; many a step count too where the device has to be waited for."""
         elsewhere = {(span.path, span.line) for span in price(patient, run, owners=(LineOwner.METRICS,)).spans}
-        cost = price(
+        seen = price(
             patient,
             run,
             phases=("sync", "transfer") if run.traced else ("sync",),
             wanted=lambda site: not waits_otherwise(site.what) and _place(patient, site) not in elsewhere,
         )
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         reads = run.per_step("reads")
         if severity is None and reads >= self.limit("reads_per_step") and not run.traced:
             severity = Severity.NOTE
-        if severity is None or not cost.sites:
+        if severity is None or not seen.sites:
             return
-        waits = _waits(patient, run, cost.sites)
+        waits = _waits(patient, run, seen.sites)
         often = "once" if f"{waits:.2g}" == "1" else f"{waits:.2g} times"
-        reads_for = f" for {cost.calls:.2g} reads" if waits < _FEWER * cost.calls else ""
-        yield confirmed(
+        reads_for = f" for {seen.calls:.2g} reads" if waits < _FEWER * seen.calls else ""
+        yield seen.finding(
             self,
-            suspected,
-            f"The host waits {percent(cost.host)} of the time {_what_for(run)}, {often} a step{reads_for} "
-            f"({cost.what}){at(cost.spans)}{meanwhile(run, cost)}.",
-            share=cost.share,
-            spans=cost.spans,
-            severity=severity,
-            run=run,
+            f"The host waits {percent(seen.host)} of the time {_what_for(run)}, {often} a step{reads_for} "
+            f"({seen.what}){seen.where}{meanwhile(run, seen)}.",
             name="sync_share",
-            numbers=(measured("reads_per_step", reads, "{reads}", run.recording),),
+            severity=severity,
+            suspected=suspected,
             detail=HostSyncInLoopDetail(
-                reads=round(max(reads, cost.calls), 2), copies=run.share("transfer") > run.share("sync")
+                reads=round(max(reads, seen.calls), 2), copies=run.share("transfer") > run.share("sync")
             ),
+            numbers=(run.measured("reads_per_step", reads, "{reads}"),),
         )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
         if not training_target(source).on_gpu:
             return
         for script, loop in source.training_loops:
-            if measures(script, loop) or brief(script, loop, self.limit("measurement_steps")):
+            if measures(loop) or brief(script, loop, self.limit("measurement_steps")):
                 continue
             yield from self._from_source(source, script, loop)
 
@@ -412,17 +403,11 @@ def _arm(source: Source, event: Event) -> _Arm | None:
 
 def _rate(event: Event, loop: Loop) -> float:
     """Runs a step, the least that is known: 0 when it does not run in training."""
-    if event.evaluation or any(guard.never for guard in event.guards):
-        return 0.0
-    if any(inner.role in (LoopRole.TRAINING, LoopRole.EVALUATION) for inner in event.inner):
-        return 0.0  # counted with that loop, or not a training step's business
-    if any(guard.kind in (GuardKind.ONCE, GuardKind.FAILURE) for guard in event.guards):
-        return 0.0
-    period = event.period
-    if not isinstance(period, Known) or not isinstance(period.value, int | float) or period.value <= 0:
+    period = step_period(event)
+    if period is None:
         return 0.0
     passes = _passes(event, loop)
-    return (1 if passes is None else passes) / max(1.0, float(period.value))
+    return (1 if passes is None else passes) / period
 
 
 def _passes(event: Event, loop: Loop) -> int | None:

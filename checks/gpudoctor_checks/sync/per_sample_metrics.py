@@ -2,15 +2,16 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from gpudoctor.analysis.live.stack_shares import seen_live, taken, watched
-from gpudoctor.analysis.observation import Observation
-from gpudoctor.analysis.run.cost_attribution import price, seen_in_run
+from gpudoctor.analysis.live.stack_shares import seen_live, watched
+from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.observation import Observation, suspicions
+from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.recorded_statements import loop_heads
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
-from gpudoctor.analysis.source.call_frequency import full_batch, often, step_period
+from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
 from gpudoctor.analysis.source.metrics import is_metric, samples_around
@@ -31,14 +32,6 @@ from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})
 _CONVERSIONS = frozenset({"float", "int", "bool", "builtins.float", "builtins.int", "builtins.bool"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Metric:
-    event: Event
-    period: float
-    what: str
-    """What runs, `sklearn.metrics.f1_score` or `a Python loop over range(len(preds)) reads .item()`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,19 +92,8 @@ class PerSampleMetrics(Check):
             source="five times the 5 to 10 steps that torch.profiler's recipe records",
             meaning="A loop known to end within this many steps is a trial, not a training.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.05,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Metrics that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.1,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Metrics that take this share of a recorded run are a warning.",
+        *Threshold.note_and_warning(
+            "Metrics that take this share of a recorded run are", noted=0.05, warned=0.1
         ),
     )
 
@@ -120,7 +102,7 @@ class PerSampleMetrics(Check):
         if seen is None:
             yield from self._suspected(patient)
             return
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         if severity is None:
             return
         lines = PerSampleMetricsDetail(period=1, per_sample=True)
@@ -129,76 +111,65 @@ class PerSampleMetrics(Check):
             f"Metrics computed in the step take {seen.words}{seen.of_a_step}{seen.where}.",
             name="metrics_share",
             severity=severity,
-            suspect=lambda: self._suspected(patient),
+            suspected=suspicions(lambda: self._suspected(patient), seen),
             # A watched process shows calls of metric libraries.
             detail=lines if seen.recording is not None else PerSampleMetricsDetail(),
         )
 
     def _seen(self, patient: Patient) -> Observation | None:
         if (window := watched(patient)) is not None:
-            return seen_live(window, taken(window, lambda place: place.kind == "metric"))
+            return seen_live(window, lambda place: place.kind == "metric")
         run = judged(patient)
         if run is None:
             return None
-        seen = seen_in_run(run, price(patient, run, owners=(LineOwner.METRICS,)))
+        seen = price(patient, run, owners=(LineOwner.METRICS,))
         heads = (head for span in seen.spans for head in loop_heads(patient, span))
-        return replace(seen, spans=tuple(dict.fromkeys((*seen.spans, *heads))))
+        return seen.also_at(heads)
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         return self._in_source(patient.source, on_gpu=not ran_on_cpu(patient))
 
     def _in_source(self, source: Source, *, on_gpu: bool = True) -> Iterator[Finding]:
         on_gpu = on_gpu and training_target(source).on_gpu
-        said: set[int] = set()
-        for script, loop in source.training_loops:
-            if not full_batch(loop):
-                yield from self._from_source(script, loop, said, on_gpu=on_gpu)
+        what = _library if not on_gpu else lambda item: _library(item) or _sample_loop(item)
+        for found in calls_in_training(source, what, every=self.limit("metric_period"), skip=full_batch):
+            steps = bound(found[0].script, found[0].loop)
+            if steps is None or steps > self.limit("measurement_steps"):
+                yield self._from_source(found)
 
-    def _from_source(self, script: Script, loop: Loop, said: set[int], *, on_gpu: bool) -> Iterator[Finding]:
-        found = [item for item in self._library(loop) if id(item.event.node) not in said]
-        if on_gpu:
-            found += [item for item in self._loops(script, loop) if id(item.event.node) not in said]
-        said |= {id(item.event.node) for item in found}
-        steps = bound(script, loop) if found else None
-        if not found or (steps is not None and steps <= self.limit("measurement_steps")):
-            return
-        first = found[0]
-        words = list(dict.fromkeys(item.what for item in found))
+    def _from_source(self, found: list[TrainingCall]) -> Finding:
+        found = sorted(found, key=lambda item: not _library(item))
+        first, script, loop = found[0], found[0].script, found[0].loop
+        words = list(dict.fromkeys(_library(item) or _sample_loop(item) for item in found))
         spans: list[SourceSpan] = list(dict.fromkeys(item.event.span for item in found))
-        yield self.finding(
+        return self.finding(
             f"{' and '.join(words[:2])} {often(first.period)} (loop at line {loop.span.line}).",
             evidence=tuple(spans[:8]),
             confidence=Confidence.SUSPECTED,
             subject=f"{script.path}:{loop.span.line}",
             detail=PerSampleMetricsDetail(
-                period=first.period, per_sample="Python loop" in first.what, norm=self.limit("metric_period")
+                period=first.period, per_sample="Python loop" in words[0], norm=self.limit("metric_period")
             ),
         )
 
-    def _library(self, loop: Loop) -> Iterator[_Metric]:
-        for event in loop.events:
-            call = event.call
-            if call is None or not is_metric(call):
-                continue
-            period = step_period(event)
-            if period is not None and period < self.limit("metric_period"):
-                yield _Metric(event, period, f"{call.name} runs on the CPU")
 
-    def _loops(self, script: Script, loop: Loop) -> Iterator[_Metric]:
-        tensors: DeviceTensors | None = None
-        for event in loop.events:
-            samples = samples_around(script, loop, event)
-            if event.call is None or samples is None:
-                continue
-            period = step_period(event)
-            if period is None or period >= self.limit("metric_period"):
-                continue
-            tensors = tensors or DeviceTensors(script, loop)
-            word = _read(event.call, event, tensors)
-            if word:
-                yield _Metric(
-                    event, period, f"a Python loop over {samples} reads the GPU sample by sample ({word})"
-                )
+def _library(found: TrainingCall) -> str:
+    """What runs, if the call is one of a library of metrics; else ""."""
+    return f"{found.call.name} runs on the CPU" if is_metric(found.call) else ""
+
+
+def _sample_loop(found: TrainingCall) -> str:
+    """What a loop over samples does, if the call reads a tensor of the device in one; else ""."""
+    samples = samples_around(found.script, found.loop, found.event)
+    if samples is None:
+        return ""
+    word = _read(found.call, found.event, _tensors(found.script, found.loop))
+    return f"a Python loop over {samples} reads the GPU sample by sample ({word})" if word else ""
+
+
+@once
+def _tensors(script: Script, loop: Loop) -> DeviceTensors:
+    return DeviceTensors(script, loop)
 
 
 def _read(call: Call, event: Event, tensors: DeviceTensors) -> str:

@@ -1,7 +1,10 @@
 """How often a call runs in a training loop, and the edit that takes it out."""
 
 import ast
+import math
 import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import bound, enclosing, statement
@@ -10,7 +13,9 @@ from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.remedy import TextEdit
 from gpudoctor.model.signs.source import (
     NO_CALLER,
+    Call,
     Event,
+    Guard,
     GuardKind,
     Known,
     Loop,
@@ -26,20 +31,84 @@ _MEASURES = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingCall:
+    """A call that a training loop repeats."""
+
+    script: Script
+    """The script that holds the loop."""
+    loop: Loop
+    event: Event
+    call: Call
+    period: float
+    """Training steps between two calls."""
+
+    def at_most(self, times: float) -> bool:
+        """Whether the loop is known to end before the call has run more often."""
+        steps = bound(self.script, self.loop)
+        return steps is not None and steps / self.period <= times
+
+
+def calls_in_training(
+    source: Source,
+    match: Callable[[TrainingCall], object],
+    *,
+    every: float = math.inf,
+    skip: Callable[[Loop], bool] | None = None,
+    distinct: bool = False,
+    assume: Callable[[Guard], bool] | None = None,
+) -> Iterator[list[TrainingCall]]:
+    """For each training loop that is not skipped, the matching calls that run more often than `every` steps.
+
+    They come in the order of a pass. A call that several loops reach is given with the first of them; one that
+    a pass reaches on several ways comes once for each, or at the first alone if `distinct`. Conditions that
+    `assume` names are taken as true.
+    """
+    reached: set[ast.AST] = set()
+    for script, loop in source.training_loops:
+        if skip is not None and skip(loop):
+            continue
+        found: list[TrainingCall] = []
+        new: set[ast.AST] = set()
+        for item in _repeated(script, loop, assume):
+            node = item.call.node
+            if item.period < every and node not in reached and not (distinct and node in new) and match(item):
+                new.add(node)
+                found.append(item)
+        reached |= new
+        if found:
+            yield found
+
+
+@once
+def _repeated(script: Script, loop: Loop, assume: Callable[[Guard], bool] | None) -> tuple[TrainingCall, ...]:
+    return tuple(
+        TrainingCall(script, loop, event, event.call, period)
+        for event in loop.events
+        if event.call is not None and (period := step_period(event, assume)) is not None
+    )
+
+
 @once
 def without_comments(script: Script) -> str:
     """The script's code as Python writes it: a word in a comment is no evidence."""
     return ast.unparse(script.tree)
 
 
-def step_period(event: Event) -> float | None:
-    """Training steps between two runs; None when it does not run step by step, or nobody can tell."""
-    if any(guard.never or guard.kind in (GuardKind.ONCE, GuardKind.FAILURE) for guard in event.guards):
-        return None
+def step_period(event: Event, assume: Callable[[Guard], bool] | None = None) -> float | None:
+    """Training steps between two runs; None when it does not run step by step, or nobody can tell.
+
+    Conditions that `assume` names are taken as true.
+    """
+    if assume is not None:
+        event = replace(event, guards=tuple(guard for guard in event.guards if not assume(guard)))
     if event.evaluation or any(inner.role in (LoopRole.TRAINING, LoopRole.EVALUATION) for inner in event.inner):
         return None
+    guards = event.guards
+    if any(guard.never or guard.kind in (GuardKind.ONCE, GuardKind.FAILURE) for guard in guards):
+        return None
     period = event.period
-    if any(_by_a_caller(guard.period) for guard in event.guards):
+    if any(_by_a_caller(guard.period) for guard in guards):
         return None
     if isinstance(period, Known) and isinstance(period.value, int | float) and period.value >= 1:
         return float(period.value)
@@ -61,9 +130,9 @@ def full_batch(loop: Loop) -> bool:
     return any(_EPOCH.search(target.lower()) for target in loop.targets)
 
 
-def measures(script: Script, loop: Loop) -> bool:
+def measures(loop: Loop) -> bool:
     """Whether the loop is there to be timed: a file or a function that says benchmark or profile."""
-    name = script.path.replace("\\", "/").rpartition("/")[2]
+    name = loop.span.path.replace("\\", "/").rpartition("/")[2]
     return bool(_MEASURES.search(name.lower()) or _MEASURES.search(loop.function.lower()))
 
 

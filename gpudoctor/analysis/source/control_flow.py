@@ -202,14 +202,6 @@ def steady(event: Event) -> bool:
     )
 
 
-def passes_between(event: Event) -> int | None:
-    """Passes between two runs of an event, where they can be told: 1 is every pass."""
-    period = event.period
-    if isinstance(period, Known) and isinstance(period.value, int | float) and period.value >= 1:
-        return int(period.value)
-    return None
-
-
 def bound(script: Script, loop: Loop) -> int | None:
     """How many passes a loop makes at most, where the text says so: `range(20)`, `if step >= 20: break`."""
     node = loop_node(script, loop)

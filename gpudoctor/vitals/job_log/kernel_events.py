@@ -130,8 +130,7 @@ def _matches(path: str, table: Messages) -> Iterator[tuple[int, KernelLine, Matc
     try:
         with open_log(path) as stream:
             for block in blocks(stream):
-                small = block.data.lower()
-                for place, raw in _cued(block.data, small, table.cues):
+                for place, raw in _cued(block.data, block.data.lower(), table.cues):
                     line = parse(plain(text_of(raw[:_LONGEST_LINE])))
                     match = table.in_line(line.text) if line is not None else None
                     if line and match and match.known.message.bearing in (Bearing.CAUSE, Bearing.SYMPTOM):
@@ -154,4 +153,4 @@ def _cued(data: bytes, small: bytes, cues: tuple[bytes, ...]) -> Iterator[tuple[
         number += data.count(b"\n", before, start)
         before = start
         end = data.find(b"\n", start)
-        yield number, data[start : end if end >= 0 else len(data)].rstrip(b"\r")
+        yield number, data[start : end if end >= 0 else len(data)]

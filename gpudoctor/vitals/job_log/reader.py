@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 from gpudoctor.analysis.job_log.consequences import UNHEEDED
 from gpudoctor.analysis.job_log.first_cause import WENT_ON
-from gpudoctor.model.external_files import RefusedFile
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile
 from gpudoctor.model.signs.stack_dump import RankStack
@@ -14,7 +13,7 @@ from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.job_log.events import event_of
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, plain, take_apart
 from gpudoctor.vitals.job_log.matching import Match, Messages, skeleton
-from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, is_binary, open_log, text_of
+from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, open_log, text_of
 from gpudoctor.vitals.job_log.progress import CUES, DONE_CUES, says_done, step_of, whole_step
 from gpudoctor.vitals.job_log.stack_dumps import CUES as STACK_CUES
 from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
@@ -29,15 +28,12 @@ _LASTS, _SHORT = 3, 10
 _NEAR_END = 12
 """Lines, or a fiftieth of the file, that count as its end."""
 _MOST_COMMON = 100_000
-_LAST_PIECES = 5
 _MOST_DULL = 20_000
 _MOST_EVENTS = 20_000
 """Different events; a log of 4,096 ranks that all die has four of each."""
 _UNKNOWN = LogMessage(kind=PLAIN, cue="", pattern="", text="")
 """What an exception is where no check answers for those that no wording knows."""
 _LONGEST_EXCEPTION = 600
-_MOST_LINE = 16_384
-"""Characters of a line that are looked at."""
 _BEGINNING = 25
 """Lines at the beginning of a file, by which a second run in the same file is known."""
 _SAME_BEGINNING = 4
@@ -50,8 +46,8 @@ _MOST_SEEN = 50
 """Steps behind a failure that are remembered."""
 _BACK = 80
 """Lines before a failure among which its step is searched."""
-_MOST_PIECES = 400
-"""Pieces of a line between carriage returns that are looked at: the last ones."""
+_LOOK_EVERY = 2_000
+"""Lines after which the step is searched where nothing else makes gpudoctor look."""
 _WORLD = re.compile(
     r"(?i)world[_ ]?size['\"]?\s*[:=]\s*(\d{1,6})|nranks (\d{1,6})|"
     r"distributed init \(rank \d+, world (\d{1,6})\)"
@@ -78,8 +74,6 @@ def read_job_log(paths: Sequence[str], messages: Iterable[tuple[str, LogMessage]
         try:
             with open_log(path) as stream:
                 for block in blocks(stream):
-                    if block.first_line == 1 and is_binary(block.data):
-                        raise RefusedFile("it is not text")
                     reader.take(block)
         except OSError as error:
             damage = str(error.strerror or error)
@@ -143,6 +137,7 @@ class _FileReader:
 
     def __init__(self, path: str, table: Messages, job: _Job) -> None:
         self._path, self._table, self._job = path, table, job
+        self._cues = _without_digits((*table.cues, *STACK_CUES))
         self._tracebacks = Tracebacks()
         self._stacks = StackDumps(path)
         self._drafts: list[_Draft] = []
@@ -166,53 +161,65 @@ class _FileReader:
         self._changes = 0
         self._beginning: set[str] = set()
         self._begun_again: set[str] = set()
+        self._recent: list[tuple[bytes, int]] = []
+        """The last pieces and their lines."""
+        self._taken = 0
+        """Pieces so far."""
         self.lines = 0
 
-    # Blocks and lines
+    # Blocks and pieces
 
     def take(self, block: Block) -> None:
-        """The next lines of the file."""
-        lines = block.data.split(b"\n")
-        if not lines[-1]:
-            lines.pop()
-        first = block.first_line
-        self._bytes += len(block.data)
-        self.lines = first - 1 + len(lines)
-        if first == 1:
+        """The next pieces of the file: lines, and what carriage returns part them into."""
+        pieces, numbers = block.pieces()
+        if not pieces:
+            return
+        if not self.lines:
             self._follow = _BEGINNING
+        self._bytes += block.size
+        self.lines = numbers[-1]
+        tail = len(self._recent)
+        past = [*self._recent, *zip(pieces, numbers, strict=True)]
         at = 0
-        for index in self._with_cue(lines, block.data):
-            # Lines up to here are read only while a traceback is open or a failure is followed.
+        looks = range(-self._taken % _LOOK_EVERY, len(pieces), _LOOK_EVERY)
+        chosen = self._with_cue(pieces)
+        for index in sorted(chosen.union(looks)):
+            # Pieces up to here are read only while a traceback is open or a failure is followed.
             while at < index and self._reads_all:
-                self._line(lines[at], first + at, known=False)
+                self._piece(pieces[at], numbers[at], known=False)
                 at += 1
-            if not self._is_dull(lines[index], first + index):
-                self._before(lines, index, first)
-                self._line(lines[index], first + index, known=True)
+            if index not in chosen:
+                self._before(past, index + tail)
+                if self._reads_all:
+                    self._piece(pieces[index], numbers[index], known=False)
+            elif not self._is_dull(pieces[index], numbers[index]):
+                self._before(past, index + tail)
+                self._piece(pieces[index], numbers[index], known=True)
             at = index + 1
-        while at < len(lines) and self._reads_all:
-            self._line(lines[at], first + at, known=False)
+        while at < len(pieces) and self._reads_all:
+            self._piece(pieces[at], numbers[at], known=False)
             at += 1
-        self._before(lines, len(lines), first)
+        self._taken += len(pieces)
+        self._recent = past[-_BACK:]
 
     @property
     def _reads_all(self) -> bool:
-        """Whether lines without a cue are read, too."""
+        """Whether pieces without a cue are read, too."""
         return self._tracebacks.waiting or self._stacks.waiting or self._follow > 0
 
-    def _with_cue(self, lines: list[bytes], data: bytes) -> list[int]:
-        """Numbers of the lines that hold a cue; lines that differ from known ones in digits only are left out.
+    def _with_cue(self, pieces: list[bytes]) -> set[int]:
+        """Numbers of the pieces that hold a cue; those that differ from known ones in digits only are left out.
 
         A log is mostly a loop's lines: they are told apart by what is left of them without digits.
         """
-        bare = data.translate(None, _VARYING).split(b"\n")
+        bare = b"\n".join(pieces).translate(None, _VARYING).split(b"\n")
         common = self._common
-        fresh = [index for index in range(len(lines)) if bare[index] not in common]
+        fresh = [index for index, key in enumerate(bare) if key not in common]
         if not fresh:
-            return []
-        text = b"\n".join([lines[index] for index in fresh]).lower()
+            return set()
+        text = b"\n".join([bare[index] for index in fresh]).lower()
         found: set[int] = set()
-        for cue in (*self._table.cues, *STACK_CUES):
+        for cue in self._cues:
             at = text.find(cue)
             while at >= 0:
                 found.add(at)
@@ -221,48 +228,48 @@ class _FileReader:
                     break
                 at = text.find(cue, following)
         if not self._job.finished:
-            self._look_for_end(text)
+            self._look_for_end(b"\n".join([pieces[index] for index in fresh]))
         marks = sorted(found)
         chosen: set[int] = set()
         place = number = 0
         for index in fresh:
-            end = place + len(lines[index])
+            end = place + len(bare[index])
             while number < len(marks) and marks[number] <= end:
                 chosen.add(index)
                 number += 1
             place = end + 1
         if len(common) < _MOST_COMMON:
             common.update(bare[index] for index in fresh if index not in chosen)
-        return sorted(chosen)
+        return chosen
 
     def _look_for_end(self, text: bytes) -> None:
+        small = text.lower()
         for cue in DONE_CUES:
-            at = text.find(cue)
+            at = small.find(cue)
             while at >= 0:
                 begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
                 end = end if end >= 0 else len(text)
-                if end - begin < _MOST_LINE and says_done(text_of(text[begin:end])):
+                if says_done(text_of(text[begin:end])):
                     self._job.finished = True
                     return
-                at = text.find(cue, end)
+                at = small.find(cue, end)
 
-    def _before(self, lines: list[bytes], index: int, first: int) -> None:
-        """Remember the last step printed before a line."""
-        for back in range(1, min(_BACK, index) + 1):
-            line = lines[index - back]
-            for piece in reversed(line[-_MOST_LINE:].split(b"\r")[-_LAST_PIECES:]):
-                if any(cue in piece.lower() for cue in CUES):
-                    text = plain(text_of(piece)).strip()
-                    step = step_of(text)
-                    if step is not None:
-                        self._progress(text, step, take_apart(text).rank, first + index - back)
-                        return
+    def _before(self, past: list[tuple[bytes, int]], index: int) -> None:
+        """Remember the last step printed before a piece."""
+        for piece, number in reversed(past[max(0, index - _BACK) : index]):
+            small = piece.lower()
+            if any(cue in small for cue in CUES):
+                text = plain(text_of(piece)).strip()
+                step = step_of(text)
+                if step is not None:
+                    self._progress(text, step, take_apart(text).rank, number)
+                    return
 
     def _is_dull(self, raw: bytes, number: int) -> bool:
-        """Whether a line with a cue is like one that meant nothing, or like one that is counted already."""
+        """Whether a piece with a cue is like one that meant nothing, or like one that is counted already."""
         if self._reads_all:
             return False
-        bare = raw[:_MOST_LINE].translate(None, _VARYING)
+        bare = raw.translate(None, _VARYING)
         again = self._repeats.get(bare)
         if again is not None:
             event = self._drafts[again].event
@@ -270,21 +277,13 @@ class _FileReader:
             return True
         return bare in self._dull
 
-    def _line(self, raw: bytes, number: int, *, known: bool) -> None:
-        """One line; `known` says that it holds a cue."""
-        raw = raw.rstrip(b"\n")
-        quiet = known and self._follow <= 0 and not self._tracebacks.waiting
+    def _piece(self, raw: bytes, number: int, *, known: bool) -> None:
+        """One piece; `known` says that it holds a cue."""
+        quiet = known and not self._reads_all
         events = self._changes
-        if b"\r" in raw:
-            pieces = [piece for piece in raw.split(b"\r") if piece.strip()]
-            if len(pieces) > _MOST_PIECES:
-                pieces = pieces[-_MOST_PIECES:]
-        else:
-            pieces = [raw]
-        if b"rank" in raw or b"[default" in raw:
-            pieces = [part for piece in pieces for part in _OTHER_RANK.split(piece)]
-        for piece in pieces or [b""]:
-            self._text(plain(text_of(piece[: 4 * _MOST_LINE]))[:_MOST_LINE], number, known=known)
+        parts = _OTHER_RANK.split(raw) if b"rank" in raw or b"[default" in raw else [raw]
+        for part in parts:
+            self._text(plain(text_of(part)), number, known=known)
         if self._follow > 0:
             self._follow -= 1
         if (
@@ -293,7 +292,7 @@ class _FileReader:
             and b"gnored in" not in raw
             and len(self._dull) + len(self._repeats) < _MOST_DULL
         ):
-            bare = raw[:_MOST_LINE].translate(None, _VARYING)
+            bare = raw.translate(None, _VARYING)
             if events == self._changes:
                 self._dull.add(bare)
             elif events + 1 == self._changes and self._again is not None:
@@ -454,6 +453,7 @@ class _FileReader:
 
     def finish(self) -> list[LogEvent]:
         """The events of the file."""
+        self._before(self._recent, len(self._recent))
         for chain in self._tracebacks.finish():
             self._chain(chain)
         self._job.ranks |= self._own_ranks
@@ -480,6 +480,15 @@ class _FileReader:
             bytes=self._bytes,
             ends_in_progress=self.lines > 0 and self.lines - self._last_progress_line <= 2,
         )
+
+
+def _without_digits(cues: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Cues as they are in lines without digits: the shortest that every line with a cue has one of."""
+    found: list[bytes] = []
+    for cue in sorted({cue.translate(None, _VARYING) for cue in cues}, key=len):
+        if not any(shorter in cue for shorter in found):
+            found.append(cue)
+    return tuple(found)
 
 
 def _with_libraries(raised: Raised) -> str:

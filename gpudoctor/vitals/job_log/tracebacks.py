@@ -43,6 +43,10 @@ _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<(?!ipython|string)|/bin/(?:torchrun|accelerate|deepspeed)$"
 )
 _PACKAGE = re.compile(r"/(?:(?:site|dist)-packages|python\d[\d.]*)/(.+)$")
+_GROUP = re.compile(r"^(?: {2,}[+|] )?Exception Group Traceback \(most recent call last\)")
+_MARGIN = re.compile(r"^ {2,}\|(?: |$)")
+_GROUP_RULE = re.compile(r"^ {2,}\+-[-+]*-")
+"""What Python puts before the lines of an exception group, and between its exceptions."""
 _INNERMOST = 12
 _OF_FRAME = 2
 """Blanks before `File` in a traceback that is not indented."""
@@ -89,6 +93,8 @@ class _Open:
     pending_code: bool = False
     indent: int = 0
     """Blanks before the header: a traceback may be pasted or printed with an indentation."""
+    group: bool = False
+    """Whether it is of an exception group."""
 
 
 class Tracebacks:
@@ -113,11 +119,20 @@ class Tracebacks:
         text = line.text.rstrip()
         key = line.source
         self.took = False
+        opened = self._open.get(key)
+        if opened is not None and opened.group:
+            if _GROUP_RULE.match(text):
+                _next_of_group(opened)
+                return []
+            margin = _MARGIN.match(text)
+            if margin is None and text:
+                done = _closed(self._open.pop(key))
+                return [*([done] if done else ()), *self._take(line, number)]
+            text = text[margin.end() :] if margin else text
         if re.match(r"Exception ignored in|Exception in thread|Error in atexit", text):
             self._unheeded[key] = number
         if _HEADER.search(text):
             return self._begin(line, number, text)
-        opened = self._open.get(key)
         if opened is None:
             return []
         opened.lines += 1
@@ -180,6 +195,8 @@ class Tracebacks:
         opened.noise = 0
         opened.indent = len(text) - len(text.lstrip(" "))
         opened.boxed = text.lstrip()[:1] in "╭┌"
+        if _GROUP.match(text):
+            opened.group, opened.indent = True, 0
         return [chain for chain in done if chain]
 
     def _inside(self, opened: _Open, line: PrefixedLine, number: int, text: str) -> None:
@@ -251,8 +268,17 @@ class Tracebacks:
         return [_closed(opened)]
 
 
+def _next_of_group(opened: _Open) -> None:
+    if opened.current is not None:
+        opened.chain.append(opened.current)
+    opened.current, opened.frames, opened.noise = None, [], 0
+
+
 def _closed(opened: _Open) -> list[Raised]:
-    return [*opened.chain, opened.current] if opened.current is not None else opened.chain
+    chain = [*opened.chain, opened.current] if opened.current is not None else opened.chain
+    if opened.group:  # Python prints a group before the exceptions that it wraps
+        chain = sorted(chain, key=lambda item: item.type.endswith("ExceptionGroup"))
+    return chain
 
 
 def _linked(opened: _Open, header: str) -> bool:

@@ -212,4 +212,19 @@ ADVICE = (
         when=where(LearningRateOutOfBandDetail, lambda rate: rate.cure == "spent"),
         effort=Effort.ONE_LINE,
     ),
+    advise(
+        "NUM012-labels",
+        "Count the labels that are not masked in one batch",
+        '(batch["labels"] != -100).sum(dim=-1)   # 0 in a row: the loss of that sample is zero',
+        "If whole rows are masked, check the chat template, the truncation length and the mask.",
+        references=("https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html",),
+    ),
+    advise(
+        "NUM012-margin",
+        "Mine harder pairs, or raise the margin of the loss",
+        "Take the hardest negatives of each batch (semi-hard mining).",
+        "If the model already knows the data by heart, stop the training.",
+        applicability=Applicability.UNSAFE,
+        references=("https://arxiv.org/abs/1503.03832",),
+    ),
 )

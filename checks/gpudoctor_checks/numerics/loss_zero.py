@@ -1,0 +1,96 @@
+"""NUM012 loss-zero."""
+
+from collections.abc import Iterator
+
+from gpudoctor.analysis.run.curves import loss_curve, norm_curve, numerics
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.steady_run import demanded, spot
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.signs.recording import Process
+from gpudoctor.text import percent
+
+
+class LossZero(Check):
+    """The loss is exactly zero in many steps.
+
+    What it finds:
+        A run in which a fifth of the steps or more have a loss of exactly 0.0, without any gradient in them.
+    Why it hurts:
+        A loss of exactly zero has no gradient: the step costs its full time and teaches nothing. The usual
+        causes: all labels are masked (-100), the pairs of a margin or triplet loss are too easy, or a mask
+        multiplies the whole loss by zero.
+    How it knows:
+        From a recording: the loss of each step, the gradient norms that clipping measures, and the norms that
+        the probe reads. If nobody read a norm in these steps, the finding is probable, not confirmed.
+    False alarms:
+        Some losses are zero and still have a gradient: GRPO and PPO on their first pass over a batch, or a
+        difference of two equal terms. The check is silent if a gradient norm in such a step is above zero. A
+        small loss is never zero in float32 before the model is certain of each sample. A hinge loss whose
+        samples are learned one by one becomes zero late: this is a note.
+    Remedies:
+        Count the labels that are not masked in one batch. Mine harder pairs, or raise the margin. Stop the
+        training if the model knows the data by heart.
+    References:
+        - https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
+        - https://arxiv.org/abs/1503.03832
+    """
+
+    code = Code("NUM012")
+    name = "loss-zero"
+    silent_on_synthetic = "its data is random"
+    reads = frozenset({Reads.RECORDING})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="share",
+            default=0.2,
+            unit="1",
+            source="convention: NUM005's share of the elements for an error, here of the steps",
+            meaning="This share of steps with a loss of exactly zero is a finding.",
+        ),
+        Threshold(
+            name="steps",
+            default=30,
+            unit="{steps}",
+            source="the least number of steps by which shares are judged",
+            meaning="Fewer steps with a known loss are not judged.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        run = demanded(patient)
+        process = run.lead.process
+        losses = loss_curve(process)
+        zero = [step for step, loss in zip(losses.steps, losses.values, strict=True) if loss == 0.0]
+        share = len(zero) / len(losses) if len(losses) else 0.0
+        if len(losses) < self.limit("steps") or share < self.limit("share"):
+            return
+        norms = [norm for step, norm in _norms(process) if step in set(zero)]
+        if any(norm > 0.0 for norm in norms):
+            return
+        first = losses.values[: len(losses) // 4]
+        from_start = first.count(0.0) >= self.limit("share") * len(first)
+        loop = process.first("loop")
+        where = place_of(loop) if loop is not None else None
+        yield self.finding(
+            f"The loss is exactly zero in {percent(share)} of the steps, first in step {zero[0]:,}. "
+            "These steps change nothing.",
+            evidence=(
+                *([spot(patient, where)] if where is not None else []),
+                run.measured("steps_with_zero_loss", len(zero), "{steps}"),
+                run.measured("steps_with_known_loss", len(losses), "{steps}"),
+            ),
+            severity=Severity.WARNING if from_start else Severity.NOTE,
+            confidence=Confidence.CONFIRMED if norms else Confidence.PROBABLE,
+            cost=Cost(breaks="the model does not learn in these steps") if from_start else Cost(),
+        )
+
+
+def _norms(process: Process) -> Iterator[tuple[int, float]]:
+    """The gradient norms that clipping and the probe read, with their steps."""
+    read = norm_curve(process)
+    yield from zip(read.steps, read.values, strict=True)
+    for reading in numerics(process, "norms"):
+        norm = reading.get("norm")
+        if isinstance(norm, int | float):
+            yield int(reading.get("step") or 0), float(norm)

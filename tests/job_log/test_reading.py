@@ -1,0 +1,310 @@
+"""The reader: the same answer however the bytes arrive, packed, wide, cut, damaged and endless files."""
+
+import gzip
+import io
+import lzma
+import os
+import subprocess
+import sys
+import tracemalloc
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpudoctor.engine.registry import load_registry
+from gpudoctor.model import Unavailable
+from gpudoctor.model.read_limits import LOG_UNPACKED_RATIO
+from gpudoctor.vitals.job_log import opening, read_job_log
+
+MESSAGES = tuple(load_registry().log_messages())
+TRACEBACK = (
+    'Traceback (most recent call last):\n  File "/home/ann/train.py", line 12, in main\n    step(batch)\n'
+    "ValueError: the batch has no labels\n"
+)
+DEATH = "step 900: loss 0.25\n" + TRACEBACK
+
+
+def read(path, data=None):
+    if data is not None:
+        path.write_bytes(data)
+    return read_job_log([str(path)], MESSAGES)
+
+
+def exceptions(log):
+    return [item.exception for item in log.events if item.exception]
+
+
+# However the bytes arrive
+
+PARTS = (
+    *(f"step {number}: loss 0.{number}\n" for number in range(40, 60)),
+    *(f"\r {number}%|##   | {number}/100 [00:0{number % 9}<01:00, 2.1it/s]" for number in range(30, 50)),
+    "\n",
+    "\r\n",
+    "\r",
+    "\0" * 40,
+    "x" * 20_000,
+    TRACEBACK,
+    TRACEBACK.replace("\n", "\r\n"),
+    "[rank1]: " + TRACEBACK.replace("\n", "\n[rank1]: "),
+    "\x1b[31mRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\x1b[0m\n",
+    "KeyError: 'labels'\n",
+    "node1:77:99 [0] NCCL INFO Channel 00/02 : 0 1\n",
+    "WARNING: the gradient norm is not finite\n",
+    "worker 3 exited with exit code 0\n",
+    "训练失败: 数据不完整\n",
+    "Training completed\n",
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(parts=st.lists(st.tuples(st.sampled_from(PARTS), st.integers(1, 30)), max_size=12))
+def test_what_a_log_says_does_not_depend_on_the_blocks(tmp_path_factory, patch, parts):
+    data = "".join(text * (times if len(text) < 1000 else 1) for text, times in parts).encode() + DEATH.encode()
+    path = tmp_path_factory.mktemp("logs") / "job.out"
+    whole = read(path, data)
+    for size in (1, 7, 4096) if len(data) < 20_000 else (97, 4096):
+        patch.setattr(opening, "BLOCK", size)
+        assert read(path) == whole
+    patch.undo()
+    patch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Dribble(data))))
+    piped = read_job_log(["-"], MESSAGES)
+    patch.undo()
+    assert replace(piped.files[0], path=str(path)) == whole.files[0]
+    assert [replace(item, path=str(path)) for item in piped.events] == list(whole.events)
+
+
+class Dribble(io.RawIOBase):
+    """A pipe that gives a few bytes at once."""
+
+    def __init__(self, data):
+        self._data, self._at = data, 0
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        piece = self._data[self._at : self._at + min(len(buffer), 1000 + self._at % 997)]
+        buffer[: len(piece)] = piece
+        self._at += len(piece)
+        return len(piece)
+
+
+@pytest.fixture(scope="module")
+def patch():
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
+def test_the_step_before_a_failure_is_found_in_an_earlier_block(tmp_path, monkeypatch):
+    monkeypatch.setattr(opening, "BLOCK", 64)
+    log = read(
+        tmp_path / "job.out", b"step 70: loss 0.5\n" + b"saving the state of everything\n" * 20 + DEATH.encode()
+    )
+    assert log.events[-1].step == 900
+    assert (
+        read(
+            tmp_path / "b.out", b"step 70: loss 0.5\n" + b"a line that says nothing\n" * 20 + TRACEBACK.encode()
+        )
+        .events[0]
+        .step
+        == 70
+    )
+
+
+# Lines without end
+
+
+def test_an_error_at_the_end_of_a_line_of_bars_is_read(tmp_path):
+    bars = "".join(f"\r {n // 1000}%|## | {n}/100000 [00:10<01:00, 2.10it/s]" for n in range(60_000))
+    log = read(
+        tmp_path / "job.out",
+        (bars + "\rRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n").encode(),
+    )
+    assert [item.code for item in log.events] == ["MEM009"]
+    assert log.events[0].line == 1
+    assert log.events[0].step == 59_999
+
+
+def test_two_lines_of_bars_that_end_in_different_words_are_told_apart(tmp_path):
+    bars = "".join(f"\r {n}/5000 [00:10<01:00, 2.10it/s] loss nan?" for n in range(5000))
+    log = read(tmp_path / "job.out", f"{bars}\rdone\n{bars}\rKeyError: 'labels'\n".encode())
+    assert exceptions(log) == ["KeyError"]
+
+
+def test_the_middle_of_an_endless_line_is_left_out(tmp_path):
+    path = tmp_path / "job.out"
+    with path.open("wb") as file:
+        for _ in range(60):
+            file.write(b"tensor([0.25, 0.75, " * 52_429)
+        file.write(b"\n" + DEATH.encode())
+    tracemalloc.start()
+    try:
+        log = read(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert exceptions(log) == ["ValueError"]
+    assert log.events[0].line == 6
+    assert peak < 40 << 20
+
+
+def test_both_ends_of_a_long_line_are_read(tmp_path):
+    middle = "1.25, " * 50_000
+    log = read(
+        tmp_path / "a.out", f"RuntimeError: CUDA out of memory. Tried to allocate 2 GiB {middle}\n".encode()
+    )
+    assert [item.code for item in log.events] == ["MEM009"]
+    log = read(tmp_path / "b.out", f"{middle} torch.cuda.OutOfMemoryError: CUDA out of memory\n".encode())
+    assert [item.code for item in log.events] == ["MEM009"]
+
+
+# Archives
+
+
+def test_all_members_of_an_archive_are_read(tmp_path):
+    begin = b"step 1: loss 0.5\n" * 1000
+    for name, pack in (("a.gz", gzip.compress), ("a.xz", lzma.compress)):
+        log = read(tmp_path / name, pack(begin) + pack(DEATH.encode()))
+        assert exceptions(log) == ["ValueError"]
+        assert log.files[0].lines == 1005
+        assert log.problems == ()
+
+
+def test_all_frames_of_zstd_are_read(tmp_path):
+    zstandard = pytest.importorskip("zstandard")
+    pack = zstandard.ZstdCompressor().compress
+    data = pack(b"step 1: loss 0.5\n" * 1000) + b"\x50\x2a\x4d\x18\x02\0\0\0ab" + pack(DEATH.encode())
+    log = read(tmp_path / "a.zst", data)
+    assert (exceptions(log), log.files[0].lines, log.problems) == (["ValueError"], 1005, ())
+    cut = read(tmp_path / "b.zst", pack(DEATH.encode()) + pack(os.urandom(150_000).hex().encode())[:-5])
+    assert exceptions(cut) == ["ValueError"]
+    assert "its packing is damaged" in cut.problems[0]
+
+
+def test_an_archive_on_standard_input_is_unpacked(tmp_path):
+    path = tmp_path / "job.out.gz"
+    path.write_bytes(gzip.compress(DEATH.encode()))
+    with path.open("rb") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "gpudoctor", "autopsy", "-"],
+            stdin=file,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert "ValueError" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_what_a_cut_archive_still_gives_is_read(tmp_path, pack):
+    noise = os.urandom(400_000).hex().encode()
+    packed = pack(DEATH.encode() + noise)
+    log = read(tmp_path / "job.out.gz", packed[: len(packed) // 2])
+    assert exceptions(log) == ["ValueError"]
+    assert "its packing is damaged" in log.problems[0]
+    assert "gpudoctor read" in log.problems[0]
+
+
+def test_a_damaged_archive_is_named(tmp_path):
+    packed = bytearray(gzip.compress(os.urandom(100_000).hex().encode()))
+    packed[40:60] = bytes(20)
+    with pytest.raises(Unavailable, match="its packing is damaged"):
+        read(tmp_path / "job.out.gz", bytes(packed))
+
+
+def test_a_bomb_is_named_and_memory_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(opening, "LOG_UNPACKED_START", 8 << 20)
+    path = tmp_path / "job.out.xz"
+    with lzma.open(path, "wb", preset=0) as file:
+        file.write(DEATH.encode())
+        for _ in range(96):
+            file.write(b"a" * (1 << 20))
+    tracemalloc.start()
+    try:
+        log = read(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert exceptions(log) == ["ValueError"]
+    assert f"more than {LOG_UNPACKED_RATIO} times its size" in log.problems[0]
+    assert log.files[0].bytes < 64 << 20
+    assert peak < 40 << 20
+
+
+def test_an_archive_that_asks_for_too_much_memory_is_refused(tmp_path):
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 512 << 20}]
+    with pytest.raises(Unavailable, match="its packing is damaged: Memory usage limit"):
+        read(tmp_path / "job.out.xz", lzma.compress(DEATH.encode(), filters=filters))
+
+
+# Encodings
+
+
+@pytest.mark.parametrize("form", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig", "utf-8"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_every_encoding_gives_the_same_events(tmp_path, form, end):
+    path = tmp_path / "job.out"
+    plain = read(path, (DEATH * 3).encode())
+    log = read(path, (DEATH * 3).replace("\n", end).encode(form))
+    assert log.events == plain.events
+    assert log.files[0].lines == plain.files[0].lines
+
+
+def test_gbk_is_read(tmp_path):
+    text = "训练开始 正在加载数据\n" * 10 + "RuntimeError: 标签越界\n"
+    assert read(tmp_path / "job.out", text.encode("gbk")).events[0].text == "RuntimeError: 标签越界"
+
+
+def test_zeros_that_a_cut_log_holds_are_no_sign_of_a_binary(tmp_path):
+    log = read(tmp_path / "a.out", bytes(300_000) + DEATH.encode())
+    assert (exceptions(log), log.events[0].step) == (["ValueError"], 900)
+    log = read(tmp_path / "b.out", b"step 3: loss 1.5" + bytes(5000) + DEATH.encode())
+    assert exceptions(log) == ["ValueError"]
+    with pytest.raises(Unavailable, match="is not text"):
+        read(tmp_path / "c.out", bytes(range(32)) * 1000)
+
+
+# Exception groups
+
+GROUP = """\
+  + Exception Group Traceback (most recent call last):
+  |   File "/home/ann/train.py", line 40, in <module>
+  |     asyncio.run(main())
+  | ExceptionGroup: unhandled errors in a TaskGroup (2 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "/home/ann/shards.py", line 7, in fetch
+    |     raise error
+    | {first}
+    +---------------- 2 ----------------
+    | Exception Group Traceback (most recent call last):
+    |   File "/home/ann/shards.py", line 9, in fetch
+    |     await more()
+    | ExceptionGroup: inner (1 sub-exception)
+    +-+---------------- 1 ----------------
+      | Traceback (most recent call last):
+      |   File "/home/ann/shards.py", line 11, in fetch
+      |     raise KeyError("shard")
+      | KeyError: 'shard'
+      +------------------------------------
+"""
+
+
+def test_the_exception_inside_a_group_is_named(tmp_path):
+    log = read(tmp_path / "job.out", GROUP.format(first="ShardError: shard 7 has no index").encode())
+    (event,) = log.events
+    assert (event.exception, event.line, event.frame.line) == ("ShardError", 9, 7)
+
+
+def test_a_known_failure_inside_a_group_comes_before_others(tmp_path):
+    text = GROUP.format(first="ShardError: x").replace(
+        "KeyError: 'shard'", "OSError: [Errno 28] No space left on device"
+    )
+    for prefix in ("", "[rank3]: "):
+        lines = "".join(prefix + line for line in text.splitlines(keepends=True))
+        log = read(tmp_path / "job.out", (lines + "bye\n").encode())
+        assert [item.exception for item in log.events] == ["OSError"]
+        assert log.events[0].code != "FAIL001"
