@@ -43,15 +43,22 @@ _PAGE = '''    """{title}.
     reads = frozenset({{Reads.{reads}}})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
+{threshold}
+    )
+'''
+_THRESHOLD = """        Threshold(
             name="{limit}",
             default={default},
             unit="{unit}",
             source="(who says so: a page, a paper, a measurement of ours)",
             meaning="{meaning}",
-        ),
-    )
-'''
+        ),"""
+_SHARE = """        *Threshold.note_and_warning(
+            "(Saves) that take this share of a recorded run are",
+            noted=0.05,
+            warned=0.1,
+            source="(who says so: a page, a paper, a measurement of ours)",
+        ),"""
 
 _CHECK = {
     "machine": '''"""{code} {name}."""
@@ -113,29 +120,24 @@ class {klass}(Check):
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price
+from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.text import percent
 
 
 class {klass}(Check):
 {page}
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)  # the steady steps; too few of them skip the check with that reason
-        cost = price(patient, run, wanted=lambda site: site.what == "torch.save")
-        if cost.share < self.limit("share"):
-            return
-        yield confirmed(
-            self,
-            (),
-            f"{{cost.what}} takes {{percent(cost.share)}} of each step{{at(cost.spans)}}.",
-            share=cost.share,
-            spans=cost.spans,
-            severity=self.severity,
-            run=run,
-            name="share_of_the_step",
-        )
+        seen = price(patient, run, wanted=lambda site: site.what == "torch.save")
+        severity = seen.level(self)  # by share_noted and share_warned
+        if severity is not None:
+            yield seen.finding(
+                self,
+                f"{{seen.what}} takes {{seen.words}}{{seen.of_a_step}}{{seen.where}}.",
+                name="save_share",
+                severity=severity,
+            )
 ''',
 }
 
@@ -155,8 +157,7 @@ _WORDS = {
     "recording": {
         "finds": "(What a run has measured; from which share of a step on.)",
         "knows": "(From a recording: which hooks and columns; what it needs to be seen.)",
-        "reads": "RECORDING", "limit": "share", "default": "0.05", "unit": "1",
-        "meaning": "This share of a step is a finding.",
+        "reads": "RECORDING", "limit": "", "default": "", "unit": "", "meaning": "",
     },
 }  # fmt: skip
 
@@ -275,7 +276,8 @@ def texts(code: str, name: str, kind: str, folder: str) -> dict[Path, str]:
         "klass": "".join(part.capitalize() for part in name.split("-")),
     }  # fmt: skip
     title = "(The ailment in one sentence, as the user would say it)"
-    words["page"] = _PAGE.format(title=title, **words, **_WORDS[kind])
+    threshold = (_SHARE if kind == "recording" else _THRESHOLD).format(**_WORDS[kind])
+    words["page"] = _PAGE.format(title=title, threshold=threshold, **words, **_WORDS[kind])
     return {
         ROOT / "checks/gpudoctor_checks" / folder / f"{module}.py": _CHECK[kind].format(**words),
         ROOT / "tests/checks" / folder / f"test_{module}.py": _TEST[kind].format(**words),

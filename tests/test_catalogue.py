@@ -225,9 +225,21 @@ def test_every_threshold_has_a_source_and_is_used(code):
     check = REGISTRY.checks[code]
     path = ROOT / "checks" / (check.__module__.replace(".", "/") + ".py")
     text = path.read_text(encoding="utf-8")
+    levels = levels_of(text)
     for item in check.thresholds:
         assert item.source.strip() and item.meaning.strip(), item.name
-        assert text.count(f'"{item.name}"') >= 2, f"{item.name} is declared and never compared"
+        used = text.count(f'"{item.name}"') >= 2 or item.name in levels
+        assert used, f"{item.name} is declared and never compared"
+
+
+def levels_of(text: str) -> set[str]:
+    """The thresholds that calls of `level` compare with: those that they name, else those of a share."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".level"):
+            named = {item.value for item in node.args[1:] if isinstance(item, ast.Constant)}
+            found |= named or {"share_noted", "share_warned"}
+    return found
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -273,7 +285,7 @@ def test_a_check_with_a_detail_hands_it_over_with_every_finding(code):
     path = ROOT / "checks" / (REGISTRY.checks[code].__module__.replace(".", "/") + ".py")
     calls = [
         node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("self.finding", "confirmed")
+        if isinstance(node, ast.Call) and re.search(r"(\.finding|^confirmed)$", ast.unparse(node.func))
     ]  # fmt: skip
     without = [call.lineno for call in calls if "detail" not in {item.arg for item in call.keywords}]
     assert calls and not without, f"{path.name}: lines {without}"

@@ -1,22 +1,21 @@
 """What was seen of an ailment that takes a share of the time: in a recorded run, or in a watched process.
 
-`analysis/run/cost_attribution.py` and `analysis/live/stack_shares.py` make it, so that a check judges both
-alike.
+`price` and `seen_in_run` make it of a run, `seen_live` of a watched process, and a check judges both alike.
+`confirmed` makes the finding of what a run shows beside shares of the time.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.model.check import Check
 from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Evidence, Measurement, SourceSpan
 from gpudoctor.model.finding import Cost, Finding, Whose
 from gpudoctor.model.severity import Confidence, Severity
+from gpudoctor.model.signs.process import Place
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
-
-Suspect = Callable[[], Iterable[Finding]]
-"""Reads what the source suspects; it may raise `Unavailable`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,16 +58,33 @@ class Observation:
     engine: str | None = None
     """The framework whose own loop the first place starts; None for the user's."""
     recurrence: Recurrence | None = None
+    places: tuple[Place, ...] = ()
+    """What the stack samples show there, most first; empty for a run."""
+    host: float = 0.0
+    """The host's time in it (0..1), which may be more than the share: the device may work meanwhile."""
+    sites: tuple[Site, ...] = ()
+    """What hooks saw there, dearest first; empty for a watched process."""
+    calls: float = 0.0
+    """Calls a step."""
+    seconds: float = 0.0
+    """Seconds a call; 0 where none was counted."""
+
+    @property
+    def what(self) -> str:
+        """What was called, the dearest first: `torch.save`; "" where hooks saw none."""
+        return " and ".join(dict.fromkeys(site.what for site in self.sites[:2]))
 
     def reaches(self, limit: float) -> bool:
         """Whether the share is that large, and not by chance."""
         return self.share >= limit and self.least >= limit / 2
 
-    def level(self, noted: float, warned: float) -> Severity | None:
-        """Note or warning by two limits of the share; None below both."""
-        if not self.reaches(noted):
-            return None
-        return Severity.WARNING if self.share >= warned else Severity.NOTE
+    def level(self, check: Check, noted: str = "share_noted", warned: str = "share_warned") -> Severity | None:
+        """Note or warning by two thresholds of the check; None below both, and if it may be chance."""
+        return check.level(self.share, noted, warned) if self.reaches(check.limit(noted)) else None
+
+    def also_at(self, spans: Iterable[SourceSpan]) -> "Observation":
+        """The same with more places as evidence; `where` names the first ones still."""
+        return replace(self, spans=tuple(dict.fromkeys((*self.spans, *spans))))
 
     def finding(
         self,
@@ -77,49 +93,69 @@ class Observation:
         *,
         name: str,
         severity: Severity,
-        suspect: Suspect = tuple,
+        suspected: Sequence[Finding] = (),
         detail: Detail | None = None,
         numbers: Iterable[Evidence] = (),
+        priced: bool = True,
     ) -> Finding:
-        """The check's finding, its share measured as `name`: the suspicion that it confirms, or a new one."""
+        """The check's finding, its share measured as `name`: the suspicion that it confirms, or a new one.
+
+        Not `priced`: the share shows something else than what a cure gives back, and is left out.
+        """
         share = round(self.share, 6 if self.recording is not None else 4)
         measured = Measurement(name=name, value=share, unit="1", reproduce=self.reproduce)
-        return stated(
+        return confirmed(
             check,
-            _suspicions(suspect),
+            suspected,
             message,
-            spans=self.spans,
-            evidence=(*self.spans, measured, *numbers),
+            evidence=(*self.spans, *([measured] if priced else []), *numbers),
             severity=severity,
-            cost=Cost(step_share=self.worth, whose=self.whose),
-            subject=_subject(self.spans, whole=self.recording is not None),
+            cost=Cost(step_share=self.worth if priced else None, whose=self.whose),
+            subject=None if self.recording is not None or not self.spans else _short(self.spans[0]),
             detail=detail,
         )
 
 
-def stated(
+def suspicions(
+    read: Callable[[], Iterable[Finding]], seen: object | None, *, refuted: bool = False
+) -> list[Finding]:
+    """What the source suspects; nothing if it cannot be read and what was `seen` in a run can speak instead.
+
+    `refuted`: a recording, which may be too short to be `seen`, shows that the ailment cannot be there.
+    """
+    if refuted:
+        return []
+    try:
+        return list(read())
+    except (Unavailable, ReaderCrashed):
+        if seen is None:
+            raise
+        return []
+
+
+def confirmed(
     check: Check,
     suspected: Sequence[Finding],
     message: str,
     *,
-    spans: Sequence[SourceSpan],
-    evidence: Iterable[Evidence],
+    evidence: Sequence[Evidence],
     severity: Severity,
-    cost: Cost,
-    subject: str,
-    detail: Detail | None,
+    cost: Cost | None = None,
+    subject: str | None = None,
+    detail: Detail | None = None,
 ) -> Finding:
-    """The suspicion that was confirmed at these places, grown; or a new finding."""
+    """The finding of what was seen: the suspicion that it confirms, grown; or a new one."""
+    spans = [item for item in evidence if isinstance(item, SourceSpan)]
     base = best_match(suspected, spans)
     if base is not None:
-        return grown(base, message, evidence=evidence, severity=severity, cost=cost, detail=detail)
+        return grown(base, message, evidence=evidence, severity=severity, cost=cost or Cost(), detail=detail)
     return check.finding(
         message,
         evidence=tuple(evidence),
         confidence=Confidence.CONFIRMED,
         severity=severity,
         cost=cost,
-        subject=subject,
+        subject=subject or (f"{spans[0].path}:{spans[0].line}" if spans else ""),
         detail=detail,
     )
 
@@ -156,16 +192,5 @@ def best_match(suspected: Sequence[Finding], spans: Sequence[SourceSpan]) -> Fin
     return suspected[0] if len(suspected) == 1 else None
 
 
-def _suspicions(suspect: Suspect) -> list[Finding]:
-    try:
-        return list(suspect())
-    except (Unavailable, ReaderCrashed):
-        return []  # no script could be read: what was seen speaks alone
-
-
-def _subject(spans: Sequence[SourceSpan], *, whole: bool) -> str:
-    """The first place: by its whole path, or by its file's name."""
-    if not spans:
-        return ""
-    path = spans[0].path if whole else spans[0].path.rpartition("/")[2]
-    return f"{path}:{spans[0].line}"
+def _short(span: SourceSpan) -> str:
+    return f"{span.path.rpartition('/')[2]}:{span.line}"

@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from gpudoctor.model.report import SCHEMA, Json, Named, Ranked, Report, SetAside, Silenced, Subject, Summary
     from gpudoctor.model.rule import Rule
     from gpudoctor.model.severity import Confidence, Severity
-    from gpudoctor.model.threshold import Threshold
+    from gpudoctor.model.threshold import OWN_CHOICE, Threshold
     from gpudoctor.model.track_record import TrackRecord
     from gpudoctor.model.trait import GROWTH, Trait
     from gpudoctor.model.unavailable import Absent, ReaderCrashed, Reading, Unavailable
 
 __all__ = [
     "GROWTH",
+    "OWN_CHOICE",
     "SCHEMA",
     "Absent",
     "Advice",
@@ -119,7 +120,7 @@ _HOMES = {
     "report": "SCHEMA Json Named Ranked Report SetAside Silenced Subject Summary",
     "rule": "Rule",
     "severity": "Confidence Severity",
-    "threshold": "Threshold",
+    "threshold": "OWN_CHOICE Threshold",
     "track_record": "TrackRecord",
     "trait": "GROWTH Trait",
     "unavailable": "Absent ReaderCrashed Reading Unavailable",

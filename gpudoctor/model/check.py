@@ -91,6 +91,12 @@ class Check(ABC):
         """The threshold in force: the default, or the user's override."""
         return self._limits[name]
 
+    def level(self, value: float, noted: str = "share_noted", warned: str = "share_warned") -> Severity | None:
+        """Note or warning by two thresholds; None below both."""
+        if value >= self.limit(warned):
+            return Severity.WARNING
+        return Severity.NOTE if value >= self.limit(noted) else None
+
     def finding(
         self,
         message: str,

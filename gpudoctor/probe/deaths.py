@@ -1,17 +1,20 @@
-"""How a process dies: the exception that nobody caught, the memory that was not there."""
+"""How a process dies: an uncaught exception, an index beyond its table, missing memory, `sys.exit`."""
 
 from __future__ import annotations
 
 import linecache
+import os
 import re
 import sys
+import threading
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from .beyond import beyond
 from .call_sites import PROBE, stack_of, where
 from .clock import NAMES
+from .interrupts import interrupts
 from .stacks import phase_of_error
+from .standin import Standin
 from .table import OTHER
 from .wire.masking import mask_cut
 
@@ -179,3 +182,90 @@ def _oom(torch: Any, error: BaseException) -> dict[str, Any] | None:
         "total": total,
         "requested": requested,
     }
+
+
+# Which labels or indices a loss or an embedding was given, when it died of one that it does not have.
+#
+# Values are read where they lie in the host's memory; of what lies on a device only the shape is asked.
+
+_FUNCTIONAL = os.path.join("torch", "nn", "functional.py")
+_ASSERTIONS = ("is out of bounds", "index out of range in self", "device-side assert")
+
+
+def beyond(probe: Probe, error: BaseException) -> dict[str, Any] | None:
+    """`what` (`label`, `index`), `least` and `most` of them, and the `count` that there is; None for others."""
+    text = str(error)
+    if not any(word in text for word in _ASSERTIONS):
+        return None
+    try:
+        found = _in_frames(probe.torch, error.__traceback__)
+        return found if found is not None else probe.numerics.losses.beyond()
+    except Exception as failed:
+        if interrupts(failed):
+            raise
+        return None
+
+
+def _in_frames(torch: Any, trace: TracebackType | None) -> dict[str, Any] | None:
+    """What the innermost call of torch's that takes labels or indices was given."""
+    found = None
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename.endswith(_FUNCTIONAL):
+            given = trace.tb_frame.f_locals
+            if code.co_name in ("cross_entropy", "nll_loss"):
+                found = _labels(torch, given)
+            elif code.co_name == "embedding":
+                found = _row(torch, "index", given.get("input"), given["weight"].shape[0])
+        trace = trace.tb_next
+    return found
+
+
+def _labels(torch: Any, given: dict[str, Any]) -> dict[str, Any] | None:
+    logits: Any = given["input"]
+    labels: Any = given.get("target")
+    if type(labels) is torch.Tensor and labels.is_cpu:
+        labels = labels[labels != given.get("ignore_index", -100)]
+    return _row(torch, "label", labels, logits.shape[1 if logits.dim() > 1 else 0])
+
+
+def _row(torch: Any, what: str, values: Any, count: int) -> dict[str, Any] | None:
+    if type(values) is not torch.Tensor or not values.is_cpu or values.is_floating_point():
+        return None
+    return told(what, int(values.min()), int(values.max()), int(count)) if values.numel() else None
+
+
+def told(what: str, least: int, most: int, count: int) -> dict[str, Any] | None:
+    """The fields, where one really lies outside."""
+    if least >= 0 and most < count:
+        return None
+    return {"what": what, "least": least, "most": most, "count": count}
+
+
+# Deaths by `sys.exit`, in spawned children too.
+
+EXITS = "ends"
+
+
+def install_exits(probe: Probe) -> None:
+    """Watch `sys.exit`, where the reason of an exit is known: also of a child of `torch.multiprocessing.spawn`,
+    which catches what the program raises and exits.
+    """
+    guard = probe.guard
+    leaves = guard.safely(EXITS, probe.deaths.leaves)
+    guard.replace(EXITS, sys, "exit", lambda original: _noted(probe, leaves, original))
+
+
+def _noted(probe: Probe, leaves: Any, original: Any) -> Any:
+    """`sys.exit` that is noted with its argument. A class is called in its place: its `__new__` notes it,
+    and its `__init__` is the original, which the interpreter calls with the same arguments and without a frame.
+    """
+    clock = probe.clock
+
+    def note(kind: Any, *args: Any, **_: Any) -> Any:
+        if threading.get_ident() == clock.ident:
+            leaves(args[0] if args else None, sys._getframe(1))
+        return object.__new__(kind)
+
+    exits = type("exit", (), {"__new__": note, "__init__": original})
+    return Standin(original, called=exits)

@@ -18,8 +18,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from .clock import BACKWARD, COLLECTIVE, FORWARD, OPTIMIZER, PROBE, SYNC, TRANSFER
-from .devices import capturing, keep
 from .table import AT
+from .tensor_reads import capturing, keep
 
 if TYPE_CHECKING:
     from .probe import Probe

@@ -13,11 +13,10 @@ from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from .beyond import told
-from .budget import Budget
-from .devices import capturing
+from .deaths import told
 from .graphs import behind, moved_by
 from .interrupts import interrupts
+from .tensor_reads import Budget, capturing
 
 if TYPE_CHECKING:
     from .probe import Probe

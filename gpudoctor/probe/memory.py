@@ -7,12 +7,10 @@ from time import perf_counter
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from .budget import Budget
 from .clock import PROBE
-from .devices import capturing
-from .growing_containers import HOOKS, Holder, Holders, grown, row
-from .object_counts import Census, growth
+from .growing_containers import HOOKS, Census, Holder, Holders, grown, growth, row
 from .table import AT
+from .tensor_reads import Budget, capturing
 
 if TYPE_CHECKING:
     from .probe import Probe

@@ -14,18 +14,15 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from .async_reads import PATIENCE, Late
-from .budget import Budget
 from .call_sites import Place, where
 from .clock import PROBE
-from .devices import capturing, keep
-from .grad_clearing import Clearing
 from .graphs import Graphs
-from .idle import Idle
 from .losses import Losses
+from .optimizer_gradients import Clearing, Idle
 from .parameters import Parameters
 from .readings import Readings
 from .table import AT
+from .tensor_reads import PATIENCE, Budget, Late, capturing, keep
 
 if TYPE_CHECKING:
     from .probe import Probe

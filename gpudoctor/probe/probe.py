@@ -13,12 +13,12 @@ from .deaths import Deaths
 from .device_clock import DeviceClock
 from .evaluation import Evaluation
 from .faults import Faults
-from .frames import FrameFile
 from .guard import Guard
 from .identity import Identity
 from .memory import Memory
 from .models import Models
 from .numerics import Numerics
+from .recording_file import FrameFile
 from .sampler import Sampler
 from .sampling_policy import Pace
 from .steps import Steps

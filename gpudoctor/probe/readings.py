@@ -7,8 +7,8 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from .devices import capturing
 from .parameters import SAMPLE, Parameter, local, sample
+from .tensor_reads import capturing
 
 if TYPE_CHECKING:
     from .numerics import Numerics

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from .call_sites import PROBE, Place
 from .clock import DATA_WAIT, NAMES
-from .generator_waits import Draws
 from .live import Heart, Live
-from .stacks import line_of, phase_of, stack_of_thread
+from .stacks import Draws, line_of, phase_of, stack_of_thread
 from .table import OTHER
 
 if TYPE_CHECKING:

@@ -1,25 +1,30 @@
-"""The stack of a thread, read from another one, and the phase that it shows.
-
-Python 3.11 makes a frame's object when somebody asks for it, and that may start a garbage collection. A
-finalizer then lets the other thread go on: the frames that are being read are gone, and the process crashes
-(measured: within 13 s of constant reading, on 3.11.7). So a stack is read in one call of `list`, whose parts
-are all built in: no thread comes between, and the collector is off meanwhile. No frame is kept, for with it
-the program's variables would live longer and die in our thread.
-"""
+"""The stack of a thread, read from another one: its phase, and whether it waits for a generator of batches."""
 
 from __future__ import annotations
 
 import dis
 import gc
 import os
+import re
 import sys
+from functools import lru_cache
+from inspect import CO_GENERATOR
 from itertools import accumulate, chain, islice, repeat, takewhile
 from operator import attrgetter, methodcaller
 from types import CodeType
-from typing import Any, Tuple
+from typing import TYPE_CHECKING, Any, Tuple
 
 from .clock import BACKWARD, DATA_WAIT, FORWARD, OPTIMIZER
 from .table import OTHER
+
+if TYPE_CHECKING:
+    from .probe import Probe
+
+# Python 3.11 makes a frame's object when somebody asks for it, and that may start a garbage collection. A
+# finalizer then lets the other thread go on: the frames that are being read are gone, and the process crashes
+# (measured: within 13 s of constant reading, on 3.11.7). So a stack is read in one call of `list`, whose parts
+# are all built in: no thread comes between, and the collector is off meanwhile. No frame is kept, for with it
+# the program's variables would live longer and die in our thread.
 
 Spot = Tuple[CodeType, int]
 """A function on a stack, and the offset of its instruction (`f_lasti`)."""
@@ -124,3 +129,52 @@ def _judge(code: CodeType) -> int:
     if code.co_name in ("decorate_context", "__enter__", "__exit__"):  # `no_grad` and its kin live in autograd
         return OTHER
     return next((phase for part, phase in _PLACES if part in code.co_filename), OTHER)
+
+
+# Whether the training loop is waiting for a batch that no `DataLoader` makes.
+#
+# A generator or iterator of the user's own leaves no hook, but it shows on the stack: the function whose loop
+# holds the optimizer's step stands at the `for` (or at `next`) of that very loop, with the generator's frame
+# above it.
+
+_BATCH = re.compile(
+    r"(^|_)(get|next|load|fetch|sample|make|draw|read)_?(\w+_)?(batch|batches|data|minibatch|example)s?$"
+)
+"""Names of plain functions that make a batch (`get_batch`)."""
+
+
+class Draws:
+    """Looks at stacks for it."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._steps = probe.steps
+
+    def draws(self, stack: list[Spot]) -> bool:
+        """Whether this stack of the training thread waits for the next batch."""
+        steps = self._steps.stack
+        for depth in range(1, len(stack)):
+            code, at = stack[depth]
+            step = steps.get(code)
+            if step is not None:
+                return _waits(code, at, stack[depth - 1][0], step)
+        return False
+
+
+def _waits(loop: CodeType, at: int, above: CodeType, step: int) -> bool:
+    name = above.co_name
+    for begin, end in loops(loop):
+        if begin == at:
+            return begin < step < end
+    if above.co_flags & CO_GENERATOR:
+        return name != "<genexpr>"
+    return name == "__next__" or bool(_BATCH.search(name))
+
+
+@lru_cache(maxsize=64)
+def loops(code: CodeType) -> tuple[tuple[int, int], ...]:
+    """(offset of its `FOR_ITER`, offset of its end) of every `for` of a function."""
+    return tuple(
+        (instruction.offset, int(instruction.argval))
+        for instruction in dis.get_instructions(code)
+        if instruction.opname == "FOR_ITER"
+    )

@@ -3,54 +3,45 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
 import sys
 from typing import Any
 
 from .call_sites import PROBE
 from .compiling import DYNAMO, leave_us_out
-from .hooks import (
-    backward,
-    calls,
-    ends,
-    files,
-    forward,
-    loader,
-    modes,
-    optimizer,
-    reads,
-    replays,
-    streams,
-    windows,
-    workers,
-)
+from .deaths import install_exits
+from .hooks import backward, calls, forward, loader, optimizer, reads, streams, windows, workers
 from .instrument import forget_sources
-from .permit import permit
 from .probe import Probe
 
-HOOKS = (
-    loader,
-    workers,
-    forward,
-    backward,
-    optimizer,
-    replays,
-    streams,
-    reads,
-    modes,
-    windows,
-    calls,
-    files,
-    ends,
-)
+HOOKS = {
+    "loader": loader.install,
+    "workers": workers.install,
+    "forward": forward.install,
+    "backward": backward.install,
+    "optimizer": optimizer.install,
+    "replays": streams.install_replays,
+    "streams": streams.install,
+    "reads": reads.install,
+    "modes": forward.install_modes,
+    "windows": windows.install,
+    "calls": calls.install,
+    "files": calls.install_files,
+    "ends": install_exits,
+}
+
+
+_PR_SET_PTRACER = 0x59616D61
+_PR_SET_PTRACER_ANY = ctypes.c_ulong(-1)
 
 
 def begin(waiting: Any) -> Probe:
     """Install everything in this process."""
     _forget_start()
     probe = Probe(sys.modules["torch"], waiting)
-    for module in HOOKS:
-        probe.guard.safely(f"{module.__name__.rpartition('.')[2]} (install)", module.install)(probe)
+    for name, install in HOOKS.items():
+        probe.guard.safely(f"{name} (install)", install)(probe)
     probe.guard.safely("permit", permit)(probe.settings)
     probe.when_imported(DYNAMO, leave_us_out)
     end = probe.guard.safely("end", probe.end)
@@ -74,6 +65,16 @@ def begin(waiting: Any) -> Probe:
 
         overrides.install(probe)
     return probe
+
+
+def permit(settings: dict[str, Any]) -> None:
+    """`gpudoctor run --allow-watch`: let every process of this user trace this one.
+
+    That is what `ptrace_scope=0` would mean for it, and nothing on a kernel without Yama. A fork does not
+    inherit it.
+    """
+    if settings.get("allow_watch") and sys.platform.startswith("linux"):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PTRACER, _PR_SET_PTRACER_ANY, 0, 0, 0)
 
 
 def _forget_start() -> None:

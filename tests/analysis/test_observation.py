@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from recordings import make_recording
 
-from gpudoctor.analysis.observation import Observation
+from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.model import Confidence, ReaderCrashed, Severity, SourceSpan, Unavailable
 from gpudoctor_checks.sync.per_sample_metrics import PerSampleMetrics, PerSampleMetricsDetail
 
@@ -17,9 +17,9 @@ SEEN = Observation(
 RAN = replace(SEEN, least=SEEN.share, recording=make_recording(), reproduce="gpudoctor report run")
 
 
-def found(seen, suspect=tuple):
+def found(seen, suspected=()):
     check = PerSampleMetrics()
-    return seen.finding(check, "It costs.", name="metrics_share", severity=Severity.NOTE, suspect=suspect)
+    return seen.finding(check, "It costs.", name="metrics_share", severity=Severity.NOTE, suspected=suspected)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def found(seen, suspect=tuple):
     ],
 )
 def test_a_share_counts_where_it_is_not_chance(share, least, level):
-    assert replace(SEEN, share=share, least=least).level(0.05, 0.1) is level
+    assert replace(SEEN, share=share, least=least).level(PerSampleMetrics()) is level
 
 
 def test_a_finding_of_its_own_says_what_was_seen_and_what_it_is_worth():
@@ -52,12 +52,12 @@ def test_a_suspicion_at_the_place_is_confirmed_and_keeps_what_it_knows():
         "f1_score runs on the CPU on every step.", evidence=(LINE,), confidence=Confidence.SUSPECTED,
         subject="src/train.py:39", detail=PerSampleMetricsDetail(period=1, norm=10),
     )  # fmt: skip
-    grown = found(SEEN, lambda: [source])
+    grown = found(SEEN, [source])
     assert (grown.message, grown.confidence, grown.subject) == (
         "It costs.", Confidence.CONFIRMED, "src/train.py:39")  # fmt: skip
     assert grown.evidence.count(LINE) == 1 and grown.detail == source.detail
     elsewhere = replace(source, evidence=(replace(LINE, line=3),))
-    assert found(SEEN, lambda: [elsewhere, elsewhere]).subject == "train.py:41"
+    assert found(SEEN, [elsewhere, elsewhere]).subject == "train.py:41"
 
 
 @pytest.mark.parametrize("error", [Unavailable("no script"), ReaderCrashed("boom")])
@@ -65,4 +65,12 @@ def test_without_a_source_what_was_seen_speaks_alone(error):
     def suspect():
         raise error
 
-    assert found(SEEN, suspect).subject == "train.py:41"
+    assert found(SEEN, suspicions(suspect, SEEN)).subject == "train.py:41"
+    with pytest.raises(type(error)):
+        suspicions(suspect, None)
+    assert suspicions(suspect, None, refuted=True) == []
+
+
+def test_a_share_that_is_not_priced_is_left_out():
+    finding = RAN.finding(PerSampleMetrics(), "It costs.", name="x", severity=Severity.NOTE, priced=False)
+    assert finding.cost.step_share is None and finding.evidence == (LINE,)

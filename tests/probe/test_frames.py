@@ -10,7 +10,7 @@ import frames
 import pytest
 
 from gpudoctor.probe import table
-from gpudoctor.probe.frames import LIMITS, FrameFile
+from gpudoctor.probe.recording_file import LIMITS, FrameFile
 from gpudoctor.probe.table import AT, EMPTY, FULL_ROWS, MERGED_ROWS, WIDTH, StepTable, steps_in_row
 from gpudoctor.probe.wire.steps import COLUMNS
 from gpudoctor.vitals.recording.process import read_frames
@@ -103,7 +103,7 @@ def test_unknown_values_stay_unknown_and_known_ones_survive_merging():
 WRITER = """
 import os, random, signal, sys, time
 sys.path.insert(0, sys.argv[2])
-from gpudoctor.probe.frames import FrameFile
+from gpudoctor.probe.recording_file import FrameFile
 from gpudoctor.probe.table import StepTable, EMPTY, WIDTH
 from gpudoctor.probe.wire.steps import COLUMNS
 

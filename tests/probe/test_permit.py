@@ -7,7 +7,7 @@ import pytest
 
 from gpudoctor.cli.parser import parse
 from gpudoctor.cli.run import _settings
-from gpudoctor.probe import permit
+from gpudoctor.probe import start
 
 
 class Kernel:
@@ -22,11 +22,11 @@ class Kernel:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="prctl is Linux's")
 def test_the_kernel_is_asked_only_when_the_user_did(monkeypatch):
     kernel = Kernel()
-    monkeypatch.setattr(permit.ctypes, "CDLL", lambda *words, **more: kernel)
-    permit.permit({})
-    permit.permit({"allow_watch": False})
+    monkeypatch.setattr(start.ctypes, "CDLL", lambda *words, **more: kernel)
+    start.permit({})
+    start.permit({"allow_watch": False})
     assert kernel.asked == []
-    permit.permit({"allow_watch": True})
+    start.permit({"allow_watch": True})
     assert kernel.asked == [(0x59616D61, ctypes.c_ulong(-1).value)]
 
 

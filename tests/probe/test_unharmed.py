@@ -10,12 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from packages import need
 from probed import Run, run_script, run_without
 
 import gpudoctor.probe
 from gpudoctor.vitals.recording import read_recording
 
-torch = pytest.importorskip("torch")
+need("torch")
 
 TRAINING = """
 import gc, hashlib, os, random, sys, warnings
@@ -261,7 +262,6 @@ def test_a_small_file_system_that_is_full(tmp_path):
 QUIETLY = {
     "boot.py": "it begins before any handler of the program's",
     "guard.py": "hooks are put in while torch is imported",
-    "files.py": "hooks are put in while torch is imported",
     "sitecustomize.py": "it begins before any handler of the program's",
     "overrides": "an arm of a trial, no run of the user's",
     "replay": "a replay of one step, no run of the user's",

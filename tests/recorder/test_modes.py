@@ -10,7 +10,7 @@ import pytest
 from command import gpudoctor
 from some import some
 
-from gpudoctor.probe.frames import FrameFile
+from gpudoctor.probe.recording_file import FrameFile
 from gpudoctor.probe.wire.frames import private
 from gpudoctor.recorder.folder import CommandEnd, new_folder, write_end, write_manifest
 

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 from probed import PREFIX, run_script
 
-from gpudoctor.probe.overrides.rewrite_source import rewrite
+from gpudoctor.probe.overrides.deferred_reads import Sum, added
+from gpudoctor.probe.overrides.early import rewrite
 from gpudoctor.probe.overrides.run_every import PERIODS
-from gpudoctor.probe.overrides.sums import Sum, added
 
 
 class Number:

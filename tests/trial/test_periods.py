@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpudoctor.probe.overrides.rewrite_source import rewrite
+from gpudoctor.probe.overrides.early import rewrite
 from gpudoctor.probe.overrides.run_every import PERIODS
 
 LOOP = """\

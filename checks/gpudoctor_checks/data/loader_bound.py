@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from gpudoctor.analysis.live.data_waits import INLINE, most_workers, waiting_live
 from gpudoctor.analysis.live.stack_shares import (
-    StackShare,
+    INLINE,
     device_busy,
     hidden,
     job_gpus,
-    seen_live,
+    most_workers,
+    waiting_live,
     watched,
     where,
 )
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
-from gpudoctor.analysis.run.data_feeders import feeders
+from gpudoctor.analysis.observation import Observation, suspicions
+from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.data_waits import (
     LoaderFacts,
     WorkerActivity,
@@ -25,9 +25,9 @@ from gpudoctor.analysis.run.data_waits import (
     without_loader,
     workers,
 )
-from gpudoctor.analysis.run.recorded_loaders import loader_call, loader_spans, training_loaders
-from gpudoctor.analysis.run.recorded_statements import calling, heads_loop
-from gpudoctor.analysis.run.steady_run import Run, judged_by_share, level, spot
+from gpudoctor.analysis.run.recorded_loaders import feeders, loader_call, loader_spans, training_loaders
+from gpudoctor.analysis.run.recorded_statements import callers, heads_loop
+from gpudoctor.analysis.run.steady_run import Run, judged_by_share, spot
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
 from gpudoctor.model import (
@@ -94,28 +94,27 @@ class LoaderBound(Check):
     """The training process prepares its data itself, so the GPU waits for every batch.
 
     What it finds:
-        A DataLoader with `num_workers=0` (torch's default) that feeds a training loop, while its data set or
-        collate function does real work for each item: reads and decodes a file, tokenises, augments, parses, or
-        loops in Python.
+        A DataLoader with `num_workers=0` (torch's default) that feeds a training loop. Its data set or collate
+        function does real work for each item: decoding, tokenising, parsing, a loop.
     Why it hurts:
-        With no workers the same process prepares the batch and launches the GPU work, one after the other.
-        A JPEG decode with augmentation takes 5 to 15 ms on one core: 32 of them are 150 to 500 ms for a batch
-        whose training step may take 50 ms.
+        With no workers the same process prepares the batch and launches the GPU work, one after the other. A
+        JPEG decode with augmentation needs 5 to 15 ms on one core. A batch of 32 needs 150 to 500 ms, while its
+        training step may need 50 ms.
     How it knows:
-        From the source: gpudoctor follows the loader to its loop, and the data set to its `__getitem__`,
+        From the source: gpudoctor follows the loader to its loop. It follows the data set to its `__getitem__`,
         transforms and collate function. That is a suspicion; only a run shows the share. Work of about a
         millisecond per item is a warning: images, audio, video, tables, tokens. From a recording: the share of
-        step time that the training thread waits for its next batch, the median over ranks; waits at the start
-        of epochs are DATA003's finding.
+        step time that the training thread waits for its next batch (median over ranks). Waits at the start of
+        epochs are DATA003's finding.
     False alarms:
-        A step that is far longer than the work for one batch hides the loss. Other work is a note, and so is
-        work of one of several optional data sets, or of a Trainer's collator. Not reported are tensors in
-        memory, items that are only indexed, stacked or padded, and classes with an ambiguous name.
+        A step that is far longer than the work for one batch hides the loss. Other work is a note. So is work
+        of one of several optional data sets, or of a Trainer's collator. Not reported are tensors in memory,
+        items that are only indexed, stacked or padded, and classes with an ambiguous name.
     Remedies:
         Use as many workers as the CPUs that this process may use, and keep them alive between epochs. Or do the
-        work once before the training, and store the result. If transferring batches takes the time, use no
-        workers, fetch whole batches by one index, or use tensors instead of objects. A generator of your own
-        has no workers: do the work before the loop, or put the generator into a DataLoader.
+        work once before the training, and store the result. If the time goes to transferring batches, use no
+        workers. Fetch whole batches by one index, or use tensors instead of objects. A generator of your own
+        has no workers. Do the work before the loop, or put the generator into a DataLoader.
     References:
         - https://pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading
         - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#enable-asynchronous-data-loading-and-augmentation
@@ -142,19 +141,12 @@ class LoaderBound(Check):
             source="torch.randn draws about 100 million numbers a second on one core: 1 ms",
             meaning="Drawing this many random numbers for one item counts as real work.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.10,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Waiting for data for this share of a recorded run is",
+            noted=0.10,
+            warned=0.20,
             source="TraceML 10 %, XProf 5 %, train-doctor 15 %",
-            meaning="Waiting for data for this share of a recorded run is a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.20,
-            unit="1",
-            source="TraceML and XProf 20 %",
-            meaning="Waiting for data for this share of a recorded run is a warning.",
+            source_warned="TraceML and XProf 20 %",
         ),
         Threshold(
             name="workers_busy",
@@ -190,20 +182,19 @@ class LoaderBound(Check):
 
     def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
         """The wait in the samples of a watched process: no call of it could be edited."""
-        found = waiting_live(window)
-        seen = seen_live(window, found)
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        seen = waiting_live(window)
+        severity = seen.level(self)
         if severity is None:
             return
         covered, busy = hidden(window), device_busy(window)
-        cause = "the GPU has work queued meanwhile, so little is lost" if covered else _cause(window, found)
+        cause = "the GPU has work queued meanwhile, so little is lost" if covered else _cause(window, seen)
         how = "nvidia-smi dmon -s u"
         yield seen.finding(
             self,
-            f"The training waits for its next batch, {found.words}; {cause}.",
+            f"The training waits for its next batch, {seen.words}; {cause}.",
             name="data_wait_share",
             severity=Severity.NOTE if covered else severity,
-            suspect=lambda: self._in_source(patient),
+            suspected=suspicions(lambda: self._in_source(patient), seen),
             detail=LoaderBoundDetail(
                 engine=False,
                 settable=False,
@@ -221,7 +212,7 @@ class LoaderBound(Check):
         share = median(wait.always for wait in waits)
         each = median(wait.per_step for wait in waits)
         worth = run.worth(share, "data_wait")
-        severity = level(worth, self.limit("share_noted"), self.limit("share_warned"))
+        severity = self.level(worth)
         if severity is None:
             return
         process = run.lead.process
@@ -244,21 +235,18 @@ class LoaderBound(Check):
         spans += [spot(patient, item.place) for item in makers if item.share >= _HOT][:3]
         filling = feeders(patient, spans) if handed == OWN else []
         handed = FED if filling else handed
-        spans += [spot(patient, place) for span in spans[1:2] for place in calling(patient, span)]
+        spans += callers(patient, spans[1:2])
         whose = f"; the program's own processes do not keep up{at(filling)}" if filling else ""
         spans += filling
         call = loader_call(patient, made_at, "num_workers", "pin_memory")
-        yield confirmed(
+        yield seen_in_run(run, worth, spans).finding(
             self,
-            suspected,
             f"The training waits for its next batch {percent(share)} of the time, "
             f"{duration(each)} of a step of {duration(run.lead.step_seconds)}"
             f"{_how(loader, busy)}{whose or at(spans[1:])}.",
-            share=worth,
-            spans=list(dict.fromkeys(spans)),
-            severity=severity,
-            run=run,
             name="data_wait_share",
+            severity=severity,
+            suspected=suspected,
             detail=LoaderBoundDetail(
                 engine=call.engine,
                 settable=call.settable,
@@ -314,7 +302,7 @@ class LoaderBound(Check):
         place = f"{first.span.path.rpartition('/')[2]}:{first.span.line}"
         items = "several items at once" if first.several else "every item"
         felt = _felt(loader, first)
-        unknown = "" if felt or first.light else "; only a run shows how long that takes compared with a step"
+        unknown = "" if felt or first.light else ". Only a run shows how long that takes compared with a step"
         yield self.finding(
             f"{kind} has num_workers={int(told.value)}{origin}: the training process itself {first.what} "
             f"for {items} ({place}){more}, and the training waits meanwhile{unknown}.",
@@ -363,14 +351,15 @@ def _how(loader: LoaderFacts | None, busy: WorkerActivity | None) -> str:
     return f"{late}, {percent(busy.busy)} of {'its' if one else 'their'} time busy"
 
 
-def _cause(window: ProcessWindow, found: StackShare) -> str:
+def _cause(window: ProcessWindow, seen: Observation) -> str:
     """Why, as a clause: who makes the batches, and whether they are busy."""
-    inline = [place for place in found.places if place.kind in INLINE]
-    if sum(place.count for place in inline) * 2 >= found.count > 0:
+    inline = [place for place in seen.places if place.kind in INLINE]
+    count = sum(place.count for place in seen.places)
+    if sum(place.count for place in inline) * 2 >= count > 0:
         return f"the process makes every item itself{where(inline)}"
     makers = [worker for rank in window.ranks for worker in rank.workers]
     if not makers:
-        return f"it stands{where(found.places)}"
+        return f"it stands{where(seen.places)}"
     busy = [worker.cpu for worker in makers if worker.cpu == worker.cpu]
     load = f", busy for {percent(min(1.0, sum(busy) / len(busy)))}" if busy else ""
     return f"{len(makers)} workers make the items{load}{where(window.worker_places)}"

@@ -5,9 +5,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import seen_in_run
 from gpudoctor.analysis.run.data_waits import training_loader
-from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, spot
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.model import (
@@ -64,17 +65,16 @@ class PaddingWaste(Check):
     """Every training sample is padded to one fixed, large length.
 
     What it finds:
-        `padding="max_length"` of a tokenizer or a collator with a maximum of 256 tokens or more (or the
-        model's own), and items padded by hand to such a length, in a program that trains on them without
-        packing.
+        `padding="max_length"` of a tokenizer or a collator with a maximum of 256 tokens or more (or the model's
+        own). Items padded by hand to such a length. The program trains on them without packing.
     Why it hurts:
-        Padding costs as much as text: attention, matrix products and activations. A set whose samples have 150
-        tokens on average, padded to 512, spends 70 % of its time and activation memory on padding.
+        Padding costs as much as text: attention, matrix products and activations. Samples of 150 tokens on
+        average, padded to 512, spend 70 % of time and activation memory on padding.
     How it knows:
         From the source: the arguments of the call, N followed through constants and options. The share of
         padding depends on the data, so this is a note; a recording can count it.
     False alarms:
-        Data that fills the length (packed or cut texts), TPUs and CUDA graphs that need one shape, text
+        Data that fills the length (packed or cut texts). TPUs and CUDA graphs that need one shape. Text
         encoders of diffusion models. Evaluation and short maxima are not reported.
     Remedies:
         Pad each batch to its longest sample (a padding collator), group samples of similar length, or pack.
@@ -95,19 +95,12 @@ class PaddingWaste(Check):
             source="twice the 128 tokens of the sentence-classification examples",
             meaning="Padding to at least this many tokens is a finding.",
         ),
-        Threshold(
-            name="padding_noted",
-            default=0.30,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="This share of padded tokens in a recorded run is a note.",
-        ),
-        Threshold(
-            name="padding_warned",
-            default=0.50,
-            unit="1",
-            source="SageMaker's NLPSequenceRatio: 50 %",
-            meaning="This share of padded tokens in a recorded run is a warning.",
+        *Threshold.note_and_warning(
+            "This share of padded tokens in a recorded run is",
+            noted=0.30,
+            warned=0.50,
+            source_warned="SageMaker's NLPSequenceRatio: 50 %",
+            name="padding",
         ),
     )
 
@@ -120,24 +113,21 @@ class PaddingWaste(Check):
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         tokens = sum(state.total("tokens") for state in run.states)
         share = sum(state.total("padding") for state in run.states) / tokens if tokens else 0.0
-        severity = level(share, self.limit("padding_noted"), self.limit("padding_warned"))
+        severity = self.level(share, "padding_noted", "padding_warned")
         if severity is None:
             return
         loader = training_loader(run.lead.process)
         spans = [spot(patient, loader.place)] if loader is not None and loader.place is not None else []
         compute = run.share("forward", "backward")
-        yield confirmed(
+        yield seen_in_run(run, share * compute, spans, whose=Whose.DEVICE).finding(
             self,
-            suspected,
             f"{percent(share)} of the tokens are padding: {tokens / run.lead.steps / len(run.states):,.0f} "
             f"tokens a step on a rank, forward and backward {percent(compute)} of the time.",
-            share=share * compute,
-            whose=Whose.DEVICE,
-            spans=spans,
+            name="step_share",
             severity=severity,
-            run=run,
-            numbers=(measured("padding_share", share, "1", run.recording),),
+            suspected=suspected,
             detail=PaddingWasteDetail(length=0, how="recording", old=False, single=False),
+            numbers=(run.measured("padding_share", share, "1"),),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:

@@ -2,12 +2,13 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gpudoctor.analysis.live.data_waits import INLINE, most_workers, waiting_live
-from gpudoctor.analysis.live.stack_shares import hidden, seen_live, taken, watched, where
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
+from gpudoctor.analysis.live.stack_shares import INLINE, hidden, most_workers, waiting_live, watched, where
+from gpudoctor.analysis.live.stack_shares import spans as spans_of
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.data_waits import (
     BatchWait,
     LoaderFacts,
@@ -16,12 +17,13 @@ from gpudoctor.analysis.run.data_waits import (
     waiting,
     workers,
 )
-from gpudoctor.analysis.run.recorded_statements import calling, heads_loop
-from gpudoctor.analysis.run.steady_run import Run, judged, measured, spot
+from gpudoctor.analysis.run.recorded_statements import callers, heads_loop
+from gpudoctor.analysis.run.steady_run import Run, judged, spot
 from gpudoctor.analysis.run.steady_state import Steady
 from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
+from gpudoctor.analysis.source.syntax import FunctionNode, is_method_call
 from gpudoctor.model import (
     Check,
     Code,
@@ -41,7 +43,6 @@ from gpudoctor.text import duration, percent
 
 _RANDOM = re.compile(r"\brandom\b|randint|choice\(|shuffle|np\.random|torch\.rand|augment|mask_prob|sample\(")
 _PIXELS = frozenset({"getpixel", "putpixel"})
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 _HOT = 0.1
 """Share of the making of items from which on a line is named."""
@@ -72,20 +73,21 @@ class SlowPreprocessing(Check):
     """Each item is prepared by a slow method, again in every epoch.
 
     What it finds:
-        In the data set or the collate function of a training loader: Python loops nested over pixels, array
-        cells or `getpixel`/`putpixel`; tokenising text that does not change, or reading numbers from a text
-        file (`np.loadtxt`), item by item, in a training of several epochs.
+        - In the data set or the collate function of a training loader: Python loops over pixels, array cells or
+          `getpixel`/`putpixel`.
+        - Tokenising text that does not change, item by item, in a training of several epochs. Reading numbers
+          from a text file (`np.loadtxt`) in the same way.
     Why it hurts:
-        A Python loop over the pixels of a 224 x 224 image takes 10 to 50 ms, NumPy 0.1 ms. A tokenizer takes
-        0.2 to 2 ms a text: over three epochs the same text is tokenised three times, and workers that could
-        read ahead are busy with it. `np.loadtxt` takes 1 to 10 µs a number, `np.load` of the same array some
-        microseconds in all.
+        A Python loop over the pixels of a 224 x 224 image takes 10 to 50 ms, NumPy 0.1 ms. A tokenizer needs
+        0.2 to 2 ms per text. Over three epochs it tokenises the same text three times, in workers that could
+        read ahead. `np.loadtxt` takes 1 to 10 µs a number, `np.load` of the same array some microseconds in
+        all.
     How it knows:
         From the source: gpudoctor follows the loader to the code that makes an item. Loops over pixels are a
         warning. Tokenising is a note, since workers may hide it; only a run shows that.
     False alarms:
-        Enough workers hide either. Decoding and resizing images, random augmentation, texts that are changed
-        at random before they are tokenised, and a training of one epoch are silent.
+        Enough workers hide either. Decoding and resizing images, random augmentation, and texts that change at
+        random before they are tokenised are silent. So is a training of one epoch.
     Remedies:
         NumPy or torch operations on the whole array; tokenise once before the training and store the result.
     References:
@@ -146,27 +148,28 @@ class SlowPreprocessing(Check):
 
     def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
         """In a watched process: the making of items is most of the wait; the function and the line."""
-        found = waiting_live(window)
-        if not seen_live(window, found).reaches(self.limit("wait_share")) or hidden(window):
+        seen = waiting_live(window)
+        if not seen.reaches(self.limit("wait_share")) or hidden(window):
             return
-        inline = taken(window, lambda place: place.kind in INLINE and bool(place.path))
-        own = _hottest(inline.places, inline.count)
+        inline = [place for place in window.places if place.kind in INLINE and place.path]
+        count = sum(place.count for place in inline)
+        own = _hottest(inline, count)
         who = "the training process"
-        if inline.share < self.limit("own_share") * found.share:
-            made = tuple(place for place in window.worker_places if place.kind in INLINE and place.path)
-            seen = sum(place.count for place in window.worker_places)
+        if count < self.limit("own_share") * seen.share * window.samples:
+            made = [place for place in window.worker_places if place.kind in INLINE and place.path]
+            looks = sum(place.count for place in window.worker_places)
             count = sum(place.count for place in made)
-            if seen < _LEAST_LOOKS or count < self.limit("own_share") * seen:
+            if looks < _LEAST_LOOKS or count < self.limit("own_share") * looks:
                 return
             own, who = _hottest(made, count), f"each of {most_workers(window)} workers"
         if own is None:
             return
-        yield seen_live(window, replace(found, places=own)).finding(
+        yield replace(seen, spans=tuple(spans_of(own))).finding(
             self,
-            f"Most of the wait for data ({found.words}) is the making of items: {who} spends it{where(own)}.",
+            f"Most of the wait for data ({seen.words}) is the making of items: {who} spends it{where(own)}.",
             name="preprocessing_share",
-            severity=Severity.WARNING if found.share >= self.limit("share_warned") else Severity.NOTE,
-            suspect=lambda: self._in_source(patient.source),
+            severity=Severity.WARNING if seen.share >= self.limit("share_warned") else Severity.NOTE,
+            suspected=suspicions(lambda: self._in_source(patient.source), seen),
             detail=SlowPreprocessingDetail(None),
         )
 
@@ -184,20 +187,17 @@ class SlowPreprocessing(Check):
         idle = busy is not None and busy.busy < self.limit("workers_busy")
         share = run.worth(wait.always * own)
         spans = [spot(patient, item.place) for item in made if item.share >= _HOT * own][:3]
-        spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
-        yield confirmed(
+        spans += callers(patient, spans[:1])
+        yield seen_in_run(run, share, spans).finding(
             self,
-            suspected,
             f"Making an item takes {duration(each)}, {percent(own)} of it in the program's own "
-            f"lines{at(spans)}; "
-            f"the training waits for its data {percent(wait.always)} of the time.",
-            share=share,
-            spans=list(dict.fromkeys(spans)),
-            severity=Severity.WARNING if share >= self.limit("share_warned") and not idle else Severity.NOTE,
-            run=run,
+            f"lines{at(spans)}. "
+            f"The training waits for its data {percent(wait.always)} of the time.",
             name="preprocessing_share",
-            numbers=(measured("seconds_per_item", each, "s", run.recording),),
+            severity=Severity.WARNING if share >= self.limit("share_warned") and not idle else Severity.NOTE,
+            suspected=suspected,
             detail=suspected[0].detail if suspected else SlowPreprocessingDetail("lines"),
+            numbers=(run.measured("seconds_per_item", each, "s"),),
         )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
@@ -276,11 +276,7 @@ def _over_cells(loop: ast.For) -> bool:
         if not outer or not inner:
             continue
         for part in ast.walk(node):
-            if (
-                isinstance(part, ast.Call)
-                and isinstance(part.func, ast.Attribute)
-                and part.func.attr in _PIXELS
-            ):
+            if is_method_call(part, *_PIXELS):
                 return True
             if (
                 isinstance(part, ast.Subscript)
@@ -313,7 +309,7 @@ def _function(script: Script, span: SourceSpan) -> ast.AST | None:
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Call) and (node.lineno, node.col_offset + 1) == (span.line, span.column):
             above = list(enclosing(script, node))
-            return next((item for item in above if isinstance(item, _FUNCTIONS)), above[0] if above else None)
+            return next((item for item in above if isinstance(item, FunctionNode)), above[0] if above else None)
     return None
 
 
@@ -343,7 +339,7 @@ def _several_epochs(source: Source, loader: Loader) -> bool:
     return False
 
 
-def _hottest(places: tuple[Place, ...], count: int) -> tuple[Place, ...] | None:
+def _hottest(places: Sequence[Place], count: int) -> list[Place] | None:
     """Places of the function that most samples fell on; None where none stands out."""
     sums: dict[tuple[str, str], int] = {}
     for place in places:
@@ -353,4 +349,4 @@ def _hottest(places: tuple[Place, ...], count: int) -> tuple[Place, ...] | None:
     top = max(sums, key=lambda key: sums[key])
     if sums[top] * 3 < count:
         return None
-    return tuple(place for place in places if (place.path, place.function) == top)
+    return [place for place in places if (place.path, place.function) == top]

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.live.data_waits import waiting_live
-from gpudoctor.analysis.live.stack_shares import hidden, seen_live, watched
-from gpudoctor.analysis.run.cost_attribution import confirmed
+from gpudoctor.analysis.live.stack_shares import hidden, waiting_live, watched
+from gpudoctor.analysis.run.cost_attribution import seen_in_run
 from gpudoctor.analysis.run.data_waits import disk_waits, training_loader, waiting
-from gpudoctor.analysis.run.steady_run import demanded, measured, spot
+from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
@@ -17,14 +16,13 @@ class StorageBound(Check):
     """The data comes too slowly from the disk or the network.
 
     What it finds:
-        Loader workers in uninterruptible sleep, or CPUs in I/O wait, for a large part of a run whose steps wait
-        for data.
+        Loader workers in uninterruptible sleep, or CPUs in I/O wait, for much of a run that waits for data.
     Why it hurts:
         More workers do not help: they queue for the same disk. A network file system reads some hundred small
         files a second, regardless of the link's bandwidth.
     How it knows:
         From a recording: the state of the workers and the machine's I/O wait, sampled each second in steady
-        state, and the share of the step that waits for data.
+        state. The share of the step that waits for data.
     False alarms:
         gpudoctor ignores a cold first epoch. It counts I/O wait of other jobs only while this one waits for
         data.
@@ -79,24 +77,19 @@ class StorageBound(Check):
             return
         loader = training_loader(process)
         spans = [spot(patient, loader.place)] if loader is not None and loader.place is not None else []
-        yield confirmed(
+        yield seen_in_run(run, wait.share, spans).finding(
             self,
-            (),
-            f"The training waits for its data {percent(wait.share)} of the time, and its workers wait for "
+            f"The training waits for its data {percent(wait.share)} of the time. Its workers wait for "
             f"a disk {percent(disk)} of "
             f"their time (I/O wait of the CPUs {percent(io)}).",
-            share=wait.share,
-            spans=spans,
-            severity=Severity.WARNING,
-            run=run,
             name="data_wait_share",
-            numbers=tuple(measured(name, value, "1", run.recording) for name, value in waits.items()),
+            severity=Severity.WARNING,
+            numbers=tuple(run.measured(name, value, "1") for name, value in waits.items()),
         )
 
     def _live(self, window: ProcessWindow) -> Iterator[Finding]:
         """In a watched process: the workers sleep on a disk while the training waits."""
-        found = waiting_live(window)
-        seen = seen_live(window, found)
+        seen = waiting_live(window)
         workers = [worker for rank in window.ranks for worker in rank.workers]
         if not seen.reaches(self.limit("wait_share")) or hidden(window):
             return
@@ -110,7 +103,7 @@ class StorageBound(Check):
         asleep = next((f", in {channel}" for channel in channels if channel), "")
         yield seen.finding(
             self,
-            f"The training waits for its data, {found.words}, and meanwhile its workers wait for a disk "
+            f"The training waits for its data, {seen.words}. Meanwhile its workers wait for a disk "
             f"{percent(disk)} of their time{asleep} (I/O wait of the CPUs "
             f"{percent(io_wait) if io_wait == io_wait else 'not known'}).",
             name="data_wait_share",

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.cost_attribution import at, confirmed
-from gpudoctor.analysis.run.steady_run import demanded, level, site_spans, sites_of
+from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
+from gpudoctor.analysis.run.steady_run import demanded, site_spans, sites_of
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration, percent
@@ -37,19 +37,12 @@ class TransferBound(Check):
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="share_noted",
-            default=0.10,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Copies of this share of a step are",
+            noted=0.10,
+            warned=0.20,
             source="TraceML 10 %",
-            meaning="Copies of this share of a step are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.20,
-            unit="1",
-            source="TraceML 20 %",
-            meaning="Copies of this share of a step are a warning.",
+            source_warned="TraceML 20 %",
         ),
     )
 
@@ -58,21 +51,17 @@ class TransferBound(Check):
         if not any(state.known("device_transfer") for state in run.states):
             raise Unavailable("the recording has no device times")
         share = run.share("device_transfer")
-        severity = level(share, self.limit("share_noted"), self.limit("share_warned"))
+        severity = self.level(share)
         if severity is None:
             return
         spans = site_spans(patient, sites_of(run, "transfer")[:3])
         # Overlap hides copies behind the rest of the step; of more than that a smaller type takes half.
-        yield confirmed(
+        yield seen_in_run(
+            run, share, spans, whose=Whose.DEVICE, worth=min(share, max(1.0 - share, share / 2))
+        ).finding(
             self,
-            (),
             f"Copies to the device take {percent(share)} of the step by the device's clock, "
             f"{duration(run.per_step('device_transfer'))} a step{at(spans)}.",
-            share=share,
-            worth=min(share, max(1.0 - share, share / 2)),
-            whose=Whose.DEVICE,
-            spans=spans,
-            severity=severity,
-            run=run,
             name="device_transfer_share",
+            severity=severity,
         )

@@ -4,15 +4,17 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import seen_in_run
 from gpudoctor.analysis.run.data_waits import training_loader
 from gpudoctor.analysis.run.recorded_loaders import loader_call, loader_spans
-from gpudoctor.analysis.run.steady_run import Run, dear, judged, level, ran_on_cpu, site_spans, sites_of
+from gpudoctor.analysis.run.steady_run import Run, dear, judged, ran_on_cpu, site_spans, sites_of
 from gpudoctor.analysis.source.batch_classes import is_never_pinned
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.device_transfers import Transfer, batch_moves
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.sample_cost import item_work
+from gpudoctor.analysis.source.syntax import is_method_call, is_name
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
@@ -46,19 +48,20 @@ class UnpinnedTransfer(Check):
     """Batches are copied to the GPU from pageable memory, or by a needlessly blocking copy.
 
     What it finds:
-        A training loader without `pin_memory` whose batches are copied to a CUDA device;
-        `non_blocking=True` on such a copy, which then has no effect; a blocking copy of pinned batches.
+        - A training loader without `pin_memory` whose batches are copied to a CUDA device.
+        - `non_blocking=True` on such a copy, which then has no effect.
+        - A blocking copy of pinned batches.
     Why it hurts:
-        The driver stages a copy from pageable memory through its own pinned buffer while the host waits, at a
-        half to a third of the bandwidth. From pinned memory, with `non_blocking=True`, the copy overlaps with
-        the previous step's kernels.
+        The driver copies pageable memory through its own pinned buffer while the host waits. The bandwidth is a
+        half to a third. From pinned memory, with `non_blocking=True`, the copy overlaps with the previous
+        step's kernels.
     How it knows:
         From the source: gpudoctor follows the loader to its training loop, and the batch to its `.to(device)`
         or `.cuda()`. Only a run shows the cost, so it is a note.
     False alarms:
         Long steps have little to gain. Batches that the source shows to be small (digits, 32 by 32 images, ids
-        of tokens) are not reported. Without workers the pinning itself takes the training process's time. Data
-        that is already on the GPU, and scripts that train on the CPU, are not reported.
+        of tokens) are not reported. Without workers, pinning costs time of the training process. Data that is
+        already on the GPU, and scripts that train on the CPU, are not reported.
     Remedies:
         Set pin_memory=True on the loader and non_blocking=True on the copy, together.
     References:
@@ -71,19 +74,12 @@ class UnpinnedTransfer(Check):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
-        Threshold(
-            name="share_noted",
-            default=0.02,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Copies to the device that take this share of a recorded run are",
+            noted=0.02,
+            warned=0.10,
             source="convention: a fiftieth of a run is not worth an edit",
-            meaning="Copies to the device that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.10,
-            unit="1",
-            source="DATA005's threshold, whose copies are the same",
-            meaning="Copies from pageable memory that take this share of a recorded run are a warning.",
+            source_warned="DATA005's threshold, whose copies are the same",
         ),
         Threshold(
             name="batch_bytes",
@@ -102,24 +98,19 @@ class UnpinnedTransfer(Check):
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         loader = training_loader(run.lead.process)
         on_device = any(state.known("device_forward") for state in run.states)
-        severity = level(
-            run.worth(run.share("transfer")), self.limit("share_noted"), self.limit("share_warned")
-        )
+        severity = self.level(run.worth(run.share("transfer")))
         if severity is None or not on_device or loader is None or (loader.pinned and not suspected):
             return
         spans = loader_spans(patient, loader.place)
         spans += site_spans(patient, dear(sites_of(run, "transfer")))
         how = "is off" if not loader.pinned else "is on, but the copy still blocks"
-        yield confirmed(
+        yield seen_in_run(run, run.share("transfer"), spans).finding(
             self,
-            suspected,
             f"Copying batches to the device takes {percent(run.share('transfer'))} of the time, "
             f"{duration(run.per_step('transfer'))} a step; pin_memory {how}.",
-            share=run.share("transfer"),
-            spans=spans,
-            severity=severity,
-            run=run,
             name="transfer_share",
+            severity=severity,
+            suspected=suspected,
             detail=UnpinnedTransferDetail(
                 kind="blocking" if loader.pinned else "unpinned",
                 workers=loader.workers,
@@ -216,18 +207,14 @@ def _recast(loop: Loop, move: Transfer) -> bool:
         isinstance(event.node, ast.Assign)
         and (event.node.lineno, event.node.col_offset) < (move.call.node.lineno, move.call.node.col_offset)
         and any(_is_cast(part) for part in ast.walk(event.node.value))
-        and any(
-            isinstance(part, ast.Name) and part.id in roots
-            for target in event.node.targets
-            for part in ast.walk(target)
-        )
+        and any(is_name(part, *roots) for target in event.node.targets for part in ast.walk(target))
         and move.call.node not in ast.walk(event.node)
         for event in loop.events
     )
 
 
 def _is_cast(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CASTS
+    return is_method_call(node, *_CASTS)
 
 
 def _workers(loader: Loader) -> int:

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.data_waits import training_loader, waiting
 from gpudoctor.analysis.run.recorded_loaders import loader_call, loader_spans, training_loaders
-from gpudoctor.analysis.run.steady_run import Run, judged, level, measured
+from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole
 from gpudoctor.analysis.workload import optional
@@ -57,21 +58,22 @@ class WorkersMisfit(Check):
     """The loader's workers do not fit: too many for the CPUs, restarted repeatedly, or without effect.
 
     What it finds:
-        More loader workers than the CPUs that one training process may use; arguments that need workers
-        (`prefetch_factor`, `persistent_workers`, `multiprocessing_context`) on a loader without any; workers
-        that are started again for every epoch, or for every step.
+        - More loader workers than the CPUs that one training process may use.
+        - Arguments that need workers (`prefetch_factor`, `persistent_workers`, `multiprocessing_context`) on a
+          loader without any.
+        - Workers that are started again for every epoch, or for every step.
     Why it hurts:
         Workers beyond the CPUs compete with each other and with the training process. Arguments without workers
-        make the constructor raise ValueError. Starting workers costs 0.05 to 10 s each time (fork against spawn
-        with heavy imports), with an empty queue after it.
+        make the constructor raise ValueError. Starting workers costs 0.05 to 10 s each time (fork, or spawn
+        with heavy imports). The queue is empty afterwards.
     How it knows:
-        The worker count is read from the source (through command-line defaults too), the CPUs from the
+        The worker count comes from the source, through command-line defaults too. The CPUs come from the
         scheduler's grant, the cgroup quota and the affinity mask of this machine.
     False alarms:
         A script that is checked on another machine than it runs on: check it there, or give the job script. The
-        CPUs of a machine without a GPU say nothing about a program that trains on one. gpudoctor ignores
-        loaders of scripts and modules without a training. Persistent workers keep their memory between epochs;
-        with few, long epochs they gain nothing.
+        CPUs of a machine without a GPU do not describe a program that trains on one. gpudoctor ignores loaders
+        of scripts and modules without a training. Persistent workers keep their memory between epochs; with
+        few, long epochs they gain nothing.
     Remedies:
         Set the number of workers for this machine; set persistent_workers=True; build the loader once.
     References:
@@ -100,19 +102,13 @@ class WorkersMisfit(Check):
             source="starting workers takes seconds at most, so it needs repetition to matter",
             meaning="From this many epochs on, workers that restart for each epoch are noted.",
         ),
-        Threshold(
-            name="gap_noted",
-            default=0.03,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Waits at the start of epochs that take this share of a recorded run are",
+            noted=0.03,
+            warned=0.10,
             source="convention: the gap measured; below 3 % of a run it is too small to matter",
-            meaning="Waits at the start of epochs that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="gap_warned",
-            default=0.10,
-            unit="1",
-            source="convention: a tenth of a step in waiting for data",
-            meaning="Waits at the start of epochs that take this share of a recorded run are a warning.",
+            source_warned="convention: a tenth of a step in waiting for data",
+            name="gap",
         ),
         Threshold(
             name="starts",
@@ -139,7 +135,7 @@ class WorkersMisfit(Check):
         """Waits at the start of each epoch, for workers that are started for it."""
         process = run.lead.process
         wait, loader = waiting(process), training_loader(process)
-        severity = level(run.worth(wait.starts), self.limit("gap_noted"), self.limit("gap_warned"))
+        severity = self.level(run.worth(wait.starts), "gap_noted", "gap_warned")
         if severity is None or wait.epochs < self.limit("starts"):
             return
         if loader is None or loader.workers == 0:
@@ -151,9 +147,8 @@ class WorkersMisfit(Check):
         one = loader.workers == 1
         count = f"{loader.workers} worker{'' if one else 's'}"
         call = loader_call(patient, loader.place)
-        yield confirmed(
+        yield seen_in_run(run, wait.starts, spans).finding(
             self,
-            suspected,
             (
                 f"{count} {'begins' if one else 'begin'} each {often} with empty queues"
                 if loader.persistent
@@ -163,12 +158,9 @@ class WorkersMisfit(Check):
             + duration(wait.start_seconds)
             + (" longer than the others" if often == "epoch" else "")
             + f": {percent(wait.starts)} of the time, {wait.epochs} times{at(spans)}.",
-            share=wait.starts,
-            spans=spans,
-            severity=severity,
-            run=run,
             name="epoch_start_share",
-            numbers=(measured("seconds_per_epoch_start", wait.start_seconds, "s", run.recording),),
+            severity=severity,
+            suspected=suspected,
             detail=WorkersMisfitDetail(
                 kind="iterated" if wait.each_step else "short" if loader.persistent else "respawned",
                 workers=loader.workers,
@@ -176,6 +168,7 @@ class WorkersMisfit(Check):
                 settable=call.settable,
                 chosen=call.chosen,
             ),
+            numbers=(run.measured("seconds_per_epoch_start", wait.start_seconds, "s"),),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:

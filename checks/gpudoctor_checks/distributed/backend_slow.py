@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
-from gpudoctor.analysis.run.steady_run import judged, measured, ran_on_cpu
+from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.control_flow import calls_function, enclosing
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
@@ -46,7 +46,7 @@ class BackendSlow(Check):
         `process_group_backend`, in a program that trains on CUDA under DistributedDataParallel or FSDP.
     Why it hurts:
         Gloo copies every gradient bucket to the host, reduces it there and copies it back. NCCL reduces on the
-        GPUs over NVLink, PCIe or InfiniBand and is several times faster, and it overlaps with the backward
+        GPUs over NVLink, PCIe or InfiniBand and is several times faster. It also overlaps with the backward
         pass.
     How it knows:
         From the source, with defaults of the command line followed. If the platform or the presence of CUDA
@@ -81,11 +81,8 @@ class BackendSlow(Check):
             self,
             suspected,
             f"Gradients on the GPU are reduced by {backend}: each goes through the host.",
-            share=None,
-            spans=(),
+            evidence=(run.measured("ranks", len(run.states), "{ranks}"),),
             severity=Severity.WARNING,
-            run=run,
-            numbers=(measured("ranks", len(run.states), "{ranks}", run.recording),),
             detail=BackendSlowDetail(),
         )
 

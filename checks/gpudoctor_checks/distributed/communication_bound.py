@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from statistics import fmean, median
 
 from gpudoctor.analysis.run.aligned_ranks import STEP_ON_DEVICE, aligned, straggler
-from gpudoctor.analysis.run.cost_attribution import confirmed
-from gpudoctor.analysis.run.steady_run import Run, demanded, level
+from gpudoctor.analysis.run.cost_attribution import seen_in_run
+from gpudoctor.analysis.run.steady_run import Run, demanded
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, duration, percent
@@ -25,11 +25,11 @@ class CommunicationBound(Check):
         From a recording: the device's times of collectives if there are any, else the host's time in explicit
         collectives. Reductions that overlap with the backward pass are not counted. A profiler trace names each
         kernel: the time in collectives in which no other kernel runs counts. In each step the rank that waits
-        least counts: any longer wait of the others is a wait for that rank.
+        least is the reference. Any longer wait of the others is a wait for that rank.
     False alarms:
         Waiting for a straggler resembles communication: if one rank is late, DIST001 reports it and this check
-        is silent. The trace of one rank cannot separate the two, and the finding says so. On the CPU (gloo) the
-        reduction cannot be separated from the backward pass.
+        is silent. The trace of one rank cannot separate the two, and the finding mentions this. On the CPU
+        (gloo) the reduction cannot be separated from the backward pass.
     Remedies:
         Use bigger buckets, accumulation without synchronisation, overlap, or a faster network.
     References:
@@ -42,19 +42,12 @@ class CommunicationBound(Check):
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="share_noted",
-            default=0.10,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Exposed communication of this share of a step is",
+            noted=0.10,
+            warned=0.30,
             source="torch_tb_profiler 10 %",
-            meaning="Exposed communication of this share of a step is a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.30,
-            unit="1",
-            source="XProf 30 %",
-            meaning="Exposed communication of this share of a step is a warning.",
+            source_warned="XProf 30 %",
         ),
     )
 
@@ -65,21 +58,16 @@ class CommunicationBound(Check):
         if not any(state.known("device_collective") for state in run.states):
             raise Unavailable("the recording has no device times of collectives")
         seconds, share = _of_all(run) or (run.per_step("device_collective"), run.share("device_collective"))
-        severity = level(share, self.limit("share_noted"), self.limit("share_warned"))
+        severity = self.level(share)
         if severity is None or straggler(run.recording) is not None:
             return
-        yield confirmed(
+        yield seen_in_run(run, share, whose=Whose.DEVICE).finding(
             self,
-            (),
             f"Exposed (non-overlapped) collectives take {percent(share)} of the step, "
             f"{duration(seconds)} a step on {count(len(run.states), 'rank')}"
             f"{_perhaps_late(run)}.",
-            share=share,
-            whose=Whose.DEVICE,
-            spans=(),
-            severity=severity,
-            run=run,
             name="exposed_communication_share",
+            severity=severity,
         )
 
 

@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gpudoctor.analysis.job_log.flight_verdict import flight_verdict
+from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
 from gpudoctor.analysis.job_log.stack_positions import odd_rank, shown, standings, stands_still, told
 from gpudoctor.analysis.live.rank_positions import seen, standing_for, works
 from gpudoctor.analysis.live.stack_shares import by_hand, spans, watched
@@ -51,17 +53,17 @@ class Hang(Check):
     """The training hangs.
 
     What it finds:
-        A recording that ends with no step on any rank for minutes: where each rank is, and the rank that is at
-        a different place.
+        A recording that ends with no step on any rank for minutes. It shows where each rank is, and which rank
+        is at a different place.
     Why it hurts:
-        A hang blocks all devices until somebody notices or a watchdog fires, half an hour later.
+        A hang blocks all devices until a person notices or a watchdog fires, half an hour later.
     How it knows:
-        From a recording: heartbeats that each rank writes when no step has ended for a while, with its phase
-        and stack. From stack dumps (faulthandler, py-spy) of a job whose log names no cause: where the main
-        threads stand.
+        From a recording: heartbeats that each rank writes when no step has ended for a while, with phase and
+        stack. From stack dumps (faulthandler, py-spy) of a job whose log names no cause: where the main threads
+        are.
     False alarms:
-        Dumps show one moment: ranks that all wait in one collective may go on a moment later.
-        A long evaluation, a save, a compile: for those phases the limit is half an hour.
+        Dumps show one moment: ranks that all wait in one collective may go on a moment later. A long
+        evaluation, a save, a compile: for those phases the limit is half an hour.
     Remedies:
         Look at the rank and the line that differ.
     References:
@@ -87,8 +89,8 @@ class Hang(Check):
             default=30,
             unit="s",
             source="convention: a run without a step for this long is ended because it hangs",
-            meaning="No step for this long before somebody ended the run is a hang, and so is any stop while "
-            "ranks wait in different collectives.",
+            meaning="No step for this long before a person ended the run is a hang. So is any stop while ranks "
+            "wait in different collectives.",
         ),
         Threshold(
             name="apart_seconds",
@@ -112,7 +114,8 @@ class Hang(Check):
             return
         log = optional(lambda: patient.job_log)
         if log is not None and log.stacks:
-            yield from self._dumped(log)
+            if not _recorded(patient):
+                yield from self._dumped(log)
             return
         recording = patient.recorded_run
         if not recording.ranks:
@@ -209,6 +212,12 @@ class Hang(Check):
             self.limit("interrupted_seconds") if ended == "interrupt" or crossed else math.inf,
             self.limit("apart_seconds") if apart else math.inf,
         )
+
+
+def _recorded(patient: Patient) -> bool:
+    """Whether dumps of the flight recorder say who is waited for: they know more than stacks."""
+    dumps = optional(lambda: patient.flight_records)
+    return dumps is not None and flight_verdict(dumps, STUCK_SECONDS) is not None
 
 
 def _waited_for(everyone: Sequence[RankPosition], odd: RankPosition) -> bool:

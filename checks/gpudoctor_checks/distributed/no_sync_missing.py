@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import wrapped
-from gpudoctor.analysis.run.steady_run import judged, measured
+from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import DDP, wrappers
 from gpudoctor.analysis.source.syntax_places import line_at
@@ -44,15 +44,15 @@ class NoSyncMissing(Check):
     """Gradients are accumulated over several backward passes, and DDP reduces them in each one.
 
     What it finds:
-        A training loop under DistributedDataParallel that steps its optimizer once per several backward passes,
-        without `no_sync()` (or `require_backward_grad_sync`) around those before the last.
+        A training loop under DistributedDataParallel that steps its optimizer once per several backward passes.
+        The passes before the last have no `no_sync()` (or `require_backward_grad_sync`).
     Why it hurts:
         Every backward of a DDP model ends in an all-reduce of all gradients. With 8 micro-batches a step, 7 of
-        8 reductions are wasted; over a network they cost as much as the backward pass itself.
+        8 reductions are wasted. Over a network they cost as much as the backward pass itself.
     How it knows:
-        From the source: gpudoctor finds the loop's micro-batches from `if (i + 1) % N == 0` around the step or
-        from an inner loop, with N followed through options. An N of 1 is silent; an N that only a run shows is
-        a note. Accelerate, Lightning, DeepSpeed and the Trainer handle this themselves.
+        From the source: gpudoctor finds the micro-batches from `if (i + 1) % N == 0` around the step or from an
+        inner loop. It follows N through options. An N of 1 is silent; an N that only a run shows is a note.
+        Accelerate, Lightning, DeepSpeed and the Trainer handle this themselves.
     False alarms:
         With fast links and large micro-batches the reduction overlaps with the backward pass.
     Remedies:
@@ -92,11 +92,8 @@ class NoSyncMissing(Check):
                 self,
                 [finding],
                 f"{finding.message} {backwards:.2g} backward passes a step were recorded.",
-                share=None,
-                spans=(),
+                evidence=(run.measured("backwards_per_step", backwards, "{passes}"),),
                 severity=Severity.WARNING,  # a note was one for want of the number
-                run=run,
-                numbers=(measured("backwards_per_step", backwards, "{passes}", run.recording),),
                 detail=NoSyncMissingDetail(),
             )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.run.run_numbers import rank_memory
-from gpudoctor.analysis.run.steady_run import demanded, measured
+from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent, size
@@ -23,11 +23,11 @@ class RankMemorySkew(Check):
     """One rank needs far more device memory than the others.
 
     What it finds:
-        Peaks of device memory that differ by 20 % of the median or more between ranks, where at least one is
-        above 30 % of its device.
+        Peaks of device memory that differ by 20 % of the median or more between ranks. At least one rank uses
+        over 30 % of its device.
     Why it hurts:
-        The fullest rank sets the batch of all of them: the others' memory stays unused, and that rank runs out
-        first.
+        The fullest rank sets the batch of all ranks. The memory of the others stays unused, and that rank runs
+        out first.
     How it knows:
         From a recording of all ranks: the allocator's peaks.
     False alarms:
@@ -74,8 +74,8 @@ class RankMemorySkew(Check):
             f"Rank {worst.rank} needs {size(peak)} of device memory, the median rank {size(usual)}: "
             f"{percent(peak / usual - 1)} more.",
             evidence=(
-                measured(f"rank{worst.rank}_memory_peak", peak, "B", run.recording),
-                measured("median_memory_peak", usual, "B", run.recording),
+                run.measured(f"rank{worst.rank}_memory_peak", peak, "B"),
+                run.measured("median_memory_peak", usual, "B"),
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(bytes=int(peak - usual)),

@@ -5,16 +5,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.live.rank_positions import LEAST_LOOKS, WAITS, phase_share
-from gpudoctor.analysis.live.stack_shares import seen_live, taken, watched, where
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.live.stack_shares import seen_live, watched, where
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.line_ownership import LineOwner, by_parallelism
-from gpudoctor.analysis.run.steady_run import judged, level
+from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
 from gpudoctor.analysis.source.call_frequency import step_period
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import wraps_ddp
 from gpudoctor.analysis.source.scopes import Key, Scope
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_method_call, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import (
     Check,
@@ -32,7 +33,6 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script, Source
-from gpudoctor.text import percent
 
 _OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"})
 _REDUCES = frozenset({"all_reduce", "reduce", "all_gather", "all_gather_into_tensor", "gather"})
@@ -69,17 +69,19 @@ class RedundantCollectives(Check):
     """Ranks run collectives in every step in addition to those of DDP or FSDP for the gradients.
 
     What it finds:
-        In a training loop, on every step or every few: barriers, broadcasts, collectives of pickled objects,
-        parameters broadcast or reduced again under DistributedDataParallel, and losses or metrics reduced for
-        the log.
+        In a training loop, on every step or every few:
+        - barriers and broadcasts
+        - collectives of pickled objects
+        - parameters broadcast or reduced again under DistributedDataParallel
+        - losses or metrics reduced for the log
     Why it hurts:
         Each collective synchronises all ranks: the slowest rank decides, and later launches wait. Objects are
         pickled, copied to the host and back. DDP already keeps parameters equal.
     How it knows:
         From the source, calls followed into functions of the program; guards (`if step % 50 == 0`) thin them.
-        Not reported: values that feed the loss (a gathered batch of features, a token count), that go into
-        parameters, gradients or buffers (a codebook, a centre), or that decide whether to step; and gradients
-        reduced by hand without DDP. A value reduced for the log is a note: only a run shows its cost.
+        Not reported are values that feed the loss (a gathered batch of features, a token count). Neither are
+        values that go into parameters, gradients or buffers, or that decide whether to step. Gradients reduced
+        by hand without DDP are not reported. A value reduced for the log is a note: only a run shows its cost.
     False alarms:
         Ranks that must agree on something in each step (early stop on a flag, an uneven number of batches).
     Remedies:
@@ -96,19 +98,8 @@ class RedundantCollectives(Check):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="share_noted",
-            default=0.03,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Collectives that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.08,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Collectives that take this share of a recorded run are a warning.",
+        *Threshold.note_and_warning(
+            "Collectives that take this share of a recorded run are", noted=0.03, warned=0.08
         ),
         Threshold(
             name="period",
@@ -128,34 +119,30 @@ class RedundantCollectives(Check):
         if run is None or len(run.states) < 2:
             yield from suspected
             return
-        cost = price(
+        seen = price(
             patient, run, phases=("collective",), owners=(LineOwner.COMMUNICATION,),
             wanted=lambda site: not by_parallelism(site) and site.steps > 1,  # not a meeting at the end
         )  # fmt: skip
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         if severity is None:
             return
-        yield confirmed(
+        yield seen.finding(
             self,
-            suspected,
-            f"The program's own collectives take {percent(cost.share)} of the time: {cost.calls:.2g} a "
-            "step of "
-            f"{cost.what or 'them'}{at(cost.spans)}.",
-            share=cost.share,
-            spans=cost.spans,
-            severity=severity,
-            run=run,
+            f"The program's own collectives take {seen.words}: {seen.calls:.2g} a step of {seen.what or 'them'}"
+            f"{seen.where}.",
             name="collective_share",
-            detail=RedundantCollectivesDetail(kinds=_kinds(site.what for site in cost.sites)),
+            severity=severity,
+            suspected=suspected,
+            detail=RedundantCollectivesDetail(kinds=_kinds(site.what for site in seen.sites)),
         )
 
     def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
         """Collectives that the script calls itself; those of DDP and FSDP are no Python frames of it."""
         if len(window.ranks) < 2:
             return
-        found = taken(window, lambda place: place.kind in ("collective", "object-collective"))
-        seen = seen_live(window, found, whose=Whose.DEVICE)
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        kinds = ("collective", "object-collective")
+        seen = seen_live(window, lambda place: place.kind in kinds, whose=Whose.DEVICE)
+        severity = seen.level(self)
         if severity is None:
             return
         waits = [phase_share(rank, *WAITS) for rank in window.ranks if rank.samples >= LEAST_LOOKS]
@@ -163,11 +150,11 @@ class RedundantCollectives(Check):
             return  # they wait for one of them, not for the network
         yield seen.finding(
             self,
-            f"The ranks wait in collectives that the script calls itself, {found.words}{where(found.places)}.",
+            f"The ranks wait in collectives that the script calls itself, {seen.words}{where(seen.places)}.",
             name="collective_share",
             severity=severity,
-            suspect=lambda: self._suspected(patient),
-            detail=RedundantCollectivesDetail(kinds=_kinds(place.via for place in found.places)),
+            suspected=suspicions(lambda: self._suspected(patient), seen),
+            detail=RedundantCollectivesDetail(kinds=_kinds(place.via for place in seen.places)),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -289,7 +276,7 @@ def _state(program: Program, loop: Loop) -> Iterator[tuple[ast.expr, Scope]]:
     held = _held(program)
     for event in loop.events:
         node = event.node
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if is_method_call(node):
             method, owner = node.func.attr, ast.unparse(node.func.value)
             if method in _LOADS or (
                 method.endswith("_") and not method.startswith("_") and _of_model(owner, held)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.live.rank_positions import LEAST_LOOKS, WAITS, phase_share
-from gpudoctor.analysis.live.stack_shares import StackShare, seen_live, watched, where
+from gpudoctor.analysis.live.stack_shares import seen_at, watched, where
 from gpudoctor.analysis.run.aligned_ranks import FEW_STEPS, LEAST_STEPS, LONG, Straggler, aligned, straggler
-from gpudoctor.analysis.run.cost_attribution import at, confirmed
+from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.line_costs import by_line, lines
-from gpudoctor.analysis.run.steady_run import Run, demanded, level, measured, spot
+from gpudoctor.analysis.run.steady_run import Run, demanded, spot
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold, Whose
 from gpudoctor.model.signs.process import ProcessWindow, Rank
@@ -31,18 +31,19 @@ class StragglingRank(Check):
     """One rank is late in every step, and the others wait for it.
 
     What it finds:
-        A rank that works longer than the median of the others, step after step: which one, on which node, by
-        how much, in which phase and at which line.
+        A rank that works longer than the median of the others, step after step. The finding names the rank, its
+        node, the delay, the phase and the line.
     Why it hurts:
-        The slowest rank sets the pace of all: ten percent on one rank of a thousand costs all thousand ranks
-        ten percent.
+        The slowest rank sets the pace. Ten percent on one rank of a thousand costs all thousand ranks ten
+        percent.
     How it knows:
-        From a recording of all ranks, aligned by step: a rank's own work is its step without the phases in
-        which ranks wait for each other. It must be late by 1 ms and 10 % of the step, significantly (Wilcoxon,
-        p under 0.001) over 100 steps or 10 s. The cause is named if it covers 80 % of the delay.
+        From a recording of all ranks, aligned by step. A rank's own work is its step without the phases in
+        which ranks wait for each other. It must be late by 1 ms and 10 % of the step, over 100 steps or 10 s.
+        The difference must be significant (Wilcoxon, p under 0.001). The cause is named if it covers 80 % of
+        the delay.
     False alarms:
-        Ranks that are late in turn are not stragglers; delays under a millisecond are noise of shared cores;
-        pipeline stages differ by design.
+        Ranks that are late in turn are not stragglers. Delays under a millisecond are noise of shared cores.
+        Pipeline stages differ by design.
     Remedies:
         Fix the cause: its data, its host or its card.
     References:
@@ -55,19 +56,12 @@ class StragglingRank(Check):
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="share_noted",
-            default=0.10,
-            unit="1",
+        *Threshold.note_and_warning(
+            "A delay of this share of the step is",
+            noted=0.10,
+            warned=0.20,
             source="TraceML 10 %",
-            meaning="A delay of this share of the step is a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.20,
-            unit="1",
-            source="TraceML 20 %",
-            meaning="A delay of this share of the step is a warning.",
+            source_warned="TraceML 20 %",
         ),
         Threshold(
             name="covered",
@@ -92,7 +86,7 @@ class StragglingRank(Check):
                 f"or {FEW_STEPS} in {duration(LONG)}"
             )
         late = straggler(run.recording)
-        severity = level(late.share, self.limit("share_noted"), self.limit("share_warned")) if late else None
+        severity = self.level(late.share) if late else None
         if late is None or severity is None:
             return
         process = next(rank for rank in run.recording.ranks if rank.rank == late.rank)
@@ -102,23 +96,18 @@ class StragglingRank(Check):
         node = f" on {process.node}" if len({rank.node for rank in run.recording.ranks}) > 1 else ""
         place = "in lines of its own" if part == OTHER else f"in {part.replace('_', ' ')}"
         cause = f"; the delay is {place}, {duration(seconds)} longer than the others'" if named else ""
-        yield confirmed(
+        yield seen_in_run(run, late.share, spans, whose=Whose.DEVICE).finding(
             self,
-            (),
             f"Rank {late.rank}{node} is late by {duration(late.seconds)} in every step, "
             f"{percent(late.share)} of it, "
             f"and the others wait{cause}{at(spans)}.",
-            share=late.share,
-            whose=Whose.DEVICE,
-            spans=spans,
-            severity=severity,
-            run=run,
             name="straggler_share",
-            numbers=(
-                measured("straggler_seconds", late.seconds, "s", run.recording),
-                measured("straggler_p", late.p, "1", run.recording),
-            ),
+            severity=severity,
             detail=StragglerDetail(rank=late.rank, node=process.node, part=part if named else ""),
+            numbers=(
+                run.measured("straggler_seconds", late.seconds, "s"),
+                run.measured("straggler_p", late.p, "1"),
+            ),
         )
 
     def _live(self, window: ProcessWindow) -> Iterator[Finding]:
@@ -136,9 +125,8 @@ class StragglingRank(Check):
         total = sum(rank.samples for rank in others)
         part, excess = _excess(late, others)
         places = tuple(place for place in late.places if place.phase == part)
-        found = StackShare(share=lost, count=round(lost * total), total=total, places=places)
-        seen = seen_live(window, found, whose=Whose.DEVICE)
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        seen = seen_at(window, places, lost, total, whose=Whose.DEVICE)
+        severity = seen.level(self)
         if severity is None:
             return
         named = excess >= self.limit("covered") * lost

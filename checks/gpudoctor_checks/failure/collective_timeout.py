@@ -3,6 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from gpudoctor.analysis.job_log.beside import in_named_script
+from gpudoctor.analysis.job_log.first_cause import first_cause
+from gpudoctor.analysis.job_log.flight_verdict import FlightKind, FlightVerdict, flight_verdict, unproven
+from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
 from gpudoctor.analysis.job_log.stack_positions import shown, standings, told
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.rank_positions import odd_one, standing
@@ -21,9 +25,13 @@ from gpudoctor.model import (
     Patient,
     Reads,
     Severity,
+    SourceSpan,
+    Threshold,
 )
+from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import capitalised, count
+from gpudoctor.text import ranks as named
 
 _TIMEOUTS = frozenset({"watchdog", "gloo-timeout", "store-get", "heartbeat"})
 """Wordings that do not say which rank was missing."""
@@ -37,6 +45,10 @@ class CollectiveTimeoutDetail(Detail):
     """The one that stood elsewhere; -1 where none did."""
     mismatch: bool
     """The ranks called different operations: nobody came late."""
+    recorded: FlightKind | None = None
+    """What the dumps of the flight recorder show; None without them."""
+    who: str = ""
+    """The ranks to look at by these dumps: `rank 3`."""
 
 
 class CollectiveTimeout(Check):
@@ -49,15 +61,21 @@ class CollectiveTimeout(Check):
         All ranks wait for the missing one for 10 to 30 minutes, and then die.
     How it knows:
         From a recording: the exceptions of all ranks, whose times and messages separate the root from its
-        echoes; their last step, phase and line.
-        From a job's log: the messages that name it, in the exception or line that came first. Stack dumps
-        in the log or beside it add the rank that stood elsewhere, and its line.
+        echoes. Their last step, phase and line. From a job's log: the messages that name it, in the exception
+        or line that came first. Stack dumps in the log or beside it add the rank that was at a different place,
+        and its line. From the dumps of torch's flight recorder, one per rank: the collectives of each process
+        group are aligned by their numbers. A rank that did not enter the next one, or entered another one, is
+        named. A rank that waits in another group is not blamed. gpudoctor follows the chain to a rank that does
+        not wait.
     False alarms:
-        Ranks that die because another one has an exception of its own are echoes: that exception is the
-        finding.
+        Dumps of a running job show ranks that are briefly ahead of others. A wait under 10 s does not count. A
+        file that was copied without its time seems to have waited longer. Ranks that die because another one
+        has its own exception are echoes: that exception is the finding.
     Remedies:
-        Look at the rank whose last line differs: a branch that not all ranks take, an uneven data set, or a
-        rank that does more work before a barrier.
+        Check the rank whose last line differs:
+        - a branch that not all ranks take
+        - an uneven data set
+        - a rank that does more work before a barrier
     References:
         - https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html
         - https://github.com/huggingface/accelerate/issues/3380
@@ -67,6 +85,15 @@ class CollectiveTimeout(Check):
     name = "collective-timeout"
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
+    thresholds = (
+        Threshold(
+            name="stuck_seconds",
+            default=STUCK_SECONDS,
+            unit="s",
+            source="convention: a collective takes seconds at most",
+            meaning="An operation of a dump that has waited this long does not complete.",
+        ),
+    )
     log_knobs = (
         "ddp_timeout",
         "timeout",
@@ -104,7 +131,7 @@ class CollectiveTimeout(Check):
             pattern=r"(?:store->get\('?[^)']*'?\)|key-value store by key).{0,120}(?:got error: )?(?:Socket "
             "[Tt]imeout|[Ww]ait timeout|[Tt]imeout)",
             text="A rank waited for rank 0 to begin its first collective, and rank 0 did not come in "
-            "time: it was still busy (for example with preprocessing) or dead.",
+            "time. It was still busy (for example with preprocessing) or dead.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             waits=True,
@@ -119,7 +146,7 @@ class CollectiveTimeout(Check):
             pattern="[Cc]aught collective operation timeout: (?:WorkNCCL|"
             r"Work\w+)\((?:SeqNum=(?P<sequence>\d+), "
             r")?OpType=(?P<operation>\w+)(?:.{0,160}?Timeout\(ms\)=(?P<limit>\d+))?",
-            text="A collective ({operation}) timed out: at least one rank did not take part in it in time.",
+            text="A collective ({operation}) timed out. At least one rank did not take part in time.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             everywhere=True,
@@ -147,8 +174,8 @@ class CollectiveTimeout(Check):
             pattern=r"Timed out waiting (?P<limit>\d+) ?ms for (?P<way>recv|send) operation|[Ww]ait timeout "
             r"after (?P<limit_too>\d+)ms|Timeout waiting for key|Application timeout caused pair "
             "closure",
-            text="A collective of gloo or a wait on the store timed out: at least one rank did not take "
-            "part in it in time.",
+            text="A collective of gloo or a wait on the store timed out. At least one rank did not take "
+            "part in time.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             waits=True,
@@ -158,6 +185,17 @@ class CollectiveTimeout(Check):
 
     def beside_log(self, finding: Finding, patient: Patient) -> Finding:
         """The finding of a log, with where each rank stood by stack dumps in it or beside it."""
+        records = optional(lambda: patient.flight_records)
+        verdict = flight_verdict(records, self.limit("stuck_seconds")) if records is not None else None
+        if verdict is not None:
+            sure = verdict.confidence if verdict.kind is FlightKind.UNSEEN else Confidence.CONFIRMED
+            return replace(
+                finding,
+                message=f"{verdict.text} {finding.message}",
+                evidence=(*_located(verdict, patient), *finding.evidence),
+                confidence=sure,
+                detail=_detail(verdict),
+            )
         log = optional(lambda: patient.job_log)
         detail = finding.detail
         if log is None or not isinstance(detail, LogDetail) or detail.kind not in _TIMEOUTS or not log.stacks:
@@ -171,6 +209,10 @@ class CollectiveTimeout(Check):
         )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        records = optional(lambda: patient.flight_records)
+        if records is not None:
+            yield from self._dumped(records, patient)
+            return
         recording = patient.recorded_run
         told = death(recording)
         if told is None or told.death is not Death.COLLECTIVE:
@@ -200,3 +242,37 @@ class CollectiveTimeout(Check):
             subject=told.kind,
             detail=CollectiveTimeoutDetail(odd.rank if odd is not None else -1, mismatch),
         )
+
+    def _dumped(self, records: FlightRecords, patient: Patient) -> Iterator[Finding]:
+        """By the flight recorder alone, where no log names a cause."""
+        log = optional(lambda: patient.job_log)
+        cause = first_cause(log) if log is not None else None
+        if log is not None and (log.finished or (cause is not None and cause.root is not None)):
+            return  # what the dumps add to a cause in the log is in `beside_log`
+        verdict = flight_verdict(records, self.limit("stuck_seconds"))
+        if verdict is None:
+            return
+        yield self.finding(
+            " ".join((verdict.text, *unproven(records))),
+            evidence=_located(verdict, patient),
+            confidence=verdict.confidence,
+            cost=Cost(breaks="the run died" if cause is not None else "the training makes no progress"),
+            subject=_detail(verdict).who,
+            detail=_detail(verdict),
+        )
+
+
+def _detail(verdict: FlightVerdict) -> CollectiveTimeoutDetail:
+    return CollectiveTimeoutDetail(
+        rank=verdict.ranks[0] if len(verdict.ranks) == 1 else -1,
+        mismatch=verdict.kind is FlightKind.MISMATCH,
+        recorded=verdict.kind,
+        who=named(verdict.ranks) if verdict.ranks else "each rank",
+    )
+
+
+def _located(verdict: FlightVerdict, patient: Patient) -> tuple[LogLine | SourceSpan, ...]:
+    """The evidence with its lines in the script, where that was named beside the dumps."""
+    return tuple(
+        in_named_script(patient, item) if isinstance(item, SourceSpan) else item for item in verdict.evidence
+    )

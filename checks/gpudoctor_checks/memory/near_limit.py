@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.live.stack_shares import job_gpus, watched
 from gpudoctor.analysis.run.run_numbers import rank_memory
-from gpudoctor.analysis.run.steady_run import demanded, level, measured
+from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.model import (
     Check,
     Code,
@@ -34,7 +34,7 @@ class NearLimit(Check):
         From a recording: the allocator's peak reserved memory against the device's, on each rank. For a watched
         job: the maximum that the driver counts on its cards in the window.
     False alarms:
-        A job that fills the card on purpose and whose shapes never change runs well: below 97 % it is a note.
+        A job that fills the card on purpose and whose shapes never change runs well. Below 97 % it is a note.
     Remedies:
         Make the cheapest change that saves some gigabytes.
     References:
@@ -46,19 +46,12 @@ class NearLimit(Check):
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.NOTE
     thresholds = (
-        Threshold(
-            name="share_noted",
-            default=0.92,
-            unit="1",
+        *Threshold.note_and_warning(
+            "A peak of this share of the device is",
+            noted=0.92,
+            warned=0.97,
             source="TraceML 92 %",
-            meaning="A peak of this share of the device is a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.97,
-            unit="1",
-            source="TraceML 97 %",
-            meaning="A peak of this share of the device is a warning.",
+            source_warned="TraceML 97 %",
         ),
     )
 
@@ -78,7 +71,7 @@ class NearLimit(Check):
             item.rank: max(item.reserved or 0.0, item.peak or 0.0) / (item.device or 1.0) for item in known
         }
         rank = max(shares, key=shares.__getitem__)
-        severity = level(shares[rank], self.limit("share_noted"), self.limit("share_warned"))
+        severity = self.level(shares[rank])
         if severity is None:
             return
         worst = next(item for item in known if item.rank == rank)
@@ -86,8 +79,8 @@ class NearLimit(Check):
         yield self.finding(
             f"{who} used {percent(shares[rank])} of its device's {size(worst.device or 0.0)}.",
             evidence=(
-                measured("memory_peak_share", shares[rank], "1", run.recording),
-                measured("memory_peak", shares[rank] * (worst.device or 0.0), "B", run.recording),
+                run.measured("memory_peak_share", shares[rank], "1"),
+                run.measured("memory_peak", shares[rank] * (worst.device or 0.0), "B"),
             ),
             confidence=Confidence.CONFIRMED,
             severity=severity,

@@ -4,11 +4,12 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
+from gpudoctor.analysis.run.cost_attribution import at
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.job_facts import main_model
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import Run, judged, measured, processes, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, measured, processes, spot, spots
 from gpudoctor.analysis.run.untrained_models import forgotten, inner_teacher, missing, swapped, unheld
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.optimizers import statement_of
@@ -42,21 +43,25 @@ class WeightsFrozen(Check):
     """The optimizer does not have the parameters of the model that trains.
 
     What it finds:
-        An optimizer built before the model (or one of its layers) is replaced by a new one, wrapped by FSDP or
-        given LoRA adapters; over a copy (`deepcopy(model).parameters()`), a model built on the spot, the
-        tensors of a `state_dict()`, or parameters that are all frozen; two optimizers over the same model while
-        a second one in the loop has none; one over a model that the loop does not use. In a recording: weights
-        that no step changes, and a second model that gets gradients but is in no optimizer.
+        - An optimizer built before the model (or one of its layers) is replaced, wrapped by FSDP or given LoRA
+          adapters.
+        - An optimizer over a copy (`deepcopy(model).parameters()`), a model built on the spot, a
+          `state_dict()`, or only frozen parameters.
+        - Two optimizers over the same model while a second one in the loop has none.
+        - One over a model that the loop does not use.
+
+        In a recording: weights that no step changes, and a second model that gets gradients but is in no
+        optimizer.
     Why it hurts:
-        `step()` updates tensors that the model no longer uses. The loss is computed, gradients flow, but the
-        weights never change: hours of training give the initial model, or train all but the new layer.
+        `step()` updates tensors that the model no longer uses. The loss is computed and gradients flow, but the
+        weights never change. Hours of training give the initial model, or train all but the new layer.
     How it knows:
-        It follows the expression given to the optimizer, and what the same function does with that model
-        afterwards, on paths that always run.
+        It follows the expression given to the optimizer. It also follows what the same function does with that
+        model afterwards, on paths that always run.
     False alarms:
         `.to(device)`, `torch.compile`, DDP and SyncBatchNorm keep the same parameters, and so does what is
         built around the old model (`model = Wrapper(model)`). An optimizer that is built again, or gets the new
-        parameters with `add_param_group`, is not a finding; nor is code behind a condition. LOOP011 reports a
+        parameters with `add_param_group`, is not a finding. Nor is code behind a condition. LOOP011 reports a
         model that is called a teacher, was loaded or copied, or is in eval mode.
     Remedies:
         Build the optimizer after the model has its final form.
@@ -134,12 +139,12 @@ class WeightsFrozen(Check):
             suspected,
             f"The steps do not change {', '.join(named[:3])}{more}, {percent(share)} of the trainable "
             f"elements: {why}.",
-            share=None,
-            spans=[spot(patient, where)] if where is not None else [],
+            evidence=(
+                *spots(patient, where),
+                run.measured("unmoved_share", share, "1"),
+            ),
             severity=Severity.ERROR if much else Severity.NOTE,
-            run=run,
-            numbers=(measured("unmoved_share", share, "1", run.recording),),
-            breaks="the weights do not learn" if much else None,
+            cost=Cost(breaks="the weights do not learn" if much else None),
             detail=WeightsFrozenDetail(),
         )
 
@@ -153,35 +158,35 @@ class WeightsFrozen(Check):
             (),
             f"{name} gets gradients in {steps} training steps, but its parameters are in no optimizer, so its "
             "weights never change.",
-            share=None,
-            spans=[spot(patient, place) for place in places if place is not None],
+            evidence=(
+                *spots(patient, *places),
+                run.measured("forward_passes", steps, "{steps}"),
+            ),
             severity=Severity.ERROR,
-            run=run,
-            numbers=(measured("forward_passes", steps, "{steps}", run.recording),),
+            cost=Cost(breaks=f"{name} does not learn"),
             detail=WeightsFrozenDetail(how="forgotten", text=name),
-            breaks=f"{name} does not learn",
         )
 
     def _idle(self, patient: Patient, run: Run, item: Record) -> Finding:
         """The steps of one of several optimizers find nothing to apply."""
         name, steps, where = str(item.get("model") or ""), int(item.get("steps") or 0), place_of(item)
-        spans = [spot(patient, where)] if where is not None else []
+        spans = spots(patient, where)
         whose = f" of {name}" if name else ""
         meant = not item.get("called")  # a part that only runs without gradients: fixed, perhaps on purpose
         return confirmed(
             self,
             (),
             f"No parameter{whose} had a gradient in any of the {steps} steps of its optimizer that were "
-            f"examined{at(spans)}: the steps change nothing. The loss was computed from detached tensors, "
+            f"examined{at(spans)}. The steps change nothing. The loss was computed from detached tensors, "
             "or the gradients were cleared "
             "before the step.",
-            share=None,
-            spans=spans,
+            evidence=(
+                *spans,
+                run.measured("steps_without_gradients", steps, "{steps}"),
+            ),
             severity=Severity.WARNING if meant else Severity.ERROR,
-            run=run,
-            numbers=(measured("steps_without_gradients", steps, "{steps}", run.recording),),
+            cost=Cost(breaks=None if meant else f"{name or 'a part of the model'} does not learn"),
             detail=WeightsFrozenDetail(how="idle", text=name or "the parameters of this optimizer"),
-            breaks=None if meant else f"{name or 'a part of the model'} does not learn",
         )
 
     def _empty(self, patient: Patient, run: Run, model: Record, suspected: Sequence[Finding]) -> Finding:
@@ -194,13 +199,13 @@ class WeightsFrozen(Check):
             self,
             suspected,
             f"The optimizer has no parameters, {why}: {run.lead.steps:,} steps have changed nothing.",
-            share=None,
-            spans=[spot(patient, where)] if where is not None else [],
+            evidence=(
+                *spots(patient, where),
+                run.measured("trainable", trainable, "1"),
+            ),
             severity=Severity.ERROR,
-            run=run,
-            numbers=(measured("trainable", trainable, "1", run.recording),),
+            cost=Cost(breaks="the weights do not learn"),
             detail=WeightsFrozenDetail(how="frozen" if not trainable else "other", text=name),
-            breaks="the weights do not learn",
         )
 
     def _swapped(
@@ -208,20 +213,20 @@ class WeightsFrozen(Check):
     ) -> Finding:
         """Every tensor of the optimizer is without a gradient, and a model without an optimizer gets them."""
         places = [place_of(record) for record in (*run.lead.process.of("optimizer")[-1:], *trained)]
-        spans = [spot(patient, place) for place in places if place is not None]
+        spans = spots(patient, *places)
         named = joined(list(dict.fromkeys(str(item.get("model") or "another model") for item in trained)))
         return confirmed(
             self,
             suspected,
             f"No parameter of the optimizer gets a gradient, and no optimizer has those that do: {named}"
             f"{at(spans[1:])}. It was built over another model.",
-            share=None,
-            spans=spans,
+            evidence=(
+                *spans,
+                run.measured("unmoved_share", 1.0, "1"),
+            ),
             severity=Severity.ERROR,
-            run=run,
-            numbers=(measured("unmoved_share", 1.0, "1", run.recording),),
+            cost=Cost(breaks="the weights do not learn"),
             detail=WeightsFrozenDetail(how="swapped", text=named),
-            breaks="the weights do not learn",
         )
 
     def _unstepped(self, patient: Patient, idle: Record) -> Finding:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.live.stack_shares import recurring_live, watched
-from gpudoctor.analysis.observation import Observation
-from gpudoctor.analysis.run.cost_attribution import price, recurring_in_run, seen_in_run
+from gpudoctor.analysis.observation import Observation, suspicions
+from gpudoctor.analysis.run.cost_attribution import price, recurring_in_run
 from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.steady_run import judged_by_share
 from gpudoctor.analysis.source.call_frequency import (
@@ -17,6 +17,7 @@ from gpudoctor.analysis.source.call_frequency import (
     option_of,
 )
 from gpudoctor.model import (
+    OWN_CHOICE,
     Check,
     Code,
     Confidence,
@@ -72,18 +73,19 @@ class CheckpointTooOften(Check):
 
     What it finds:
         `torch.save` of a model or a state dict, `save_pretrained`, `save_checkpoint`, `save_state`, safetensors
-        and distributed checkpoints, on every pass of a training loop or more often than every 50 passes.
+        and distributed checkpoints in a training loop. They run on every pass or more often than every 50
+        passes.
     Why it hurts:
-        A save copies the weights to the host, which waits for the GPU, and writes them while the training
-        makes no progress: with Adam's state 12 to 16 bytes per parameter. For a model of a billion parameters
-        that is some 16 GB, half a minute on a fast disk.
+        A save copies the weights to the host, which waits for the GPU. The training makes no progress while
+        they are written. With Adam's state that is 12 to 16 bytes per parameter. For a model of a billion
+        parameters that is some 16 GB, half a minute on a fast disk.
     How it knows:
-        From the source: which calls a pass reaches, through functions, and under which conditions (`if step %
-        500 == 0`, with N from constants and options). Saves closer than 10 steps are a warning, closer than 50
-        a note.
+        From the source: which calls a pass reaches, through functions, and under which conditions. It
+        understands `if step % 500 == 0` with N from constants and options. Saves closer than 10 steps are a
+        warning, closer than 50 a note.
     False alarms:
-        Small models saved in milliseconds. A save at each epoch, of the best model so far, once, on failure, or
-        at most 20 times in a run of known length, is not a finding.
+        Small models saved in milliseconds. A save at each epoch, of the best model so far, once, or on failure
+        is not a finding. Neither are at most 20 saves in a run of known length.
     Remedies:
         Save every 500 steps or once per epoch, keep the last few checkpoints, and write from another thread
         (async_save).
@@ -119,19 +121,12 @@ class CheckpointTooOften(Check):
             source="transformers' default of 500 steps comes 20 times in a run of 10,000 steps",
             meaning="What is saved at most this often in the whole run is not a finding.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.03,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Saves that take this share of a recorded run are",
+            noted=0.03,
+            warned=0.08,
             source="train-doctor warns from 2 %",
-            meaning="Saves that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.08,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Saves that take this share of a recorded run are a warning.",
+            source_warned=OWN_CHOICE,
         ),
         Threshold(
             name="events",
@@ -147,7 +142,7 @@ class CheckpointTooOften(Check):
         if seen is None:
             yield from self._from_source(patient.source)
             return
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         saves = seen.recurrence
         if severity is None or saves is None or saves.times < self.limit("events"):
             return
@@ -156,7 +151,7 @@ class CheckpointTooOften(Check):
             f"Saving takes {seen.words}{saves.words}{seen.where}.",
             name="checkpoint_share",
             severity=severity,
-            suspect=lambda: self._from_source(patient.source),
+            suspected=suspicions(lambda: self._from_source(patient.source), seen),
             detail=CheckpointTooOftenDetail(period=saves.steps, engine_loop=seen.engine),
             numbers=(saves.measurement,),
         )
@@ -167,8 +162,8 @@ class CheckpointTooOften(Check):
         run = judged_by_share(patient, self.limit("share_warned"), "checkpoint")
         if run is None:
             return None
-        cost = price(patient, run, phases=("checkpoint",), owners=(LineOwner.SAVING,))
-        return recurring_in_run(run, seen_in_run(run, cost), "checkpoint", "save")
+        seen = price(patient, run, phases=("checkpoint",), owners=(LineOwner.SAVING,))
+        return recurring_in_run(run, seen, "checkpoint", "save")
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
         for found in calls_in_training(

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from gpudoctor.analysis.live.stack_shares import recurring_live, watched
-from gpudoctor.analysis.observation import Observation
-from gpudoctor.analysis.run.cost_attribution import at, price, recurring_in_run, seen_in_run
+from gpudoctor.analysis.observation import Observation, suspicions
+from gpudoctor.analysis.run.cost_attribution import at, price, recurring_in_run
 from gpudoctor.analysis.run.line_ownership import LineOwner
-from gpudoctor.analysis.run.recorded_statements import calling
+from gpudoctor.analysis.run.recorded_statements import callers
 from gpudoctor.analysis.run.rollouts import experience
-from gpudoctor.analysis.run.steady_run import hot_lines, judged_by_share, run_of, spot
+from gpudoctor.analysis.run.steady_run import hot_lines, judged_by_share, run_of
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
 from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of
 from gpudoctor.analysis.source.control_flow import bound, enclosing, loop_node
-from gpudoctor.analysis.source.syntax import walk
+from gpudoctor.analysis.source.syntax import is_method_call, walk
 from gpudoctor.model import (
     Check,
     Code,
@@ -76,19 +76,20 @@ class EvaluationTooOften(Check):
     """The training stops for a whole evaluation every few steps.
 
     What it finds:
-        A loop that evaluates the model over another loader, written in the training loop or in a function
-        that it calls, on every pass or more often than every 50 passes.
+        A loop that evaluates the model over another loader inside the training loop, or in a function that it
+        calls. It runs on every pass or more often than every 50 passes.
     Why it hurts:
-        An evaluation over a validation set of 100 batches costs as much as 30 to 50 training steps (a forward
-        pass is about a third of a step). Every 10 steps, the job spends three quarters of its time on it.
+        An evaluation over 100 batches costs as much as 30 to 50 training steps. A forward pass is about a third
+        of a step. Every 10 steps, the job spends three quarters of its time on it.
     How it knows:
-        From the source: which loop evaluates (a forward without backward, over a loader), where the training
-        loop reaches it, and under which conditions. More often than every 10 steps is a warning, than every 50
-        a note; the cost depends on the size of the set, which only a run shows.
+        From the source: which loop evaluates (a forward without backward, over a loader). It also reads where
+        the training loop reaches it, and under which conditions. More often than every 10 steps is a warning,
+        than every 50 a note. The cost depends on the size of the set, which only a run shows.
     False alarms:
-        A validation set of one or two batches. An evaluation once an epoch, in a loop whose pass is an epoch,
-        behind a switch that is off, or at most 20 times in a run of known length, is not reported. A policy
-        that acts in an environment is not an evaluation: reinforcement learning makes its data that way.
+        A validation set of one or two batches. An evaluation once an epoch, or in a loop whose pass is an
+        epoch, is not reported. Neither is one behind a switch that is off, or at most 20 in a run of known
+        length. A policy that acts in an environment is not an evaluation: reinforcement learning makes its data
+        that way.
     Remedies:
         Evaluate every 500 steps or once an epoch, over a part of the set in between.
     References:
@@ -131,26 +132,15 @@ class EvaluationTooOften(Check):
             source="four forward passes cost about as much as one training step",
             meaning="An evaluation known to end within this many batches costs little.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.15,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Evaluation that takes this share of a recorded run is a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.30,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Evaluation that takes this share of a recorded run is a warning.",
+        *Threshold.note_and_warning(
+            "Evaluation that takes this share of a recorded run is", noted=0.15, warned=0.30
         ),
         Threshold(
             name="events",
             default=3,
             unit="{times}",
             source="convention: once or twice is not a period, and a short run ends with an evaluation",
-            meaning="Fewer steps with an evaluation in a recording say nothing about its price.",
+            meaning="Fewer steps with an evaluation do not show its cost.",
         ),
     )
 
@@ -159,7 +149,7 @@ class EvaluationTooOften(Check):
         if seen is None:
             yield from self._from_source(patient.source)
             return
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         passes = seen.recurrence
         if severity is None or passes is None or passes.times < self.limit("events") or _acts(patient, seen):
             return
@@ -168,7 +158,7 @@ class EvaluationTooOften(Check):
             f"Evaluation takes {seen.words}{passes.words}{seen.where}.",
             name="evaluation_share",
             severity=severity,
-            suspect=lambda: self._from_source(patient.source),
+            suspected=suspicions(lambda: self._from_source(patient.source), seen),
             detail=EvaluationTooOftenDetail(period=passes.steps, engine_loop=seen.engine),
             numbers=(passes.measurement,),
         )
@@ -179,11 +169,9 @@ class EvaluationTooOften(Check):
         run = judged_by_share(patient, self.limit("share_warned"), "evaluation")
         if run is None:
             return None
-        cost = price(patient, run, phases=("evaluation",), owners=(LineOwner.EVALUATION,), device=True)
-        seen = seen_in_run(run, cost, whose=Whose.DEVICE)
-        spans = [*cost.spans, *hot_lines(patient, run, "evaluation")][:4]
-        spans += [spot(patient, place) for span in spans[:2] for place in calling(patient, span)]
-        spans = list(dict.fromkeys(spans))
+        seen = price(patient, run, phases=("evaluation",), owners=(LineOwner.EVALUATION,), whose=Whose.DEVICE)
+        spans = [*seen.spans, *hot_lines(patient, run, "evaluation")][:4]
+        spans = list(dict.fromkeys((*spans, *callers(patient, spans[:2]))))
         return recurring_in_run(run, replace(seen, spans=tuple(spans), where=at(spans)), "evaluation")
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
@@ -294,7 +282,7 @@ def _needed_by_the_loss(script: Script, loop: Loop, own: Loop) -> bool:
     held = set().union(*(_stored(part) for part in walk(inner)))
     after = [part for part in walk(outer) if getattr(part, "lineno", 0) > inner.end_lineno]
     for part in sorted(after, key=lambda node: (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))):
-        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == "backward":
+        if is_method_call(part, "backward"):
             if held & _read(part):
                 return True
         elif isinstance(part, ast.Assign | ast.AugAssign):
@@ -310,7 +298,7 @@ def _stored(node: ast.AST) -> set[str]:
         targets = node.targets
     elif isinstance(node, ast.AugAssign):
         targets = [node.target]
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+    elif is_method_call(node):
         targets = [node.func.value] if node.func.attr in ("append", "extend", "add_", "copy_") else []
     roots = [
         part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])

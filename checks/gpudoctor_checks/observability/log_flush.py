@@ -5,14 +5,19 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.cpu_contention import BESIDE_OTHERS, crowd
 from gpudoctor.analysis.run.line_ownership import LineOwner, flushes
-from gpudoctor.analysis.run.steady_run import Run, judged, level
-from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
+from gpudoctor.analysis.run.steady_run import Run, judged
+from gpudoctor.analysis.source.call_frequency import (
+    TrainingCall,
+    calls_in_training,
+    full_batch,
+    often,
+)
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Call, Known, Source
-from gpudoctor.text import duration, percent
 
 _SYNCS = frozenset({"os.fsync", "os.fdatasync", "os.sync"})
 _OPENS = frozenset({"open", "builtins.open", "io.open", "codecs.open"})
@@ -36,13 +41,15 @@ class LogFlush(Check):
     """A log is flushed, synced to disk or opened again in every training step.
 
     What it finds:
-        `flush()` of a SummaryWriter, a file or standard output, `os.fsync`, a log file opened for appending
-        and closed again, `print(..., flush=True)`: on each pass of a training loop, or more often than every
-        ten.
+        On each pass of a training loop, or more often than every ten:
+        - `flush()` of a SummaryWriter, a file or standard output
+        - `os.fsync`
+        - a log file opened for appending and closed again
+        - `print(..., flush=True)`
     Why it hurts:
-        A buffer exists so that many lines cost one write. A flush makes each step wait for a system call,
-        `SummaryWriter.flush` for its writer thread, `fsync` for the disk itself: a millisecond on a local
-        drive, 10 to 100 ms on a network file system, where opening a file also queries the server.
+        A buffer exists so that many lines cost one write. Each step waits for a system call (flush), for a
+        writer thread (`SummaryWriter.flush`) or for the disk itself (`fsync`). That is a millisecond on a local
+        drive, and 10 to 100 ms on a network file system. There, opening a file also queries the server.
     How it knows:
         From the source: which calls a pass reaches, functions followed, and under which conditions. It is a
         note, since only a run shows the cost; `fsync` in each step is a warning.
@@ -69,19 +76,11 @@ class LogFlush(Check):
             source="the catalogue's S4 (training-step fix): log every 10 to 50 steps",
             meaning="Flushing more often than once in this many steps is a finding.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.02,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Flushes that take this share of a recorded run are",
+            noted=0.02,
+            warned=0.05,
             source="OBS002's threshold, of which it is a part",
-            meaning="Flushes that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.05,
-            unit="1",
-            source="OBS002's threshold, of which it is a part",
-            meaning="Flushes that take this share of a recorded run are a warning.",
         ),
         Threshold(
             name="share_crowded",
@@ -98,25 +97,21 @@ class LogFlush(Check):
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(patient, run, owners=(LineOwner.FLUSHING,), wanted=lambda site: flushes(site.what))
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        seen = price(patient, run, owners=(LineOwner.FLUSHING,), wanted=lambda site: flushes(site.what))
+        severity = seen.level(self)
         if severity is None:
             return
         crowded = crowd(run.recording) is not None
-        if crowded and cost.share < self.limit("share_crowded"):
+        if crowded and seen.share < self.limit("share_crowded"):
             severity = Severity.NOTE
-        yield confirmed(
+        yield seen.finding(
             self,
-            suspected,
-            f"Flushing log files takes {percent(cost.share)} of the time, "
-            f"{duration(cost.share * run.lead.step_seconds)} of a step of "
-            f"{duration(run.lead.step_seconds)}{at(cost.spans)}{BESIDE_OTHERS if crowded else ''}.",
-            share=cost.share,
-            spans=cost.spans,
-            severity=severity,
-            run=run,
+            f"Flushing log files takes {seen.words}{seen.of_a_step}{seen.where}"
+            f"{BESIDE_OTHERS if crowded else ''}.",
             name="flush_share",
-            detail=LogFlushDetail(kind="sync" if cost.sites else "flush", calls=0),
+            severity=severity,
+            suspected=suspected,
+            detail=LogFlushDetail(kind="sync" if seen.sites else "flush", calls=0),
         )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:

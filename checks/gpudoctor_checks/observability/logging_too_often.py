@@ -5,14 +5,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.stack_shares import seen_live, taken, watched
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.live.stack_shares import seen_live, watched
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.cpu_contention import BESIDE_OTHERS, crowd
 from gpudoctor.analysis.run.line_costs import sites
 from gpudoctor.analysis.run.line_ownership import LineOwner, flushes, opens_files
-from gpudoctor.analysis.run.recorded_statements import calling
-from gpudoctor.analysis.run.steady_run import Run, judged, level, spot
-from gpudoctor.analysis.run.trainer_engines import started_at
+from gpudoctor.analysis.run.recorded_statements import callers
+from gpudoctor.analysis.run.steady_run import Run, judged, spot
 from gpudoctor.analysis.source.call_frequency import TrainingCall, brief, calls_in_training, measures
 from gpudoctor.analysis.source.demo_programs import only_rehearsed
 from gpudoctor.model import (
@@ -32,7 +32,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Call, Guard, GuardKind, Known, Loop, Source
-from gpudoctor.text import duration, percent
+from gpudoctor.text import duration
 
 TRACKERS = {
     "wandb": {"log"},
@@ -89,22 +89,24 @@ class LoggingTooOften(Check):
     """Metrics or log lines are written on every training step.
 
     What it finds:
-        Calls of trackers (wandb, TensorBoard, mlflow, comet, neptune, accelerate...), `print`, loggers,
-        `tqdm.write` and writes to files that run on each pass of a training loop, or more often than every ten
-        passes. Images, figures and embeddings at such a period cost more: they are a warning.
+        Logging calls that run on each pass of a training loop, or more often than every ten passes.
+        - trackers (wandb, TensorBoard, mlflow, comet, neptune, accelerate...)
+        - `print`, loggers, `tqdm.write` and writes to files
+
+        Images, figures and embeddings at such a period cost more: they are a warning.
     Why it hurts:
-        Each call formats values, takes a lock, wakes a thread or writes a line, and most of them read a tensor
-        from the GPU first, which makes the host wait for the device. With steps of a few tens of milliseconds
-        that is several percent of the run, and nobody reads the extra points.
+        Each call formats values, acquires a lock, wakes a thread or writes a line. Most of them first read a
+        tensor from the GPU, so the host waits for the device. With steps of a few tens of milliseconds that is
+        several percent of the run, for points without a reader.
     How it knows:
         It reads the script: which calls a pass reaches and under which conditions (`if step % 50 == 0`). The
-        source does not show the cost, so this is a note. A recording shows it: the time of the calls, and of
-        the lines that prepare what they write, as a share of the steps.
+        source does not show the cost, so this is a note. From a recording: the time of the calls and of the
+        lines that prepare their values, relative to the steps.
     False alarms:
         A step that takes seconds: a line per step then costs nothing. If other processes keep the machine's
-        CPUs busy, each line costs more than usual: below a tenth of the run it is then a note. Progress bars
-        and their postfix, `logger.debug`, lines per epoch, in evaluation, or in rarely used branches are not
-        findings, nor are the lines of an example that reads no data.
+        CPUs busy, each line costs more than usual. Below a tenth of the run it is then a note. Progress bars
+        and their postfix, `logger.debug`, and lines per epoch, in evaluation or in rarely used branches are not
+        findings. Neither are the lines of an example that reads no data.
     Remedies:
         Write every 50 steps; for averages, sum on the device in between.
     References:
@@ -131,26 +133,19 @@ class LoggingTooOften(Check):
             source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
             meaning="A loop known to end within this many steps is a measurement, not a training.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.02,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Logging that takes this share of a recorded run is",
+            noted=0.02,
+            warned=0.05,
             source="train-doctor warns from 2 %",
-            meaning="Logging that takes this share of a recorded run is a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.05,
-            unit="1",
-            source="XProf's DebugPrint rule: 5 % of a step",
-            meaning="Logging that takes this share of a recorded run is a warning.",
+            source_warned="XProf's DebugPrint rule: 5 % of a step",
         ),
         Threshold(
             name="share_rare",
             default=0.10,
             unit="1",
             source="convention: on a busy machine a line causes a context switch",
-            meaning="Below this share it is a note if the period follows the norm already, or if other "
+            meaning="Below this share it is a note if the period is usual already. It is also a note if other "
             "processes keep all CPUs busy.",
         ),
     )
@@ -165,54 +160,47 @@ class LoggingTooOften(Check):
 
     def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
         """Trackers, prints, progress bars, log files in the samples."""
-        found = taken(window, lambda place: place.phase == "logging", phase="logging")
-        seen = seen_live(window, found)
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        seen = seen_live(window, lambda place: place.phase == "logging", phase="logging")
+        severity = seen.level(self)
         if severity is not None:
             yield seen.finding(
                 self,
-                f"The training logs, {found.words}{seen.where}.",
+                f"The training logs, {seen.words}{seen.where}.",
                 name="logging_share",
                 severity=severity,
-                suspect=lambda: self._from_source(patient.source),
+                suspected=suspicions(lambda: self._from_source(patient.source), seen),
                 detail=LoggingTooOftenDetail(),
             )
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(
+        seen = price(
             patient,
             run,
             phases=("logging",),
             owners=(LineOwner.LOGGING,),
             wanted=lambda site: not flushes(site.what),
         )
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         if severity is None:
             return
         crowded = crowd(run.recording) is not None
-        rare = 0 < cost.calls <= 1 / self.limit("log_period")
-        if (rare or crowded) and cost.share < self.limit("share_rare"):
+        rare = 0 < seen.calls <= 1 / self.limit("log_period")
+        if (rare or crowded) and seen.share < self.limit("share_rare"):
             severity = Severity.NOTE
-        spans = [
-            *cost.spans,
-            *(spot(patient, place) for span in cost.spans[:1] for place in calling(patient, span)),
-        ]
-        hooked = cost.calls * cost.seconds >= 0.5 * cost.share * run.lead.step_seconds
-        often = f"{cost.calls:.2g} calls a step of {cost.what}, " if cost.calls and hooked else ""
-        yield confirmed(
+        step = run.lead.step_seconds
+        hooked = seen.calls * seen.seconds >= 0.5 * seen.share * step
+        often = f"{seen.calls:.2g} calls a step of {seen.what}, " if seen.calls and hooked else ""
+        yield seen.also_at(callers(patient, seen.spans[:1])).finding(
             self,
-            suspected,
-            f"Logging takes {percent(cost.share)} of the time: {often}{_files(patient, run, cost.spans)}"
-            f"{duration(cost.share * run.lead.step_seconds)} of a step of "
-            f"{duration(run.lead.step_seconds)}{at(cost.spans)}{BESIDE_OTHERS if crowded else ''}.",
-            share=cost.share,
-            spans=list(dict.fromkeys(spans)),
-            severity=severity,
-            run=run,
+            f"Logging takes {seen.words}: {often}{_files(patient, run, seen.spans)}"
+            f"{duration(seen.share * step)} of a step of {duration(step)}{seen.where}"
+            f"{BESIDE_OTHERS if crowded else ''}.",
             name="logging_share",
+            severity=severity,
+            suspected=suspected,
             detail=LoggingTooOftenDetail(
-                period=round(1 / cost.calls) if 0 < cost.calls < 1 else 1,
-                engine_loop=started_at(run, cost.spans) or None,
+                period=round(1 / seen.calls) if 0 < seen.calls < 1 else 1,
+                engine_loop=seen.engine,
             ),
         )
 

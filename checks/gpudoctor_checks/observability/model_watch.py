@@ -5,11 +5,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import at, price
 from gpudoctor.analysis.run.line_ownership import LineOwner, watches
-from gpudoctor.analysis.run.recorded_statements import calling
-from gpudoctor.analysis.run.steady_run import Run, judged, level, spot
-from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
+from gpudoctor.analysis.run.recorded_statements import callers
+from gpudoctor.analysis.run.steady_run import Run, judged
+from gpudoctor.analysis.source.call_frequency import (
+    TrainingCall,
+    calls_in_training,
+    full_batch,
+    often,
+)
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.model import (
@@ -29,7 +35,6 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Call, Known, Source
-from gpudoctor.text import duration, percent
 
 _HISTOGRAMS = frozenset(
     {"add_histogram", "add_histogram_raw", "Histogram", "log_histogram_3d", "report_histogram"}
@@ -57,17 +62,20 @@ class ModelWatch(Check):
     """Histograms of all weights or gradients are made at a short period.
 
     What it finds:
-        `wandb.watch` with a `log_freq` under 100, or with `log="all"`; `add_histogram` or `wandb.Histogram`
-        over all parameters of a model on each step of a training loop, or more often than every 100 steps;
-        `WANDB_WATCH=all`; `watch_freq`, `histogram_freq` under 100 in configs. In a recording also a loop over
-        all parameters that takes means, norms or quantiles of them.
+        - `wandb.watch` with a `log_freq` under 100, or with `log="all"`.
+        - `add_histogram` or `wandb.Histogram` over all parameters of a model in a training loop, more often
+          than every 100 steps.
+        - `WANDB_WATCH=all`.
+        - `watch_freq`, `histogram_freq` under 100 in configs.
+
+        In a recording also a loop over all parameters that takes means, norms or quantiles of them.
     Why it hurts:
-        A histogram reads the whole tensor, bins it and copies the bins to the host, which waits for the GPU:
-        for every parameter of the model, twice where gradients are watched too. A model of 300 tensors makes
-        300 waits; `wandb.watch` at a short period can double the time of a step.
+        A histogram reads the whole tensor, bins it and copies the bins to the host, which waits for the GPU. It
+        does so for every parameter, and twice if gradients are watched too. A model of 300 tensors makes 300
+        waits; `wandb.watch` at a short period can double the time of a step.
     How it knows:
-        From the source: the arguments of the call, the loop over the parameters and the conditions around it;
-        from configs, the written period. A short period is a warning; `log="all"` at a long one a note.
+        From the source: the arguments of the call, the loop over the parameters and the conditions around it.
+        From configs, the written period. A short period is a warning; `log="all"` at a long one a note.
     False alarms:
         Tiny models. `wandb.watch(model)` with its defaults (gradients every 1,000 steps), and histograms once
         per epoch or of single tensors, are not reported.
@@ -98,19 +106,11 @@ class ModelWatch(Check):
             source="as for saves and evaluations: 20 times in a whole run costs little",
             meaning="What is recorded at most this often in the whole run is not a finding.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.02,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Histograms that take this share of a recorded run are",
+            noted=0.02,
+            warned=0.05,
             source="OBS002's threshold, of which it is a part",
-            meaning="Histograms that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.05,
-            unit="1",
-            source="OBS002's threshold, of which it is a part",
-            meaning="Histograms that take this share of a recorded run are a warning.",
         ),
     )
 
@@ -122,28 +122,22 @@ class ModelWatch(Check):
         yield from self._measured(patient, run, suspicions(lambda: self._declared(patient), run))
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(
+        seen = price(
             patient,
             run,
             owners=(LineOwner.HISTOGRAMS,),
             wanted=lambda site: watches(site.what) or "histogram" in site.what,
         )
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         if severity is None:
             return
-        spans = list(cost.spans)
-        spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
-        yield confirmed(
+        seen = seen.also_at(callers(patient, seen.spans[:1]))
+        yield seen.finding(
             self,
-            suspected,
-            f"Statistics of all weights take {percent(cost.share)} of the time, "
-            f"{duration(cost.share * run.lead.step_seconds)} of a step of "
-            f"{duration(run.lead.step_seconds)}{at(spans)}.",
-            share=cost.share,
-            spans=spans,
-            severity=severity,
-            run=run,
+            f"Statistics of all weights take {seen.words}{seen.of_a_step}{at(seen.spans)}.",
             name="histogram_share",
+            severity=severity,
+            suspected=suspected,
             detail=ModelWatchDetail(how="loop", period=1),
         )
 

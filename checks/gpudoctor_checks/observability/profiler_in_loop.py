@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.stack_shares import seen_live, taken, watched
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
-from gpudoctor.analysis.run.facility_windows import Coverage, coverage
-from gpudoctor.analysis.run.instrumentation import instrumented
+from gpudoctor.analysis.live.stack_shares import seen_live, watched
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import at, price, seen_in_run
+from gpudoctor.analysis.run.instrumentation import Coverage, coverage, instrumented
 from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.analysis.run.line_ownership import LineOwner
-from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.call_frequency import often, step_period
 from gpudoctor.analysis.source.control_flow import bound, switched_off
 from gpudoctor.model import (
@@ -70,20 +70,20 @@ class ProfilerInLoop(Check):
     """A profiler or a FLOPs counter stays active in steady state.
 
     What it finds:
-        `torch.profiler.profile` (or the older autograd profiler, `cProfile`) entered on each training step, or
-        left open around the whole training loop: without a schedule, or with one that repeats forever. FLOPs
-        counters (fvcore, thop, ptflops, calflops, `FlopCounterMode`, DeepSpeed's `FlopsProfiler`) that run on
-        each step or more often than every 500 steps. Lightning's `profiler="pytorch"|"advanced"`. In configs:
+        `torch.profiler.profile` (or the older autograd profiler, `cProfile`) entered on each training step. Or
+        it is open around the whole loop, without a schedule or with one that repeats forever. FLOPs counters
+        that run more often than every 500 steps (fvcore, thop, ptflops, calflops, `FlopCounterMode`,
+        DeepSpeed's `FlopsProfiler`). Lightning's `profiler="pytorch"|"advanced"`. In configs:
         `flops_profile_freq`, `profile_freq` under 500, DeepSpeed's `flops_profiler.enabled`.
     Why it hurts:
-        A profiler records every operator with its shapes and stack: on a small model the step gets several
-        times longer, and the events stay in host memory until the profiler closes, so a long run ends in
-        out-of-memory. A FLOPs counter runs a second forward pass under hooks or a tracer, often on the CPU,
-        for a number that does not change from step to step.
+        A profiler records every operator with its shapes and stack. On a small model the step is several times
+        longer. The events stay in host memory until the profiler closes, so a long run ends in out-of-memory. A
+        FLOPs counter runs a second forward pass under hooks or a tracer, often on the CPU. Its number does not
+        change from step to step.
     How it knows:
-        It reads the script: which calls a pass of the training loop reaches and under which conditions, and for
-        a profiler around the loop, its `schedule` (`repeat=0`, the default, never ends). In config files it
-        reads the keys, and the switches next to them that turn them off.
+        It reads which calls a pass of the training loop reaches and under which conditions. For a profiler
+        around the loop it reads the `schedule` (`repeat=0`, the default, never ends). In config files it reads
+        the keys, and the switches next to them that turn them off.
     False alarms:
         A script that is itself a benchmark: loops of at most 50 steps count as measurements. Profiling that
         runs once or behind a switch that is off by default is not a finding.
@@ -116,19 +116,8 @@ class ProfilerInLoop(Check):
             source="torch.profiler's recipe records two cycles of 5 to 10 steps; five times that",
             meaning="A loop known to end within this many steps is a measurement, not a training.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.02,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="A profiler whose own work takes this share of a recorded run is a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.05,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="A profiler whose own work takes this share of a recorded run is a warning.",
+        *Threshold.note_and_warning(
+            "A profiler whose own work takes this share of a recorded run is", noted=0.02, warned=0.05
         ),
         Threshold(
             name="steps_covered",
@@ -153,53 +142,49 @@ class ProfilerInLoop(Check):
 
     def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
         """A profiler or a counter of FLOPs at work in the samples."""
-        found = taken(window, lambda place: place.kind in ("profile", "flops"))
-        seen = seen_live(window, found, whose=Whose.DEVICE)
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        seen = seen_live(window, lambda place: place.kind in ("profile", "flops"), whose=Whose.DEVICE)
+        severity = seen.level(self)
         if severity is not None:
             yield seen.finding(
                 self,
-                f"The training profiles itself, {found.words}{seen.where}.",
+                f"The training profiles itself, {seen.words}{seen.where}.",
                 name="profiler_share",
                 severity=severity,
-                suspect=lambda: self._declared_anywhere(patient),
+                suspected=suspicions(lambda: self._declared_anywhere(patient), seen),
                 detail=ProfilerInLoopDetail(),
             )
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         """By its own time, and by the steps it was on in, which it makes slower too."""
         suspected = [item for item in suspected if item.detail_of(ProfilerInLoopDetail).how != "config"]
-        cost = price(patient, run, phases=("profiler",), owners=(LineOwner.PROFILING,))
+        calls = price(patient, run, phases=("profiler",), owners=(LineOwner.PROFILING,))
         inside = instrumented(run.lead.process)
-        own = min(1.0, cost.share + sum(item.share for item in inside))
+        own = min(1.0, calls.share + sum(item.share for item in inside))
         on = coverage(run.lead, "profil|flop_counter")
         covered = on.share if on is not None else 0.0
-        severity = level(own, self.limit("share_noted"), self.limit("share_warned"))
+        severity = self.level(own)
         if covered >= self.limit("steps_covered"):
             severity = Severity.WARNING
         if severity is None:
             return
-        opened = [on.place] if on is not None and on.place is not None else []
-        places = opened if inside and opened else [item.place for item in inside[:_PLACES]] or opened
-        spans = list(cost.spans) or [spot(patient, place) for place in places]
-        counts = not cost.sites and (on is None or on.what == "flop_counter")
+        opened = on.place if on is not None else None
+        places = [opened] if opened is not None else [item.place for item in inside[:_PLACES]]
+        spans = list(calls.spans) or spots(patient, *places)
+        counts = not calls.sites and (on is None or on.what == "flop_counter")
         # Steps with it against steps without tell what it costs beside its own time, whatever the device does.
         longer = (on.cost if on is not None else None) or 0.0
         share, worth = (part + (1 - part) * longer for part in (own, run.worth(own)))
-        tool = _named(cost.sites) or ("A FLOPs counter" if counts else "A profiler")
-        yield confirmed(
+        tool = _named(calls.sites) or ("A FLOPs counter" if counts else "A profiler")
+        whose = Whose.STEPS if longer else Whose.HOST
+        yield seen_in_run(run, min(0.99, share), spans, whose=whose, worth=min(0.99, worth)).finding(
             self,
-            suspected,
             self._words(tool, own, on, spans),
-            whose=Whose.STEPS if longer else Whose.HOST,
-            share=min(0.99, share) if share >= self.limit("share_noted") else None,
-            worth=min(0.99, worth) if share >= self.limit("share_noted") else None,
-            spans=spans,
-            severity=severity,
-            run=run,
             name="profiler_share",
-            numbers=(measured("steps_covered", covered, "1", run.recording),),
+            severity=severity,
+            suspected=suspected,
             detail=ProfilerInLoopDetail(kind="flops" if counts else "profiler", how="step", period=1),
+            numbers=(run.measured("steps_covered", covered, "1"),),
+            priced=share >= self.limit("share_noted"),
         )
 
     def _words(self, tool: str, own: float, on: Coverage | None, spans: list[SourceSpan]) -> str:
@@ -266,7 +251,7 @@ class ProfilerInLoop(Check):
             if said.value is True:
                 message = (
                     "DeepSpeed's flops_profiler is on: it profiles one step and turns wall_clock_breakdown on "
-                    "for all steps: its timers wait for the GPU in each forward, backward and step."
+                    "for all steps. Its timers wait for the GPU in each forward, backward and step."
                 )
                 yield self._declared(said, message, kind="flops_switch", period=1, value="false", sure=False)
         for said in file.meaning("profiler"):
@@ -342,7 +327,7 @@ class ProfilerInLoop(Check):
                 message = f"{tool.call.name} records every step of {where}: it has no schedule that ends."
             else:
                 message = (
-                    f"{tool.call.name} records steps of {where} again and again: its schedule starts over "
+                    f"{tool.call.name} records steps of {where} repeatedly. Its schedule starts over "
                     f"every {period} steps (the limit is {self.limit('profile_period'):.0f}) and never ends."
                 )
             yield self._found(message, tool.call.span, tool, how="around", period=period, via=())

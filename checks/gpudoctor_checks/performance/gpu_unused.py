@@ -4,10 +4,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import gpus_here, model_place, on_gpu
 from gpudoctor.analysis.run.run_numbers import run_numbers
-from gpudoctor.analysis.run.steady_run import judged, measured, processes, recorded, spot
+from gpudoctor.analysis.run.steady_run import judged, processes, recorded, spots
 from gpudoctor.analysis.source.device_tensors import Target, device_of, training_target
 from gpudoctor.analysis.source.device_transfers import Transfer, Transferred, moves
 from gpudoctor.analysis.source.syntax import nodes
@@ -52,9 +52,9 @@ class GpuUnused(Check):
     """The training runs on the CPU although the machine has a GPU, or only a part of it was moved to the GPU.
 
     What it finds:
-        A training loop in a program that never names a device, or names only the CPU, on a machine with a GPU;
-        a CUDA device that is chosen and then never used; a model on the GPU whose batches stay on the CPU, or
-        the reverse.
+        - A training loop on a machine with a GPU, in a program that names no device, or only the CPU.
+        - A CUDA device that is chosen and then never used.
+        - A model on the GPU whose batches stay on the CPU, or the reverse.
     Why it hurts:
         PyTorch uses the CPU by default, without a message. A matrix product is 20 to 200 times slower there.
         Model and batch on different devices end in a RuntimeError at the first step.
@@ -63,7 +63,7 @@ class GpuUnused(Check):
         for this machine.
     False alarms:
         A model too small to gain from a GPU, or a run intended for the CPU. Programs that leave the device to
-        Accelerate, Lightning, DeepSpeed or the Trainer are not reported, nor are devices that only a run
+        Accelerate, Lightning, DeepSpeed or the Trainer are not reported. Neither are devices that only a run
         decides.
     Remedies:
         Choose the device once, and move the model and every batch to it.
@@ -104,11 +104,11 @@ class GpuUnused(Check):
             f"The training ran on the CPU, and {gpus_here(run.recording)} "
             f"GPU{'s' * (gpus_here(run.recording) > 1)} "
             "stayed idle.",
-            share=None,
-            spans=[spot(patient, where)] if where is not None else [],
+            evidence=(
+                *spots(patient, where),
+                run.measured("gpus", gpus_here(run.recording), "{gpus}"),
+            ),
             severity=Severity.WARNING,
-            run=run,
-            numbers=(measured("gpus", gpus_here(run.recording), "{gpus}", run.recording),),
             detail=GpuUnusedDetail(),
         )
 
@@ -153,7 +153,7 @@ class GpuUnused(Check):
         _, loop = next(source.training_loops)
         yield self.finding(
             f"{_count(gpus)} here and line {chosen.span.line} chooses a device, but neither the model nor a "
-            "batch is ever moved to it: the training runs on the CPU.",
+            "batch is ever moved to it. The training runs on the CPU.",
             evidence=(chosen.span, loop.span, _gpus(gpus)),
             confidence=Confidence.SUSPECTED,
             subject=chosen.span.path,

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.cost_attribution import confirmed
+from gpudoctor.analysis.run.cost_attribution import seen_in_run
 from gpudoctor.analysis.run.job_facts import model_place, replayed
-from gpudoctor.analysis.run.steady_run import demanded, level, spot
+from gpudoctor.analysis.run.steady_run import demanded, spots
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
@@ -17,18 +17,19 @@ class LaunchBound(Check):
     """The GPU waits for the host to launch its kernels.
 
     What it finds:
-        Steps whose compute stream has work for less than 70 % of the time although the host only runs forward,
-        backward and the optimizer.
+        Steps whose compute stream has work for less than 70 % of the time. The host only runs forward, backward
+        and the optimizer.
     Why it hurts:
-        A kernel that runs for 5 µs takes the host 5 to 10 µs to launch: the card is idle for half of the time,
-        and a faster one would change nothing.
+        A kernel that runs for 5 µs needs 5 to 10 µs of the host to launch. The card is idle for half of the
+        time, and a faster one would change nothing.
     How it knows:
-        From a recording: the share of the step in which the stream had work, by events on the device, and the
-        host's phases. Other checks report other waits of the host. A profiler trace shows both on one clock:
-        the idle time while the host is in these phases counts.
+        From a recording: the share of the step in which the stream had work (device events), and the host's
+        phases. Other checks report other waits of the host. A profiler trace shows both on one clock: the idle
+        time while the host is in these phases counts.
     False alarms:
-        A first step, a small test run; steps that replay a graph, which are one launch each; a host that waits
-        for data, reads values or logs is a different finding and is subtracted.
+        - A first step, a small test run.
+        - Steps that replay a graph, which are one launch each.
+        - A host that waits for data, reads values or logs is a different finding and is subtracted.
     Remedies:
         Use fewer and bigger kernels: torch.compile, CUDA graphs, a larger batch, fused optimizers.
     References:
@@ -41,19 +42,13 @@ class LaunchBound(Check):
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="idle_noted",
-            default=0.15,
-            unit="1",
+        *Threshold.note_and_warning(
+            "A device that is idle for this share of the step while the host launches is",
+            noted=0.15,
+            warned=0.30,
             source="XProf: launch 15 % is high",
-            meaning="A device that is idle for this share of the step while the host launches is a note.",
-        ),
-        Threshold(
-            name="idle_warned",
-            default=0.30,
-            unit="1",
-            source="GPU001: under 70 % busy",
-            meaning="A device that is idle for this share while the host launches is a warning.",
+            source_warned="GPU001: under 70 % busy",
+            name="idle",
         ),
     )
 
@@ -69,18 +64,14 @@ class LaunchBound(Check):
         if share is None:
             elsewhere = 1.0 - run.share(*_LAUNCHING)
             share = max(0.0, idle - elsewhere)
-        severity = level(share, self.limit("idle_noted"), self.limit("idle_warned"))
+        severity = self.level(share, "idle_noted", "idle_warned")
         if severity is None:
             return
         where = model_place(state.process)
-        yield confirmed(
+        yield seen_in_run(run, share, spots(patient, where)).finding(
             self,
-            (),
             f"The GPU is idle for {percent(idle)} of the step, and the host launches forward, backward and "
             f"optimizer kernels for {percent(share)}.",
-            share=share,
-            spans=[spot(patient, where)] if where is not None else [],
-            severity=severity,
-            run=run,
             name="launch_idle_share",
+            severity=severity,
         )

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, suspicions
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spot
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import plain
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.analysis.source.target_versions import Meant, a_line_admits, meant_version
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
@@ -52,9 +53,12 @@ class OptimizerUnfused(Check):
     """The optimizer updates one parameter after the other, with several launches for each.
 
     What it finds:
-        `foreach=False` without `fused=True`; in a program on CUDA also the old AdamW of transformers, your own
-        class whose `step` updates the parameters one by one, an update of the weights by hand in the training
-        loop, and optimizers under torch before 2.0, whose default is that loop.
+        - `foreach=False` without `fused=True`.
+        - In a program on CUDA, other optimizers that loop over the parameters:
+        - the old AdamW of transformers
+        - your own class whose `step` updates the parameters one by one
+        - an update of the weights by hand in the training loop
+        - optimizers under torch before 2.0, whose default is that loop
     Why it hurts:
         Adam needs about ten small kernels for each parameter tensor. A network of 300 tensors needs 3,000
         launches of some microseconds each in every step. The foreach form does them in a few launches for all
@@ -65,8 +69,8 @@ class OptimizerUnfused(Check):
         one is the default; there only a run shows the cost. An optimizer of a few named tensors
         (`Adam([image])`) has nothing to fuse and is not reported.
     False alarms:
-        Large tensors hide the launches; foreach needs memory of the parameters' size for its temporaries, which
-        may be why it was turned off.
+        - Large tensors hide the launches.
+        - Foreach needs memory of the parameters' size for its temporaries, which may be why it was turned off.
     Remedies:
         Set fused=True if torch has it, else use the default (foreach).
     References:
@@ -128,18 +132,15 @@ class OptimizerUnfused(Check):
         spans = [spot(patient, place) for item in slow if (place := place_of(item)) is not None]
         if not slow and not suspected:
             return
-        yield confirmed(
+        yield seen_in_run(
+            run, share, spans, whose=Whose.DEVICE, worth=run.worth_with(share, "device_optimizer")
+        ).finding(
             self,
-            suspected,
             f"The optimizer takes {percent(share)} of the time and updates the parameters one by one"
             f"{at(spans)}.",
-            share=share,
-            whose=Whose.DEVICE,
-            worth=run.worth_with(share, "device_optimizer"),
-            spans=spans,
-            severity=Severity.WARNING if share >= self.limit("share_warned") else Severity.NOTE,
-            run=run,
             name="optimizer_share",
+            severity=Severity.WARNING if share >= self.limit("share_warned") else Severity.NOTE,
+            suspected=suspected,
             detail=OptimizerUnfusedDetail(),
         )
 
@@ -263,7 +264,7 @@ def _candidates(script: Script) -> list[Call]:
 
 def _few_tensors(script: Script, call: Call) -> bool:
     """Whether an optimizer gets some tensors by name: `Adam([image])`, `LBFGS((content, style))`."""
-    given = next((item.value for item in call.node.keywords if item.arg == "params"), None)
+    given = keyword_value(call.node, "params")
     given = call.node.args[0] if call.node.args else given
     if not isinstance(given, ast.List | ast.Tuple) or not 0 < len(given.elts) <= _FEW:
         return False

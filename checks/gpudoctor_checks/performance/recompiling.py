@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.cost_attribution import at, confirmed
+from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import demanded, measured, spot
+from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration, percent
@@ -74,16 +74,12 @@ class Recompiling(Check):
         spans = [spot(patient, place) for place in places[:3]]
         why = f": {reasons[0][:160]}" if reasons else ""
         broken = f", and {len(breaks)} graph breaks" if breaks else ""
-        yield confirmed(
+        yield seen_in_run(run, share, spans).finding(
             self,
-            (),
             f"{len(late)} compilations after warm-up took {duration(seconds)}, {percent(share)} of the "
             f"time{broken}"
             f"{at(spans)}{why}.",
-            share=share,
-            spans=spans,
-            severity=Severity.WARNING if run.worth(share) >= self.limit("share_warned") else Severity.NOTE,
-            run=run,
             name="recompile_share",
-            numbers=(measured("recompilations", len(late), "{times}", run.recording),),
+            severity=Severity.WARNING if run.worth(share) >= self.limit("share_warned") else Severity.NOTE,
+            numbers=(run.measured("recompilations", len(late), "{times}"),),
         )

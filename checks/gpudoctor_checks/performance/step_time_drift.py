@@ -8,12 +8,12 @@ from operator import sub
 
 from gpudoctor.analysis.live.growth import growing, long_enough, of_rank
 from gpudoctor.analysis.live.stack_shares import watched
-from gpudoctor.analysis.run.cost_attribution import at, confirmed
+from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.cpu_contention import crowd, fairness
 from gpudoctor.analysis.run.line_costs import LinePlace
-from gpudoctor.analysis.run.recorded_statements import calling
+from gpudoctor.analysis.run.recorded_statements import callers
 from gpudoctor.analysis.run.rollouts import plays
-from gpudoctor.analysis.run.steady_run import demanded, level, measured, spot
+from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.analysis.run.steady_state import PARTS, Steady, counts
 from gpudoctor.analysis.run.trends import Trend, trend
 from gpudoctor.model import (
@@ -91,18 +91,18 @@ class StepTimeDrift(Check):
     """Steps take longer and longer as the run goes on.
 
     What it finds:
-        A step time that rises along a recorded run by 5 % or more: over the run, or in an hour of it.
+        A step time that rises by 5 % or more along a recorded run, or in an hour of it.
     Why it hurts:
-        Work that grows a little with every step finally dominates it: a log that is rewritten in full, a list
-        that is searched, a graph that gets longer, memory that fragments, a card that gets hot.
+        Work that grows a little with every step finally dominates it. Examples: a log that is rewritten, a list
+        that is searched, a longer graph, fragmented memory, a hot card.
     How it knows:
-        From a recording: the slope of Theil and Sen over the step times with the test of Mann and Kendall (p
-        under 0.001), on steps of the second half as well as on the whole. The finding names the part of the
-        step that rises (its own rise may be significant even if busy passes hide it), and the lines with more
-        samples in the second half than in the first. The same test on the step times of a watched job, where
-        `gpudoctor run` records it, from a minute on.
+        From a recording: Theil-Sen slope over the step times with a Mann-Kendall test (p under 0.001). The
+        second half of the run must show it as well as the whole. The finding names the part of the step that
+        rises, even if busy passes hide its own rise. It also names the lines with more samples in the second
+        half than in the first. The same test runs on a watched job that `gpudoctor run` records, from a minute
+        on.
     False alarms:
-        Lengths that rise with a curriculum, the first seconds of a cold machine: a rise that stops is not
+        Lengths that rise with a curriculum, and the first seconds of a cold machine. A rise that stops is not
         reported, nor is one under 100 steps. CPU time of other processes is excluded. If the program steps an
         environment, longer episodes are the likely reason, and the rise is a note.
     Remedies:
@@ -117,19 +117,8 @@ class StepTimeDrift(Check):
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="share_noted",
-            default=0.05,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="A rise by this share over the run, or in an hour of it, is a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.15,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="A rise by this share over the run, or in an hour of it, is a warning.",
+        *Threshold.note_and_warning(
+            "A rise by this share over the run, or in an hour of it, is", noted=0.05, warned=0.15
         ),
         Threshold(
             name="least_steps",
@@ -156,28 +145,24 @@ class StepTimeDrift(Check):
         if found is None:
             return
         rise = self._rise(found)
-        severity = level(rise, self.limit("share_noted"), self.limit("share_warned"))
+        severity = self.level(rise)
         if severity is None:
             return
         growing = _growing_lines(run.lead)
         longer = any(plays(patient, place.path, place.line) for place in growing)
         spans = [spot(patient, place) for place in growing]
-        spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
-        yield confirmed(
+        spans += callers(patient, spans[:1])
+        yield seen_in_run(run, found.lost, spans, whose=Whose.STEPS).finding(
             self,
-            (),
             f"A step takes {duration(found.last)} at the end of the run and took {duration(found.first)} "
             "at its "
-            f"start ({found.steps} steps, p={found.p:.1g}); the part that grows is {found.part}{at(spans)}"
+            f"start ({found.steps} steps, p={found.p:.1g}). The part that grows is {found.part}{at(spans)}"
             f"{_EPISODES if longer else ''}.",
-            share=None if longer else found.lost,
-            whose=Whose.STEPS,
-            spans=list(dict.fromkeys(spans)),
-            severity=Severity.NOTE if longer else severity,
-            run=run,
             name="drift_share",
-            numbers=(measured("step_time_rise", rise, "1", run.recording),),
+            severity=Severity.NOTE if longer else severity,
             detail=StepTimeDriftDetail(found.part, longer),
+            numbers=(run.measured("step_time_rise", rise, "1"),),
+            priced=not longer,
         )
 
     def _live(self, window: ProcessWindow) -> Iterator[Finding]:

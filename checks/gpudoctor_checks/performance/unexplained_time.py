@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from gpudoctor.analysis.live.stack_shares import hidden, seen_live, taken, watched, where
+from gpudoctor.analysis.live.stack_shares import hidden, seen_live, watched, where
 from gpudoctor.analysis.run.aligned_ranks import straggler
-from gpudoctor.analysis.run.cost_attribution import at, confirmed
-from gpudoctor.analysis.run.data_feeders import feeders
+from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.line_ownership import LineOwner, lines_of, owned, share_of
-from gpudoctor.analysis.run.recorded_statements import calling, loop_heads
+from gpudoctor.analysis.run.recorded_loaders import feeders
+from gpudoctor.analysis.run.recorded_statements import callers, loop_heads
 from gpudoctor.analysis.run.rollouts import experience
-from gpudoctor.analysis.run.steady_run import Run, dear, demanded, level, measured, sites_of, spot
+from gpudoctor.analysis.run.steady_run import Run, dear, demanded, sites_of, spot
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.analysis.run.trainer_engines import started_at
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.text import duration, joined, percent
 from gpudoctor_checks.performance.non_tensor_time import foreign
@@ -51,24 +51,23 @@ class UnexplainedTime(Check):
     """Time of the step goes into the program's own lines, and no other finding explains it.
 
     What it finds:
-        Lines of the training script that take 15 % or more of a recorded run outside of everything that a step
-        is made of: waiting for data, forward, backward, the optimizer, logging, saving, evaluation and the
-        like. In a forward pass: packages without tensors (networkx, scipy, PIL, pandas, Python's own json and
-        copy) that take 5 % of the run.
+        Lines of the training script outside all known phases that use 15 % or more of a recorded run. Known
+        phases are data, forward, backward, optimizer, logging, saving, evaluation and the like. In a forward
+        pass: packages without tensors (networkx, scipy, PIL, pandas, Python's json) that use 5 % of the run.
     Why it hurts:
         Python code in the step delays the device like any other work. It is often forgotten: a statistic, a
         schedule computed again, a loop over all parameters, a copy of a list.
     How it knows:
-        From a recording: hooks time each phase; a sampler reads the training thread's stack some tens of times
+        From a recording: hooks time each phase. A sampler reads the training thread's stack some tens of times
         a second and attributes the rest to lines. Lines that another finding explains, and those that compute
         the loss or call the passes, are excluded.
     False alarms:
         A script whose step is that work: a simulation, a search. The share is still correct. If the source
         shows that the program steps an environment, gathering experience is reported separately, as a note.
-        Time of only one rank belongs to DIST001: if that finding is reported, this check is silent, otherwise
+        Time of only one rank belongs to DIST001. If that finding is reported, this check is silent, otherwise
         it is a note. Time without a stack sample, which has no line, is also a note.
     Remedies:
-        Look at the lines: remove the work from the step, do it less often, or do it on whole tensors on the
+        Read the lines. Remove the work from the step, do it less often, or do it on whole tensors on the
         device. To gather experience faster, run several environments at once.
     References:
         - https://github.com/traceopt-ai/traceml
@@ -81,33 +80,19 @@ class UnexplainedTime(Check):
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="share_noted",
-            default=0.15,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Unexplained time of this share of a run is",
+            noted=0.15,
+            warned=0.30,
             source="TraceML's RESIDUAL_HEAVY: 10 and 20 %",
-            meaning="Unexplained time of this share of a run is a note.",
+            source_warned=OWN_CHOICE,
         ),
-        Threshold(
-            name="share_warned",
-            default=0.30,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Unexplained time of this share of a run is a warning.",
-        ),
-        Threshold(
-            name="foreign_noted",
-            default=0.05,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Packages without tensors that take this share of a run in a forward pass are",
+            noted=0.05,
+            warned=0.15,
             source="convention: work that is known not to be on tensors counts from a smaller share on",
-            meaning="Packages without tensors that take this share of a run in a forward pass are a note.",
-        ),
-        Threshold(
-            name="foreign_warned",
-            default=0.15,
-            unit="1",
-            source="convention: as above",
-            meaning="Packages without tensors that take this share of a run in a forward pass are a warning.",
+            name="foreign",
         ),
         Threshold(
             name="seconds_noted",
@@ -126,7 +111,7 @@ class UnexplainedTime(Check):
         yield from self._gathering(patient, run)
         yield from self._foreign(patient, run)
         share = run.worth(self._unexplained(patient, run), OTHER)
-        severity = level(share, self.limit("share_noted"), self.limit("share_warned"))
+        severity = self.level(share)
         brief = share * run.lead.step_seconds < self.limit("seconds_noted")
         if severity is None or (severity is Severity.NOTE and brief):
             return
@@ -142,7 +127,7 @@ class UnexplainedTime(Check):
         spans += heads
         engine = started_at(run, spans)
         if not engine:  # who calls `fit` says nothing
-            spans += [spot(patient, place) for span in spans[:1] for place in calling(patient, span)]
+            spans += callers(patient, spans[:1])
         place = at(spans) if spans else _traced(run) if run.traced else _NO_LINE
         into = (
             f"goes into the loop of {engine} itself{place}"
@@ -156,29 +141,24 @@ class UnexplainedTime(Check):
             nature = _FED
             spans = [*spans, *filling]
         loop = f"{heads[0].path}:{heads[0].line}" if heads else ""
-        yield confirmed(
+        yield seen_in_run(run, share, spans).finding(
             self,
-            (),
             f"{_time(run, share)}, {into}.",
-            detail=UnexplainedTimeDetail(engine_loop=started_at(run, spans), nature=nature, loop=loop),
-            share=share,
-            spans=list(dict.fromkeys(spans)),
-            severity=severity,
-            run=run,
             name="unexplained_share",
+            severity=severity,
+            detail=UnexplainedTimeDetail(engine_loop=started_at(run, spans), nature=nature, loop=loop),
         )
 
     def _live(self, window: ProcessWindow) -> Iterator[Finding]:
         """Samples on lines that are no known phase and no known ailment."""
-        found = taken(window, lambda place: place.phase == OTHER and place.kind not in _EXPLAINED)
-        seen = seen_live(window, found)
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        seen = seen_live(window, lambda place: place.phase == OTHER and place.kind not in _EXPLAINED)
+        severity = seen.level(self)
         if severity is None or hidden(window):
             return
         yield seen.finding(
             self,
-            f"{found.words} fall on lines of the program that are not part of a training step and that nothing "
-            f"else explains{where(found.places)}.",
+            f"{seen.words} fall on lines of the program that are not part of a training step and that nothing "
+            f"else explains{where(seen.places)}.",
             name="unexplained_share",
             severity=severity,
             detail=UnexplainedTimeDetail(),
@@ -190,18 +170,14 @@ class UnexplainedTime(Check):
         if found is None or found.share < self.limit("share_warned"):
             return
         spans = list(found.spans[:_PLACES])
-        yield confirmed(
+        yield seen_in_run(run, found.share, spans).finding(
             self,
-            (),
             f"{_time(run, found.share)}, gathers experience: {percent(found.stepping)} in the environment, the "
             f"rest in acting{at(spans)}. That is the job's own work on one CPU.",
-            share=found.share,
-            spans=spans,
-            severity=Severity.NOTE,
-            run=run,
             name="experience_share",
-            numbers=(measured("environment_share", found.stepping, "1", run.recording),),
+            severity=Severity.NOTE,
             detail=UnexplainedTimeDetail(nature=_GATHERS, stepping=found.stepping / found.share),
+            numbers=(run.measured("environment_share", found.stepping, "1"),),
         )
 
     def _foreign(self, patient: Patient, run: Run) -> Iterator[Finding]:
@@ -209,20 +185,16 @@ class UnexplainedTime(Check):
         found = foreign(run.lead)
         if found is None:
             return
-        severity = level(found.share, self.limit("foreign_noted"), self.limit("foreign_warned"))
+        severity = self.level(found.share, "foreign_noted", "foreign_warned")
         if severity is None:
             return
         spans = [spot(patient, item.place) for item in found.lines[:_PLACES]]
-        yield confirmed(
+        yield seen_in_run(run, found.share, spans).finding(
             self,
-            (),
             f"{_time(run, found.share)}, goes into {joined(found.packages[:2])} in the forward "
             f"pass{at(spans)}. That is not work on tensors, so the device cannot do it.",
-            share=found.share,
-            spans=spans,
-            severity=severity,
-            run=run,
             name="foreign_share",
+            severity=severity,
             detail=UnexplainedTimeDetail(nature=_FOREIGN, package=found.packages[0]),
         )
 

@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.line_ownership import LineOwner, collects
-from gpudoctor.analysis.run.steady_run import Run, judged, level, ran_on_cpu
+from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, often
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Source
-from gpudoctor.text import duration, percent
+from gpudoctor.text import duration
 
 _FLUSHES = frozenset(
     {
@@ -45,12 +46,12 @@ class AllocatorFlushInLoop(Check):
     What it finds:
         `torch.cuda.empty_cache()` or `gc.collect()` on every pass of a training loop, or every few passes.
     Why it hurts:
-        `empty_cache` waits for the GPU and returns cached blocks to the driver; the next step requests them
+        `empty_cache` waits for the GPU and returns cached blocks to the driver. The next step requests them
         again with `cudaMalloc`, which waits too. `gc.collect` walks every Python object: 50 to 300 ms in a
         process that has imported torch and a model library. Neither gives the step more memory: the next
         allocation reuses the cache.
     How it knows:
-        From the source: the call is in the body of a training loop (functions that it calls included), and the
+        From the source: the call is in the body of a training loop, or in a function that it calls. The
         conditions around it show how often it runs. Each step is a warning, a short period is a note.
     False alarms:
         Calls in an out-of-memory handler, after an epoch, between phases, or at a long period are not reported.
@@ -88,19 +89,8 @@ class AllocatorFlushInLoop(Check):
             source="convention: once or twice is not a period",
             meaning="With fewer calls in a recording, gpudoctor does not price them.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.01,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Flushes and collections that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.05,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Flushes and collections that take this share of a recorded run are a warning.",
+        *Threshold.note_and_warning(
+            "Flushes and collections that take this share of a recorded run are", noted=0.01, warned=0.05
         ),
     )
 
@@ -111,27 +101,24 @@ class AllocatorFlushInLoop(Check):
             suspected = [
                 item
                 for item in suspected
-                if str(item.detail_of(AllocatorFlushInLoopDetail).call).endswith("collect")
+                if item.detail_of(AllocatorFlushInLoopDetail).call.endswith("collect")
             ]
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(patient, run, owners=(LineOwner.COLLECTING,), wanted=lambda site: collects(site.what))
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
-        calls = sum(site.calls for site in cost.sites)
-        if severity is None or (cost.sites and calls < self.limit("events")):
+        seen = price(patient, run, owners=(LineOwner.COLLECTING,), wanted=lambda site: collects(site.what))
+        severity = seen.level(self)
+        calls = sum(site.calls for site in seen.sites)
+        if severity is None or (seen.sites and calls < self.limit("events")):
             return
-        what = cost.what or "Flushing memory"
-        yield confirmed(
+        what = seen.what or "Flushing memory"
+        yield seen.finding(
             self,
-            suspected,
-            f"{what} takes {percent(cost.share)} of the time: {cost.calls:.2g} calls a step, "
-            f"{duration(cost.seconds)} each{at(cost.spans)}.",
-            share=cost.share,
-            spans=cost.spans,
-            severity=severity,
-            run=run,
+            f"{what} takes {seen.words}: {seen.calls:.2g} calls a step, {duration(seen.seconds)} each"
+            f"{seen.where}.",
             name="flush_share",
+            severity=severity,
+            suspected=suspected,
             detail=AllocatorFlushInLoopDetail(call=what.rpartition(" ")[2]),
         )
 

@@ -3,13 +3,19 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, price, suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged, level, ran_on_cpu
-from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, measures, often
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import price
+from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
+from gpudoctor.analysis.source.call_frequency import (
+    TrainingCall,
+    calls_in_training,
+    measures,
+    often,
+)
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Call, Source
-from gpudoctor.text import count, percent
+from gpudoctor.text import count
 
 _DEVICE = frozenset(
     {
@@ -50,16 +56,16 @@ class ExplicitSynchronize(Check):
         `current_stream().synchronize()`) on each pass of a training loop, or every few passes.
     Why it hurts:
         PyTorch queues CUDA work and runs ahead, so that the next step's kernels are ready when this step's end.
-        A synchronize drains that queue: the GPU then idles until the host has launched new work, some tens of
-        microseconds to milliseconds a time, most in steps made of many small kernels.
+        A synchronize drains that queue, and the GPU idles until the host has launched new work. Each time costs
+        from tens of microseconds to milliseconds, most in steps made of many small kernels.
     How it knows:
-        From the source: the call is in the body of a training loop (functions that it calls included), and the
+        From the source: the call is in the body of a training loop, or in a function that it calls. The
         conditions around it show how often it runs. Only a run shows the cost, so one or two per step are a
         note, three or more a warning.
     False alarms:
-        A step that ends in a read of the loss waits there anyway. Loops of at most 50 steps, files and
-        functions named benchmark or profile, and calls behind a switch that is off, in evaluation or at a long
-        period are not reported.
+        A step that ends in a read of the loss waits there anyway. Loops of at most 50 steps, and files and
+        functions named benchmark or profile, are not reported. Neither are calls behind a switch that is off,
+        in evaluation or at a long period.
     Remedies:
         Remove it; nothing in PyTorch needs it for correct results. To time steps, record CUDA events and read
         them some steps later.
@@ -95,44 +101,31 @@ class ExplicitSynchronize(Check):
             source="five times the 5 to 10 steps that torch.profiler's recipe records",
             meaning="A loop known to end within this many steps is a measurement, not a training.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.05,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Explicit waits that take this share of a recorded run are",
+            noted=0.05,
+            warned=0.1,
             source="SYNC001's threshold, whose waits are of the same kind",
-            meaning="Explicit waits that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.1,
-            unit="1",
-            source="SYNC001's threshold, whose waits are of the same kind",
-            meaning="Explicit waits that take this share of a recorded run are a warning.",
         ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._in_source(patient.source), run, refuted=ran_on_cpu(patient))
-        yield from self._measured(patient, run, suspected) if run else suspected
-
-    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        cost = price(patient, run, wanted=lambda site: site.what.endswith("synchronize"))
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
-        if severity is None:
+        if run is None:
+            yield from suspected
             return
-        yield confirmed(
-            self,
-            suspected,
-            f"{cost.what} waits for the device {cost.calls:.2g} times a step, "
-            f"{percent(cost.share)} of the time{at(cost.spans)}.",
-            share=cost.share,
-            spans=cost.spans,
-            severity=severity,
-            run=run,
-            name="synchronize_share",
-            detail=ExplicitSynchronizeDetail(call=cost.what.partition(" ")[0]),
-        )
+        seen = price(patient, run, wanted=lambda site: site.what.endswith("synchronize"))
+        severity = seen.level(self)
+        if severity is not None:
+            yield seen.finding(
+                self,
+                f"{seen.what} waits for the device {seen.calls:.2g} times a step, {seen.words}{seen.where}.",
+                name="synchronize_share",
+                severity=severity,
+                suspected=suspected,
+                detail=ExplicitSynchronizeDetail(call=seen.what.partition(" ")[0]),
+            )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
         for waits in calls_in_training(

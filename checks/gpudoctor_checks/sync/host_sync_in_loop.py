@@ -6,18 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from gpudoctor.analysis.live.stack_shares import device_busy, hidden, seen_live, taken, watched, where
-from gpudoctor.analysis.run.cost_attribution import at, confirmed, meanwhile, price, suspicions
+from gpudoctor.analysis.live.stack_shares import device_busy, hidden, seen_live, watched, where
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.cost_attribution import meanwhile, price
 from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.analysis.run.line_ownership import LineOwner, waits_otherwise
-from gpudoctor.analysis.run.steady_run import Run, judged, level, measured, ran_on_cpu, source_of, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu, source_of, spot
 from gpudoctor.analysis.source.call_frequency import brief, measures, step_period
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
 from gpudoctor.analysis.source.metrics import OFTEN, is_metric, samples_around
 from gpudoctor.analysis.source.steering_reads import steers
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_method_call, is_name, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import (
+    OWN_CHOICE,
     Check,
     Code,
     Confidence,
@@ -84,22 +86,24 @@ class HostSyncInLoop(Check):
     """The training loop waits for the GPU in each step to read a value from it.
 
     What it finds:
-        Reads of tensors that live on the GPU, on every pass of a training loop: `.item()`, `.cpu()`,
-        `.tolist()`, `.numpy()`, `float()`, `int()`, `bool()`, printing a tensor, branching on one, giving one
-        to `SummaryWriter.add_scalar`.
+        Reads of tensors that live on the GPU, on every pass of a training loop:
+        - `.item()`, `.cpu()`, `.tolist()`, `.numpy()`, `float()`, `int()`, `bool()`
+        - printing a tensor or branching on one
+        - giving one to `SummaryWriter.add_scalar`
     Why it hurts:
-        CUDA work is queued; the host runs ahead and prepares the next step. A read must wait until the queue
-        is empty, so the GPU then idles until the host has queued new work. Steps made of many small kernels
-        suffer most.
+        CUDA work is queued; the host runs ahead and prepares the next step. A read must wait until the queue is
+        empty. The GPU then idles until the host has queued new work. Steps made of many small kernels suffer
+        most.
     How it knows:
         From the source: gpudoctor follows names from the model, the loss and `.to(device)`. It weights reads by
-        the conditions around them (`if step % 50 == 0` counts a fiftieth), and by the passes of inner loops if
-        they are known; else the count is "at least". Reads with no work for the device between them are one
-        wait: the later ones find the queue empty. One or two waits a step are a note, three or more a warning.
+        the conditions around them (`if step % 50 == 0` counts a fiftieth). It also counts the passes of inner
+        loops, if they are known. Else the count is "at least". Reads with no work for the device between them
+        are one wait: the later ones find the queue empty. One or two waits a step are a note, three or more a
+        warning.
     False alarms:
-        A step of hundreds of milliseconds hides one read. Reads in evaluation, under a period, after an
-        explicit synchronize, or in a script that trains on the CPU are not reported. SYNC004 reports those of
-        metrics and of loops over the samples of a batch.
+        A step of hundreds of milliseconds hides one read. Reads in evaluation, under a period, or after an
+        explicit synchronize are not reported. Neither are reads in a script that trains on the CPU. SYNC004
+        reports those of metrics and of loops over the samples of a batch.
     Remedies:
         Sum on the device and read every N steps; read several values in one transfer. If a value decides what
         the step does, move the decision to the device.
@@ -136,19 +140,12 @@ class HostSyncInLoop(Check):
             source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
             meaning="A loop known to end within this many steps is a measurement, not a training.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.05,
-            unit="1",
+        *Threshold.note_and_warning(
+            "Reads that take this share of a recorded run are",
+            noted=0.05,
+            warned=0.1,
             source="train-doctor warns from 5 %",
-            meaning="Reads that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.1,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Reads that take this share of a recorded run are a warning.",
+            source_warned=OWN_CHOICE,
         ),
     )
 
@@ -162,54 +159,50 @@ class HostSyncInLoop(Check):
 
     def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
         """Lines that read a tensor; where the device is busy all the while, they wait for its work."""
-        found = taken(window, lambda place: place.kind in ("read", "print-tensor"))
-        seen = seen_live(window, found)
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        seen = seen_live(window, lambda place: place.kind in ("read", "print-tensor"))
+        severity = seen.level(self)
         if severity is None or hidden(window):
             return
         busy = device_busy(window)
         idle = f"; the GPU is busy for {percent(busy)}" if busy is not None else ""
         yield seen.finding(
             self,
-            f"The host waits at lines that read a tensor, {found.words}{where(found.places)}{idle}.",
+            f"The host waits at lines that read a tensor, {seen.words}{where(seen.places)}{idle}.",
             name="sync_share",
             severity=severity,
-            suspect=lambda: self._in_source(patient.source),
+            suspected=suspicions(lambda: self._in_source(patient.source), seen),
             detail=HostSyncInLoopDetail(reads=1.0),
         )
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         """Reads by their share of time; many a step count too where the device has to be waited for."""
         elsewhere = {(span.path, span.line) for span in price(patient, run, owners=(LineOwner.METRICS,)).spans}
-        cost = price(
+        seen = price(
             patient,
             run,
             phases=("sync", "transfer") if run.traced else ("sync",),
             wanted=lambda site: not waits_otherwise(site.what) and _place(patient, site) not in elsewhere,
         )
-        severity = level(cost.share, self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         reads = run.per_step("reads")
         if severity is None and reads >= self.limit("reads_per_step") and not run.traced:
             severity = Severity.NOTE
-        if severity is None or not cost.sites:
+        if severity is None or not seen.sites:
             return
-        waits = _waits(patient, run, cost.sites)
+        waits = _waits(patient, run, seen.sites)
         often = "once" if f"{waits:.2g}" == "1" else f"{waits:.2g} times"
-        reads_for = f" for {cost.calls:.2g} reads" if waits < _FEWER * cost.calls else ""
-        yield confirmed(
+        reads_for = f" for {seen.calls:.2g} reads" if waits < _FEWER * seen.calls else ""
+        yield seen.finding(
             self,
-            suspected,
-            f"The host waits {percent(cost.host)} of the time {_what_for(run)}, {often} a step{reads_for} "
-            f"({cost.what}){at(cost.spans)}{meanwhile(run, cost)}.",
-            share=cost.share,
-            spans=cost.spans,
-            severity=severity,
-            run=run,
+            f"The host waits {percent(seen.host)} of the time {_what_for(run)}, {often} a step{reads_for} "
+            f"({seen.what}){seen.where}{meanwhile(run, seen)}.",
             name="sync_share",
-            numbers=(measured("reads_per_step", reads, "{reads}", run.recording),),
+            severity=severity,
+            suspected=suspected,
             detail=HostSyncInLoopDetail(
-                reads=round(max(reads, cost.calls), 2), copies=run.share("transfer") > run.share("sync")
+                reads=round(max(reads, seen.calls), 2), copies=run.share("transfer") > run.share("sync")
             ),
+            numbers=(run.measured("reads_per_step", reads, "{reads}"),),
         )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
@@ -519,8 +512,7 @@ def _one_of_several(test: ast.expr, event: Event, loop: Loop) -> bool:
         and item.via == event.via
         and isinstance(item.node.value, ast.Call)
         and any(
-            isinstance(target, ast.Tuple | ast.List)
-            and any(isinstance(part, ast.Name) and part.id == test.id for part in target.elts)
+            isinstance(target, ast.Tuple | ast.List) and any(is_name(part, test.id) for part in target.elts)
             for target in item.node.targets
         )
         for item in loop.events
@@ -548,7 +540,7 @@ def _shown(value: ast.expr, event: Event, tensors: DeviceTensors) -> int:
     parts: list[ast.expr] = []
     if isinstance(value, ast.JoinedStr):
         parts = [part.value for part in value.values if isinstance(part, ast.FormattedValue)]
-    elif isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "format":
+    elif is_method_call(value, "format"):
         parts = value.args
     elif (
         isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mod) and isinstance(value.left, ast.Constant)

@@ -2,12 +2,12 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from gpudoctor.analysis.live.stack_shares import seen_live, taken, watched
+from gpudoctor.analysis.live.stack_shares import seen_live, watched
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.observation import Observation
-from gpudoctor.analysis.run.cost_attribution import price, seen_in_run
+from gpudoctor.analysis.observation import Observation, suspicions
+from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.recorded_statements import loop_heads
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
@@ -50,22 +50,22 @@ class PerSampleMetrics(Check):
     """The training step computes metrics sample by sample, or with a CPU library, on every step.
 
     What it finds:
-        Calls of scikit-learn, SciPy, NLTK, sacrebleu, rouge and other CPU metric libraries on each pass of a
-        training loop (or more often than every ten), and Python loops over the samples of a batch that read
-        device tensors one by one (`for i in range(len(preds)): ... preds[i].item()`).
+        Calls of CPU metric libraries (scikit-learn, SciPy, NLTK, sacrebleu, rouge) in a training loop, more
+        often than every ten passes. Python loops over the samples of a batch that read device tensors one by
+        one (`for i in range(len(preds)): ... preds[i].item()`).
     Why it hurts:
-        Each read waits for the GPU and moves a few bytes: a batch of 64 with three reads per sample is 192
-        waits. CPU libraries first need the whole batch on the host, check and copy it, and take 1 to 10 ms for
-        what the GPU does in microseconds. The GPU idles meanwhile, in each step.
+        Each read waits for the GPU and moves a few bytes. A batch of 64 with three reads per sample is 192
+        waits. CPU libraries first need the whole batch on the host, and check and copy it. They need 1 to 10 ms
+        for what the GPU does in microseconds. The GPU idles meanwhile, in each step.
     How it knows:
-        From the source: which calls a pass reaches and under which conditions; a loop counts as per-sample if
+        From the source: which calls a pass reaches and under which conditions. A loop counts as per-sample if
         it runs over a tensor, its length or the batch size. gpudoctor follows the reads inside to the device.
     False alarms:
-        Steps of many seconds. Metrics in evaluation, once an epoch, every ten steps or less often, loops over
-        dictionaries of losses, and values that are on the CPU already are not reported.
+        Steps of many seconds. Metrics in evaluation, once an epoch, or every ten steps or less often are not
+        reported. Neither are loops over dictionaries of losses and values that are already on the CPU.
     Remedies:
-        Compute the metric every 10 steps, on the whole batch and on the device (torchmetrics or a few tensor
-        operations), and read the result once.
+        Compute the metric every 10 steps, on the whole batch and on the device (torchmetrics or tensor
+        operations). Read the result once.
     References:
         - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
         - https://lightning.ai/docs/torchmetrics/stable/pages/overview.html
@@ -92,19 +92,8 @@ class PerSampleMetrics(Check):
             source="five times the 5 to 10 steps that torch.profiler's recipe records",
             meaning="A loop known to end within this many steps is a trial, not a training.",
         ),
-        Threshold(
-            name="share_noted",
-            default=0.05,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Metrics that take this share of a recorded run are a note.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.1,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Metrics that take this share of a recorded run are a warning.",
+        *Threshold.note_and_warning(
+            "Metrics that take this share of a recorded run are", noted=0.05, warned=0.1
         ),
     )
 
@@ -113,7 +102,7 @@ class PerSampleMetrics(Check):
         if seen is None:
             yield from self._suspected(patient)
             return
-        severity = seen.level(self.limit("share_noted"), self.limit("share_warned"))
+        severity = seen.level(self)
         if severity is None:
             return
         lines = PerSampleMetricsDetail(period=1, per_sample=True)
@@ -122,20 +111,20 @@ class PerSampleMetrics(Check):
             f"Metrics computed in the step take {seen.words}{seen.of_a_step}{seen.where}.",
             name="metrics_share",
             severity=severity,
-            suspect=lambda: self._suspected(patient),
+            suspected=suspicions(lambda: self._suspected(patient), seen),
             # A watched process shows calls of metric libraries.
             detail=lines if seen.recording is not None else PerSampleMetricsDetail(),
         )
 
     def _seen(self, patient: Patient) -> Observation | None:
         if (window := watched(patient)) is not None:
-            return seen_live(window, taken(window, lambda place: place.kind == "metric"))
+            return seen_live(window, lambda place: place.kind == "metric")
         run = judged(patient)
         if run is None:
             return None
-        seen = seen_in_run(run, price(patient, run, owners=(LineOwner.METRICS,)))
+        seen = price(patient, run, owners=(LineOwner.METRICS,))
         heads = (head for span in seen.spans for head in loop_heads(patient, span))
-        return replace(seen, spans=tuple(dict.fromkeys((*seen.spans, *heads))))
+        return seen.also_at(heads)
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         return self._in_source(patient.source, on_gpu=not ran_on_cpu(patient))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from gpudoctor.analysis.observation import Observation, Recurrence
@@ -35,40 +35,6 @@ def enough(window: ProcessWindow, least: int = ENOUGH) -> int:
         return window.samples
     blind = next((gap.reason for gap in window.gaps if gap.panel == "stacks"), "")
     raise Unavailable(f"no stacks: {blind}" if blind else f"{window.samples} of {least} stack samples so far")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackShare:
-    """What part of the samples was found somewhere."""
-
-    share: float
-    """Of all good samples (0..1), or exact where `gpudoctor run` records the job."""
-    count: int
-    total: int
-    places: tuple[Place, ...]
-    """Most first."""
-    exact: bool = False
-
-    @property
-    def least(self) -> float:
-        """What the share is at least, with 90 % confidence (Wilson's lower bound)."""
-        return self.share if self.exact else lower_bound(self.count, self.total)
-
-    @property
-    def words(self) -> str:
-        """`58 %`, and of how many samples."""
-        return percent(self.share) if self.exact else f"{percent(self.share)} of {self.total} stack samples"
-
-
-def taken(window: ProcessWindow, wanted: Wanted, *, phase: str = "") -> StackShare:
-    """The samples at wanted places; with `phase`, the one that they make up whole, its exact share if known."""
-    total = enough(window)
-    places = tuple(place for place in window.places if wanted(place))
-    count = sum(place.count for place in places)
-    exact = exact_share(window, phase) if phase else None
-    if exact is not None:
-        return StackShare(share=exact, count=count, total=total, places=places, exact=True)
-    return StackShare(share=count / total, count=count, total=total, places=places)
 
 
 def exact_share(window: ProcessWindow, phase: str) -> float | None:
@@ -152,23 +118,59 @@ def where(found: Iterable[Place]) -> str:
     return f" in {named.label}" if named else ""
 
 
-def seen_live(window: ProcessWindow, found: StackShare, *, whose: Whose = Whose.HOST) -> Observation:
-    """What a watched process shows of a part of its samples."""
+def seen_live(
+    window: ProcessWindow, wanted: Wanted, *, phase: str = "", whose: Whose = Whose.HOST
+) -> Observation:
+    """What a watched process shows of the places that are wanted.
+
+    With `phase`, the one that they make up whole, its exact share where `gpudoctor run` records the job.
+    """
+    total = enough(window)
+    found = tuple(place for place in window.places if wanted(place))
+    exact = exact_share(window, phase) if phase else None
+    if exact is None:
+        return seen_at(window, found, sum(place.count for place in found) / total, total, whose=whose)
+    seen = seen_at(window, found, exact, total, whose=whose)
+    return replace(seen, least=exact, words=f"{percent(exact)} of the time")
+
+
+def seen_at(
+    window: ProcessWindow, found: Sequence[Place], share: float, total: int, *, whose: Whose = Whose.HOST
+) -> Observation:
+    """A share of so many stack samples, and the places to which they go."""
+    count = round(share * total)
     return Observation(
-        share=found.share,
-        least=found.least if found.exact or found.count >= LEAST_SEEN else 0.0,
-        worth=worth(window, found.share, whose),
+        share=share,
+        least=lower_bound(count, total) if count >= LEAST_SEEN else 0.0,
+        worth=worth(window, share, whose),
         whose=whose,
-        words=f"{found.words} of the time" if found.exact else found.words,
-        where=where(found.places) + _by(found.places),
-        spans=tuple(spans(found.places)),
+        words=f"{percent(share)} of {total} stack samples",
+        where=where(found) + _by(found),
+        spans=tuple(spans(found)),
+        places=tuple(found),
         reproduce=by_hand(window),
     )
 
 
+INLINE = frozenset({"loader-inline", "loader-collate", "loader-pin"})
+"""Kinds of stacks in which the training process makes the batch itself."""
+_STARTED = "loader-start"
+
+
+def waiting_live(window: ProcessWindow) -> Observation:
+    """Samples in which a rank waits for data; starting workers anew is another ailment."""
+    phase = "data_wait" if not any(place.kind == _STARTED for place in window.places) else ""
+    return seen_live(window, lambda place: place.phase == "data_wait" and place.kind != _STARTED, phase=phase)
+
+
+def most_workers(window: ProcessWindow) -> int:
+    """Loader workers of the rank that has most."""
+    return max((len(rank.workers) for rank in window.ranks), default=0)
+
+
 def recurring_live(window: ProcessWindow, phase: str, *, whose: Whose = Whose.HOST) -> Observation:
     """The same of a phase that comes now and then."""
-    seen = seen_live(window, taken(window, lambda place: place.phase == phase, phase=phase), whose=whose)
+    seen = seen_live(window, lambda place: place.phase == phase, phase=phase, whose=whose)
     begun = max((_begun(rank.trail, phase) for rank in window.ranks), key=len, default=[])
     if len(begun) < 2:
         return seen

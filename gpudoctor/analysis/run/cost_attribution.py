@@ -1,45 +1,18 @@
-"""What the source suspects, priced by the recording: confirmed with its measured share, or refuted."""
+"""What phases, lines and calls cost in a recorded run, as a share of the step."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from gpudoctor.analysis.observation import Observation, Recurrence, stated
+from gpudoctor.analysis.observation import Observation, Recurrence
 from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.analysis.run.line_ownership import LineOwner, lines_of, share_of
 from gpudoctor.analysis.run.steady_run import Run, dear, measured, period, site_spans, sites_of, spot
 from gpudoctor.analysis.run.steady_state import PARTS
 from gpudoctor.analysis.run.trainer_engines import started_at
-from gpudoctor.model.check import Check
-from gpudoctor.model.detail import Detail
-from gpudoctor.model.evidence import Evidence, SourceSpan
-from gpudoctor.model.finding import Cost, Finding, Whose
+from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.finding import Whose
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.severity import Severity
-from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration, percent
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """What an ailment costs in a recorded run."""
-
-    share: float
-    """What it can give back, of step time (0..1): no more than the device is idle, where that is known."""
-    host: float
-    """The host's time in it, of step time (0..1): its phases and the lines beside them."""
-    spans: tuple[SourceSpan, ...]
-    """The user's places, dearest first."""
-    sites: tuple[Site, ...]
-    """What hooks saw there, dearest first."""
-    calls: float
-    """Calls a step."""
-    seconds: float
-    """Seconds a call; 0 where none was counted."""
-
-    @property
-    def what(self) -> str:
-        """What was called, the dearest first: `torch.save`; "" where hooks saw none."""
-        return " and ".join(dict.fromkeys(site.what for site in self.sites[:2]))
 
 
 def price(
@@ -49,12 +22,13 @@ def price(
     phases: Sequence[str] = (),
     owners: Sequence[LineOwner] = (),
     wanted: Callable[[Site], bool] | None = None,
-    device: bool = False,
-) -> Price:
-    """The price of phases, of the lines of owners, of sites, or of several of them.
+    whose: Whose = Whose.HOST,
+) -> Observation:
+    """What a run shows of the cost of phases, of the lines of owners, of sites, or of several of them.
 
     `wanted` takes the sites that count: with phases, their part of these phases' time; without, their own
-    seconds in whatever phase they stand. `device`: what goes with it is work of the device's, too.
+    seconds in whatever phase they stand. A share of the host's time is no more than the device is idle, where
+    that is known.
     """
     every = sites_of(run, *(phases or PARTS))
     found = [site for site in every if (wanted is None and phases) or (wanted is not None and wanted(site))]
@@ -71,87 +45,44 @@ def price(
     calls = sum(site.calls for site in found)
     steps = run.lead.steps + run.lead.warm_up_steps
     whole = min(1.0, share + beside)
-    return Price(
-        share=whole if device else run.worth(whole, *(() if owners else phases)),
+    share = run.worth(whole, *(() if owners else phases)) if whose is Whose.HOST else whole
+    seen = seen_in_run(run, share, list({(span.path, span.line): span for span in spans}.values()), whose=whose)
+    return replace(
+        seen,
         host=whole,
-        spans=tuple({(span.path, span.line): span for span in spans}.values()),
         sites=tuple(found),
         calls=calls / steps if steps else 0.0,
         seconds=mine / calls if calls else 0.0,
     )
 
 
-def suspicions(
-    read: Callable[[], Iterable[Finding]], run: Run | None, *, refuted: bool = False
-) -> list[Finding]:
-    """What the source suspects; nothing where no source was given and a run can speak instead.
-
-    `refuted`: a recording, which may be too short for `run`, shows that the ailment cannot be there.
-    """
-    if refuted:
-        return []
-    try:
-        return list(read())
-    except Unavailable:
-        if run is None:
-            raise
-        return []
-
-
-def confirmed(
-    check: Check,
-    suspected: Sequence[Finding],
-    message: str,
-    *,
-    share: float | None,
-    spans: Sequence[SourceSpan],
-    severity: Severity,
+def seen_in_run(
     run: Run,
-    numbers: Iterable[Evidence] = (),
-    name: str = "step_share",
-    detail: Detail | None = None,
-    breaks: str | None = None,
+    share: float,
+    spans: Sequence[SourceSpan] = (),
+    *,
     whose: Whose = Whose.HOST,
     worth: float | None = None,
-) -> Finding:
-    """The finding of a measured ailment: the suspicion that it confirms, grown, or a new one.
+) -> Observation:
+    """A share of a recorded run's time, and where it goes.
 
-    A share of the host's time costs no more than the device is idle, unless it is said what it is `worth`.
+    A share of the host's time gives back no more than the device is idle, unless it is said what it is `worth`.
     """
-    evidence: list[Evidence] = list(spans)
-    if share is not None:
-        evidence.append(measured(name, share, "1", run.recording))
-    evidence += numbers
-    if worth is None:
-        worth = run.worth(share) if share is not None and whose is Whose.HOST else share
-    return stated(
-        check,
-        suspected,
-        message,
-        spans=spans,
-        evidence=evidence,
-        severity=severity,
-        cost=Cost(step_share=worth, whose=whose, breaks=breaks),
-        subject=f"{spans[0].path}:{spans[0].line}" if spans else "",
-        detail=detail,
-    )
-
-
-def seen_in_run(run: Run, cost: Price, *, whose: Whose = Whose.HOST) -> Observation:
-    """What a recorded run shows of a price."""
     step = run.lead.step_seconds
+    if worth is None:
+        worth = run.worth(share) if whose is Whose.HOST else share
     return Observation(
-        share=cost.share,
-        least=cost.share,
-        worth=run.worth(cost.share) if whose is Whose.HOST else cost.share,
+        share=share,
+        least=share,
+        worth=worth,
         whose=whose,
-        words=f"{percent(cost.share)} of the time",
-        of_a_step=f", {duration(cost.share * step)} of a step of {duration(step)}",
-        where=at(cost.spans),
-        spans=cost.spans,
+        words=f"{percent(share)} of the time",
+        of_a_step=f", {duration(share * step)} of a step of {duration(step)}",
+        where=at(spans),
+        spans=tuple(dict.fromkeys(spans)),
         recording=run.recording,
         reproduce=f"gpudoctor report {run.recording.path}",
-        engine=started_at(run, cost.spans) or None,
+        engine=started_at(run, spans) or None,
     )
 
 
@@ -170,7 +101,7 @@ def recurring_in_run(run: Run, seen: Observation, phase: str, name: str = "") ->
     )
 
 
-def meanwhile(run: Run, cost: Price) -> str:
+def meanwhile(run: Run, cost: Observation) -> str:
     """Where the host waits longer than the device is idle: what the device does, as a clause; else ""."""
     idle = run.idle
     if idle is None or cost.host <= (cost.share if run.traced else idle):
@@ -184,9 +115,3 @@ def at(spans: Sequence[SourceSpan]) -> str:
     """Where, as a clause: ` (train.py:41 and net.py:7)`; "" where nobody knows."""
     named = [f"{span.path}:{span.line}" for span in spans[:2]]
     return f" ({' and '.join(named)})" if named else ""
-
-
-def unless_measured(run: Run | None, suspected: Iterable[Finding]) -> Iterator[Finding]:
-    """Suspicions that stand as they are where nothing was run."""
-    if run is None:
-        yield from suspected

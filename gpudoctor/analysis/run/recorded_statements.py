@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.line_costs import LinePlace
-from gpudoctor.analysis.run.steady_run import script_at, source_of
+from gpudoctor.analysis.run.steady_run import script_at, source_of, spot
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.model.evidence import SourceSpan
@@ -82,6 +82,11 @@ def calling(patient: Patient, span: SourceSpan, depth: int = 3, most: int = 4) -
             break
         found |= {(place.path, place.line): place for place in wanted}
     return list(found.values())[:most]
+
+
+def callers(patient: Patient, spans: Iterable[SourceSpan]) -> list[SourceSpan]:
+    """The same of several lines, as evidence."""
+    return [spot(patient, place) for span in spans for place in calling(patient, span)]
 
 
 def function_at(script: Script, line: int) -> str:

@@ -10,9 +10,7 @@ from gpudoctor.analysis.run.job_facts import on_gpu, uses_device
 from gpudoctor.analysis.run.line_costs import (
     LinePlace,
     Site,
-    by_line,
     callers_of_modules,
-    lines,
     relative,
     sites,
 )
@@ -20,7 +18,6 @@ from gpudoctor.analysis.run.run_numbers import gpu_use
 from gpudoctor.analysis.run.steady_state import Steady, steady
 from gpudoctor.model.evidence import Measurement, SourceSpan
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.severity import Severity
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.model.signs.source import Script, Source
@@ -106,6 +103,10 @@ class Run:
         """The same of work whose cure takes the device's own time of a column as well."""
         room = self.room
         return share if room is None else min(share, room + self.share(column))
+
+    def measured(self, name: str, value: float | str, unit: str = "1") -> Measurement:
+        """A number out of the run, with the command that shows it again."""
+        return measured(name, value, unit, self.recording)
 
     def per_step(self, column: str) -> float:
         """Mean of a column a step, the median over ranks."""
@@ -239,6 +240,11 @@ def spot(patient: Patient, place: LinePlace) -> SourceSpan:
     return SourceSpan(path=path, line=max(1, place.line), text=text)
 
 
+def spots(patient: Patient, *places: LinePlace | None) -> list[SourceSpan]:
+    """Places as evidence; those that are not known are left out."""
+    return [spot(patient, place) for place in places if place is not None]
+
+
 def script_at(patient: Patient, *paths: str) -> Script | None:
     """The script of the source at one of these paths; None where no source was read or it is no part of it."""
     source = source_of(patient)
@@ -284,23 +290,6 @@ def hot_lines(patient: Patient, run: Run, *phases: str, share: float = 0.1, most
     found = callers_of_modules(state.process, *phases)
     total = sum(item.samples for item in found)
     return [spot(patient, item.place) for item in found if item.samples >= share * total][:most]
-
-
-def line_share(run: Run, places: Iterable[tuple[str, int]], *phases: str) -> float:
-    """Share of all samples that fell on these lines (path as the user knows it, line), on the lead rank."""
-    wanted = set(places)
-    return sum(
-        item.share
-        for item in by_line(lines(run.lead.process), *phases)
-        if (relative(run.recording, item.place.path), item.place.line) in wanted
-    )
-
-
-def level(share: float, noted: float, warned: float) -> Severity | None:
-    """Note or warning by two thresholds on a share; None below both."""
-    if share >= warned:
-        return Severity.WARNING
-    return Severity.NOTE if share >= noted else None
 
 
 def period(steps: float) -> str:

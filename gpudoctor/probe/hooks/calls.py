@@ -1,22 +1,25 @@
-"""Calls that are a phase by themselves: trackers, prints, saves, flushes, synchronisations, profilers.
-
-One table, one wrapper: a call switches the phase, counts in its column, and its cost is kept by place.
-"""
+"""Calls that are a phase by themselves: trackers, prints, saves, waits, profilers; files opened for writing."""
 
 from __future__ import annotations
 
 import functools
+import os
 import sys
+import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..call_sites import PROBE
 from ..clock import CHECKPOINT, COLLECTIVE, EVALUATION, LOGGING, NAMES, OWNS, PROFILER, SYNC
 from ..guard import CALLER
-from ..table import AT
+from ..interrupts import interrupts
+from ..table import AT, OTHER
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from ..probe import Probe
+
+# One table, one wrapper: a call switches the phase, counts in its column, and its cost is kept by place.
 
 HOOK = "calls"
 
@@ -201,3 +204,43 @@ def _collectives(probe: Probe) -> None:
     call = Call("torch.distributed", "", _COLLECTIVES, COLLECTIVE, "collectives", "dist")
     for name in _COLLECTIVES:
         _time(probe, call, probe.torch.distributed, name)
+
+
+# Files that the program opens for writing: what writes on every step shows by the file, whatever its name.
+#
+# `save_image`, `savefig`, `to_csv` and `np.savez` all open a file in the end, and Python audits that.
+# An audit hook cannot be taken back, so it does nothing but count, in the training thread alone.
+
+FILES = "files"
+OPEN = "open"
+_WRITES = os.O_WRONLY | os.O_RDWR
+_NO_FILES = ("/dev/", "/proc/", "/sys/")
+
+
+def install_files(probe: Probe) -> None:
+    """Count files that are opened for writing, by the user's line."""
+    guard, clock, sites, steps = probe.guard, probe.clock, probe.sites, probe.steps
+    if not guard.wanted(FILES):
+        return
+
+    def count(path: Any) -> None:
+        if threading.get_ident() != clock.ident or probe.worker is not None or clock.phase != OTHER:
+            return
+        if not steps.index or (isinstance(path, str) and path.startswith(_NO_FILES)):
+            return
+        frame = sys._getframe(3)  # count, safe, heard, and who opens the file
+        if not frame.f_code.co_filename.startswith(PROBE):
+            sites.at("other", OPEN, frame).add(0.0, steps.index)
+
+    safe = guard.safely_of(FILES, count)
+
+    def heard(event: str, given: Any) -> None:
+        if event == OPEN and isinstance(given[2], int) and given[2] & _WRITES:
+            safe(given[0])
+
+    try:
+        sys.addaudithook(heard)
+    except Exception as error:  # a hook of the program's forbids it
+        if interrupts(error):
+            raise
+        guard.lose(FILES, error)

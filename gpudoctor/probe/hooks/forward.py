@@ -1,9 +1,4 @@
-"""The outermost call of a model, by a replacement of `Module.__call__`; inner modules pay one test each.
-
-The replacement stands in for torch's own `_wrapped_call_impl`, which forwards to `_call_impl`, so it
-carries that function's file and lines: Dynamo skips frames of that file (another file would move its
-graphs' borders), and tracebacks and warnings read as without us.
-"""
+"""The outermost call of a model, by a replacement of `Module.__call__`, and `Module.train`."""
 
 from __future__ import annotations
 
@@ -15,12 +10,17 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, EVALUATION, FORWARD, OWNS
+from ..guard import CALLER
 from ..instrument import at_definition, definition
 from ..table import OTHER
 
 if TYPE_CHECKING:
     from ..guard import Guard
     from ..probe import Probe
+
+# The replacement stands in for torch's own `_wrapped_call_impl`, which forwards to `_call_impl`, so it
+# carries that function's file and lines: Dynamo skips frames of that file (another file would move its
+# graphs' borders), and tracebacks and warnings read as without us.
 
 HOOK = "forward"
 
@@ -132,3 +132,32 @@ def _rename(guard: Guard, module: Any) -> None:
     original = module.__dict__.get(name)
     if original is not None and original is not function and name != "__call__":
         guard.put(module, name, original, function)
+
+
+# `Module.train`: going back to training ends an evaluation that nobody declared; where `eval()` was called
+# last.
+
+MODES = "modes"
+
+
+def install_modes(probe: Probe) -> None:
+    """Hook `Module.train` (which `Module.eval` calls, and which calls itself for every part)."""
+    guard, evaluation, models, pace = probe.guard, probe.evaluation, probe.models, probe.pace
+    inside = [False]
+
+    def begin(args: Any, kwargs: Any) -> Any:
+        if inside[0]:
+            return None
+        inside[0] = True
+        return args[0], args[1] if len(args) > 1 else kwargs.get("mode", True)
+
+    def end(token: Any, _result: Any, _failed: bool) -> None:
+        inside[0] = False
+        module, mode = token
+        if not mode:
+            pace.leave()
+            models.put_to_eval(module, sys._getframe(CALLER))
+        elif evaluation.undeclared() and evaluation.trains(module):
+            evaluation.finish()
+
+    guard.surround(MODES, probe.torch.nn.Module, "train", begin, end)

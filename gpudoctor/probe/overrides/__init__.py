@@ -1,7 +1,7 @@
 """Overrides of a trial: one setting of the user's program changed at run time, without an edit of a file.
 
 Loaded only when GPUDOCTOR_OVERRIDES is set (JSON: name to value). A name is `topic` or `topic.detail`; its
-topic leads to a module with `apply(trial, detail, value)`. An override that found its place says so in the
+topic leads to a function `apply...(trial, detail, value)`. An override that found its place says so in the
 recording (`override` records), so that a trial without an effect is told from one that changed nothing.
 """
 
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 VARIABLE = "GPUDOCTOR_OVERRIDES"
 
 TOPICS = {
-    "DataLoader": "loaders",
-    "TrainingArguments": "training_arguments",
-    "attention": "attention",
-    "autocast": "autocast",
-    "autograd": "anomaly",
-    "checkpointing": "checkpointing",
-    "ddp": "ddp",
-    "gc": "calls_off",
-    "leak": "leaks",
-    "lightning": "lightning",
-    "memory_format": "memory_format",
-    "offline": "offline",
-    "optimizer": "optimizers",
-    "profiler": "profiler",
-    "replay": "replay",
-    "torch": "settings",
-    "trackers": "trackers",
-    "transfer": "transfer",
-    "trial": "bounds",
+    "DataLoader": (".settings", "apply_loader"),
+    "TrainingArguments": (".settings", "apply_training_arguments"),
+    "attention": (".settings", "apply_attention"),
+    "autocast": (".settings", "apply_autocast"),
+    "autograd": (".overhead", "apply_anomaly"),
+    "checkpointing": (".settings", "apply_checkpointing"),
+    "ddp": (".settings", "apply_ddp"),
+    "gc": (".overhead", "apply_calls"),
+    "leak": (".leaks", "apply"),
+    "lightning": (".settings", "apply_lightning"),
+    "memory_format": (".settings", "apply_memory_format"),
+    "offline": (".offline", "apply"),
+    "optimizer": (".settings", "apply_optimizer"),
+    "profiler": (".overhead", "apply_profiler"),
+    "replay": ("..replay.session", "apply"),
+    "torch": (".settings", "apply_torch"),
+    "trackers": (".overhead", "apply_trackers"),
+    "transfer": (".settings", "apply_transfer"),
+    "trial": (".bounds", "apply"),
 }
-"""Topic to module. `source` and `files` work before torch is there: early.py."""
+"""Topic to module and function. `source` and `files` work before torch is there: early.py."""
 EARLY = ("source", "files", "writes")
 
 
@@ -87,8 +87,8 @@ def install(probe: Probe) -> None:
             _adopt(trial, topic)
             continue
         try:
-            module = importlib.import_module(f".{TOPICS[topic]}", __name__)
-            module.apply(trial, detail, value)
+            module, function = TOPICS[topic]
+            getattr(importlib.import_module(module, __name__), function)(trial, detail, value)
         except Exception as error:  # the arm is told to have failed, not the user's program
             trial.failed(name, error)
 

@@ -8,6 +8,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from .patching import wrap
+
 if TYPE_CHECKING:
     from . import Trial
 
@@ -26,8 +28,6 @@ def apply(trial: Trial, detail: str, value: Any) -> None:
     elif detail == "fences":
         fence(trial, [int(step) for step in value])
     elif detail == "isolate" and value:
-        from .isolation import Isolation
-
         Isolation(trial).install()
 
 
@@ -92,3 +92,106 @@ class End:
                 time.sleep(3600)
             except BaseException:  # the parent's SIGKILL ends this, nothing else
                 continue
+
+
+# Random numbers that evaluations do not move: an evaluation that runs less often leaves the training as it
+# was.
+#
+# `model.eval()` and a second loader's `iter` draw the curtain: the states of all generators are kept, and put
+# back when training goes on (`model.train()`, a batch of the training loader, a backward pass). Both arms of a
+# trial do so, so their losses can be compared.
+
+
+class Isolation:
+    """Keeps and restores the states of the random generators."""
+
+    def __init__(self, trial: Trial) -> None:
+        self._trial = trial
+        self._torch = trial.torch
+        self._kept: tuple[Any, ...] | None = None
+
+    def install(self) -> None:
+        """Hook the signs of an evaluation's begin and end."""
+        torch = self._torch
+        wrap(torch.nn.Module, "eval", self._evaluating)
+        wrap(torch.nn.Module, "train", self._training)
+        wrap(torch.autograd, "backward", self._going_on)
+        dataloader: Any = sys.modules["torch.utils.data.dataloader"]
+        wrap(dataloader.DataLoader, "__iter__", self._iterating)
+        wrap(dataloader._BaseDataLoaderIter, "__next__", self._drawing)
+
+    def _evaluating(self, original: Any) -> Any:
+        def eval_(module: Any) -> Any:
+            if module.training:
+                self._keep()
+            return original(module)
+
+        return eval_
+
+    def _training(self, original: Any) -> Any:
+        def train(module: Any, mode: bool = True) -> Any:
+            if mode and not module.training:
+                self._restore()
+            elif not mode and module.training:
+                self._keep()
+            return original(module, mode)
+
+        return train
+
+    def _going_on(self, original: Any) -> Any:
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            self._restore()
+            return original(*args, **kwargs)
+
+        return backward
+
+    def _iterating(self, original: Any) -> Any:
+        def __iter__(loader: Any) -> Any:
+            if not self._trains(loader):
+                self._keep()
+            return original(loader)
+
+        return __iter__
+
+    def _drawing(self, original: Any) -> Any:
+        def __next__(iterator: Any) -> Any:
+            if self._kept is not None:
+                entry = getattr(iterator, "_gpudoctor_loader", None)
+                if entry is not None and entry.role == "training":
+                    self._restore()
+            return original(iterator)
+
+        return __next__
+
+    def _trains(self, loader: Any) -> bool:
+        """Whether a loader is, or may become, the training one; before the first step any may."""
+        steps, loaders = self._trial.probe.steps, self._trial.probe.loaders
+        if not steps.index or loaders is None:
+            return True
+        return bool(loaders.of(loader).role == "training")
+
+    def _keep(self) -> None:
+        if self._kept is not None or not self._trial.probe.steps.index:
+            return
+        torch = self._torch
+        numpy = sys.modules.get("numpy")
+        device = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+        self._kept = (
+            torch.get_rng_state(),
+            random.getstate(),
+            numpy.random.get_state() if numpy is not None else None,
+            device,
+        )
+
+    def _restore(self) -> None:
+        if self._kept is None:
+            return
+        state, python, numbers, device = self._kept
+        self._kept = None
+        self._torch.set_rng_state(state)
+        random.setstate(python)
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and numbers is not None:
+            numpy.random.set_state(numbers)
+        if device is not None:
+            self._torch.cuda.set_rng_state_all(device)

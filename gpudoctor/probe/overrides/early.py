@@ -7,17 +7,24 @@ the script that it is to run is an importable place (a zip file) before it opens
 
 from __future__ import annotations
 
+import ast
+import builtins
+import errno
 import importlib.machinery
 import importlib.util
+import io
 import linecache
 import os
+import shutil
+import stat
 import sys
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any
 
 from . import wanted
-from .rewrite_source import Change, rewrite
-from .run_every import PERIODS
+from .deferred_reads import defer
+from .run_every import PERIODS, Placement
 
 
 class Edited:
@@ -58,18 +65,14 @@ def begin() -> None:
         _hook_imports()
         sys.path_hooks.insert(0, _main_hook)
     if table.get("files.replaced"):
-        from . import files
-
-        files.install(table["files.replaced"])
+        install_files(table["files.replaced"])
     if table.get("writes.moves"):
-        from . import cross_mount_rename
-
-        cross_mount_rename.install()
+        install_renames()
     if table.get("writes.redirected"):
-        from . import writers, writes
+        from . import library_writes, writes
 
         _REDIRECTS.append(writes.install(table["writes.redirected"]))
-        writers.early(_REDIRECTS[0])
+        library_writes.early(_REDIRECTS[0])
 
 
 def adopt(trial: Any, topic: str) -> None:
@@ -77,14 +80,12 @@ def adopt(trial: Any, topic: str) -> None:
     if topic == "source":
         PERIODS.adopt(trial)
     elif topic == "files":
-        from . import files
-
-        files.adopt(trial)
+        adopt_files(trial)
     elif topic == "writes":
-        from . import writers
+        from . import library_writes
 
         for redirect in _REDIRECTS:
-            writers.apply(trial, redirect)
+            library_writes.apply(trial, redirect)
 
 
 def _edited(path: str) -> Edited | None:
@@ -147,3 +148,100 @@ class MainFinder:
     def exec_module(self, module: Any) -> None:
         """Not used by runpy, which takes the code; other importers do."""
         exec(self.get_code(module.__name__), module.__dict__)
+
+
+# The source of a script with statements that run every so many steps, and reads that are deferred.
+
+Change = tuple[int, int, str]
+"""Line, period, kind."""
+
+
+def rewrite(text: str, name: str, changes: Sequence[Change], main: bool = False) -> ast.Module:
+    """The syntax tree of a source text with periods at lines; `main` makes it a script's.
+
+    A change is a line, a period and its kind: `every` (any statement), `calls` (what meets the other ranks:
+    never a loop, and nothing that decides how a rank goes on), `reads` (`deferred_reads`).
+    """
+    tree = ast.parse(text, name)
+    for line, period, kind in sorted(changes, reverse=True):
+        if kind == "reads":
+            defer(tree, name, line, period)
+        else:
+            Placement(name, line, period, calls=kind == "calls").place(tree)
+    if main:
+        # Run by runpy, a script must still look like one: a spawned child imports it by its path.
+        head = ast.parse("__spec__ = None").body[0]
+        tree.body.insert(_after_futures(tree), head)
+    return ast.fix_missing_locations(tree)
+
+
+def _after_futures(tree: ast.Module) -> int:
+    at = 0
+    for index, node in enumerate(tree.body):
+        docstring = index == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+            at = index + 1
+    return at
+
+
+# `files.replaced`: a config that the program opens is another text.
+
+_REPLACED: dict[str, Any] = {"opened": False, "trial": None}
+"""Whether one of them was opened, and who is to be told."""
+
+
+def adopt_files(trial: Any) -> None:
+    """The probe is there."""
+    _REPLACED["trial"] = trial
+    if _REPLACED["opened"]:
+        trial.reached("files.replaced")
+
+
+def _opened_replaced() -> None:
+    _REPLACED["opened"] = True
+    if _REPLACED["trial"] is not None:
+        _REPLACED["trial"].reached("files.replaced")
+
+
+def install_files(table: dict[str, str]) -> None:
+    """Replace `open` for reading these files (path to path)."""
+    known = {os.path.realpath(path): other for path, other in table.items()}
+    names = {os.path.basename(path) for path in known}
+    original = io.open
+
+    def open_(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+        if isinstance(file, (str, os.PathLike)) and not set(mode) & set("wax+"):
+            path = os.fspath(file)
+            if isinstance(path, str) and os.path.basename(path) in names:
+                other = known.get(os.path.realpath(path))
+                if other is not None:
+                    _opened_replaced()
+                    file = other
+        return original(file, mode, *args, **kwargs)
+
+    builtins.open = io.open = open_
+
+
+# `writes.moves`: folders can be renamed under an overlay that cannot rename them (one of a user namespace).
+#
+# The kernel answers that it is another file system; `mv` and `shutil.move` copy then, `os.rename` does not.
+
+
+def install_renames() -> None:
+    """Replace `os.rename` and `os.replace`."""
+    os.rename = _copying(os.rename)
+    os.replace = _copying(os.replace)
+
+
+def _copying(original: Callable[..., Any]) -> Callable[..., Any]:
+    def rename(source: Any, target: Any, **kwargs: Any) -> None:
+        try:
+            original(source, target, **kwargs)
+        except OSError as error:
+            folder = error.errno == errno.EXDEV and not kwargs and stat.S_ISDIR(os.lstat(source).st_mode)
+            if not folder:
+                raise
+            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+            shutil.rmtree(source)
+
+    return rename

@@ -1,7 +1,7 @@
 """`writes.redirected`: what Python's own functions write goes to another place, where no overlay can be had.
 
-Libraries that open files by themselves are wrapped one by one (writers.py); of other programs nothing is known.
-With `strict` an audit hook refuses what still goes past: it is the last resort, with no Landlock around it.
+Libraries that open files by themselves are wrapped one by one (library_writes.py); of other programs nothing is
+known. With `strict` an audit hook refuses what still goes past: the last resort, with no Landlock around it.
 """
 
 from __future__ import annotations

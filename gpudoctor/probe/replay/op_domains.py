@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .pytree import badness, mapped, tensors_in
+from .nonfinite import badness, mapped, tensors_in
 
 _LOGS = {"log": 0.0, "log2": 0.0, "log10": 0.0, "log1p": -1.0, "xlogy": 0.0, "special_xlog1py": -1.0}
 _ROOTS = {"sqrt": 0.0, "rsqrt": 0.0}

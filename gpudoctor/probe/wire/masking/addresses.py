@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .expression import Expression
-from .forms import MASK, is_basic, looks_random
+from .forms import MASK, Expression, is_basic, looks_random
 
 _LONGEST = 1000
 """Characters of an address that are read for its host."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .expression import Expression
-from .forms import MASK, is_hex_key, looks_random
+from .forms import MASK, Expression, is_hex_key, looks_random
 from .names import PLAIN, STRONG, is_password_name, secrecy
 from .values import is_nothing
 

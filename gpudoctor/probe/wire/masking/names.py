@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from .expression import Expression, words
+from .forms import Expression, words
 
 PLAIN, WEAK, STRONG = 0, 1, 2
 """No secret; a secret if the value looks random; a secret whatever the value."""

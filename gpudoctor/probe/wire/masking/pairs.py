@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import re
 
-from .expression import Expression
-from .forms import MASK, is_basic, is_uuid, looks_random, turns
+from .forms import MASK, Expression, is_basic, is_uuid, looks_random, turns
 from .names import LONGEST, PASSWORDS, PLAIN, STEMS, STRONG, WEAK, is_password_name, secrecy, small
-from .shapes import BLOCK, OPEN, WINDOW, Found, block, cookies, header
-from .values import closing, is_nothing, line_end
+from .values import BLOCK, OPEN, WINDOW, Found, block, closing, cookies, header, is_nothing, line_end
 
 _NAME_END = Expression(r"[A-Za-z0-9_.$-]*")
 _OF_NAMES = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$-")

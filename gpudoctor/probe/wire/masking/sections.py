@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from .expression import Expression
-from .forms import MASK
+from .forms import MASK, Expression
 from .names import secrecy
 from .values import is_nothing
 
