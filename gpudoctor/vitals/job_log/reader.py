@@ -48,6 +48,10 @@ _BACK = 80
 """Lines before a failure among which its step is searched."""
 _LOOK_EVERY = 2_000
 """Lines after which the step is searched where nothing else makes gpudoctor look."""
+_OF_A_PROGRAM = re.compile(
+    r"(?!wandb:|srun:|slurmstepd|Traceback|During handling|The above exception|\[(?:rank|default))\w"
+)
+"""How an ordinary line begins: code of a traceback, frames, rulers and the summaries of trackers do not."""
 _WORLD = re.compile(
     r"(?i)world[_ ]?size['\"]?\s*[:=]\s*(\d{1,6})|nranks (\d{1,6})|"
     r"distributed init \(rank \d+, world (\d{1,6})\)"
@@ -130,6 +134,8 @@ class _Draft:
     """The step or epoch printed last before it."""
     seen: set[float] = field(default_factory=set)
     """Steps printed after it."""
+    ordinary: int = 0
+    """The reader's count of ordinary lines when it came last."""
 
 
 class _FileReader:
@@ -159,6 +165,8 @@ class _FileReader:
         self._again: int | None = None
         """The event that the last line repeated."""
         self._changes = 0
+        self._ordinary = 0
+        """Lines behind a failure that are neither errors nor parts of a traceback."""
         self._beginning: set[str] = set()
         self._begun_again: set[str] = set()
         self._recent: list[tuple[bytes, int]] = []
@@ -283,7 +291,10 @@ class _FileReader:
         events = self._changes
         parts = _OTHER_RANK.split(raw) if b"rank" in raw or b"[default" in raw else [raw]
         for part in parts:
-            self._text(plain(text_of(part)), number, known=known)
+            text, changes = plain(text_of(part)), self._changes
+            self._text(text, number, known=known)
+            if self._changes == changes and not self._tracebacks.took and _OF_A_PROGRAM.match(text):
+                self._ordinary += 1
         if self._follow > 0:
             self._follow -= 1
         if (
@@ -411,13 +422,15 @@ class _FileReader:
             draft = self._drafts[old]
             if len(draft.seen) < WENT_ON or event.lasting or event.bearing is not Bearing.CAUSE:
                 draft.event = replace(draft.event, count=draft.event.count + 1, last_line=event.line)
+                draft.ordinary = self._ordinary
                 self._again = old if not event.exception else None
                 return
         if len(self._drafts) >= _MOST_EVENTS:
             return
         step = self._mark[1] if self._mark else None
         self._same[key] = len(self._drafts)
-        self._drafts.append(_Draft(replace(event, step=step), self._mark[0] if self._mark else None))
+        mark = self._mark[0] if self._mark else None
+        self._drafts.append(_Draft(replace(event, step=step), mark, ordinary=self._ordinary))
         if event.fatal and self._followed < _MOST_FOLLOWED:
             self._followed += 1
             self._follow = _FOLLOWED
@@ -462,6 +475,7 @@ class _FileReader:
             replace(
                 item.event,
                 progress=len(item.seen),
+                followed=self._ordinary - item.ordinary,
                 at_end=item.event.last_line >= near
                 and (item.event.count >= _LASTS or (self.lines <= _SHORT and item.event.count > 1)),
             )
