@@ -26,6 +26,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.environment import Environment
+from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, PciDevice, RowRemap
 from gpudoctor.model.signs.host import Disk, Host, Limit
 from gpudoctor.model.signs.job import Job
@@ -210,6 +211,7 @@ def make_patient(
     memory: MemoryForecast | None = None,
     recording: Recording | None = None,
     memory_snapshot: MemorySnapshot | None = None,
+    flight_records: FlightRecords | None = None,
     process: ProcessWindow | None = None,
     kind: PatientKind = PatientKind.MACHINE,
 ) -> Patient:
@@ -236,6 +238,7 @@ def make_patient(
             memory=_sign("the memory", memory),
             recording=_sign("the recording", recording),
             memory_snapshot=_sign("the memory snapshot", memory_snapshot),
+            flight_records=_sign("the flight recorder", flight_records),
             process=_sign("the process", process),
         ),
     )

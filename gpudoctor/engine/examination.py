@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from gpudoctor import __version__
-from gpudoctor.analysis.known_gain import claimed, knowable
+from gpudoctor.analysis.known_gain import claimed, knowable, speedup
 from gpudoctor.analysis.run.unmeasured import as_notes, unmeasured
 from gpudoctor.analysis.source.name_availability import too_old
 from gpudoctor.engine.claims import Examined, Ran, unexamined
@@ -128,9 +128,11 @@ def _unread(patient: Patient) -> list[str]:
     configs = _or_none(patient.signs.configs.take)
     silent = recording.problems if recording and not _spoke(recording) else ()
     log = _or_none(patient.signs.job_log.take)
+    dumps = _or_none(patient.signs.flight_records.take)
     return [
         *silent,
         *(log.problems if log else ()),
+        *(dumps.problems if dumps else ()),
         *_left_unread(patient),
         *(sentence for sign in (source, configs) if sign for _, sentence in sign.unread),
     ]
@@ -139,7 +141,11 @@ def _unread(patient: Patient) -> list[str]:
 def _left_unread(patient: Patient) -> Iterator[str]:
     """Sentences about a log, and what lies beside one, that were named and could not be read."""
     signs = patient.signs
-    beside = (signs.memory_snapshot, signs.gpu_survey) if patient.kind is PatientKind.LOG else ()
+    beside = (
+        (signs.memory_snapshot, signs.flight_records, signs.gpu_survey)
+        if patient.kind is PatientKind.LOG
+        else ()
+    )
     for sign in (signs.job_log, *beside):
         try:
             sign.take()
@@ -284,7 +290,7 @@ def _bounded(remedy: Remedy, finding: Finding) -> Remedy:
         return remedy
     if finding.confidence is not Confidence.CONFIRMED:
         return remedy
-    most = round(1.0 / (1.0 - min(share, 0.99)), 3)
+    most = round(speedup(share), 3)
     effect = Effect(quantity="throughput", low=1.0, high=most, unit="x", provenance=EffectOrigin.BOUND)
     return replace(remedy, effect=effect)
 

@@ -21,6 +21,10 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
         if errors:
             return f"{patient.title} shows {errors[0].finding.name} ({errors[0].finding.code})."
         return f"{patient.title}: no failure in {read}{_end(log)}."
+    if cause.root is None and optional(lambda: patient.flight_records) is not None:
+        decided = next((item.finding for item in ranked if item.finding.severity is Severity.ERROR), None)
+        if decided is not None:
+            return f"The job died. {decided.message.partition('. ')[0].rstrip('.')}."
     if cause.root is None:
         return f"The job died, and {patient.title} shows only consequences: the first cause is not in {read}."
     name = next((item.finding.name for item in ranked if item.finding.code == cause.root.code), "")

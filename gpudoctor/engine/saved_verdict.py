@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from gpudoctor.engine.claims import NO_XID, SAVED_GPUS_WELL, Examined
 from gpudoctor.model import Outcome, Passed, Patient, Ranked, Severity
+from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory_snapshot import DeviceMemory, MemorySnapshot
@@ -18,6 +19,8 @@ def pronounce_saved(patient: Patient, ranked: Sequence[Ranked], outcomes: Sequen
         return _of_log(patient.title, log, ranked, case)
     if (snapshot := optional(lambda: patient.memory_snapshot)) is not None:
         return _of_snapshot(patient.title, snapshot)
+    if (dumps := optional(lambda: patient.flight_records)) is not None:
+        return _of_dumps(dumps, ranked)
     survey = optional(lambda: patient.gpu_survey)
     recording = optional(lambda: patient.recording)
     if survey is not None and survey.saved:
@@ -29,6 +32,14 @@ def pronounce_saved(patient: Patient, ranked: Sequence[Ranked], outcomes: Sequen
             or f"{patient.title} holds readings of {gpus} and no training steps."
         )
     return ""
+
+
+def _of_dumps(dumps: FlightRecords, ranked: Sequence[Ranked]) -> str:
+    """What the dumps of a flight recorder show without a log."""
+    errors = [item.finding for item in ranked if item.finding.severity is Severity.ERROR]
+    if errors:
+        return f"The job stood still. {errors[0].message.partition('. ')[0].rstrip('.')}."
+    return f"No operation waits in the flight-recorder dumps of {count(len(dumps.ranks), 'rank')}."
 
 
 def _saved_log(patient: Patient) -> KernelLog | None:

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.environment import Environment
+from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.signs.gpu import Gpu, GpuSurvey
 from gpudoctor.model.signs.host import Host
 from gpudoctor.model.signs.job import Job
@@ -112,6 +113,9 @@ class Signs:
     recording: Sign[Recording] = field(default_factory=_no("the recording", "nothing was run"))
     memory_snapshot: Sign[MemorySnapshot] = field(
         default_factory=_no("the memory snapshot", "no memory snapshot was named")
+    )
+    flight_records: Sign[FlightRecords] = field(
+        default_factory=_no("the flight recorder", "no flight-recorder dump was named")
     )
     job_log: Sign[JobLog] = field(default_factory=_no("the log", "no log was named"))
     process: Sign[ProcessWindow] = field(default_factory=_no("the process", "no running process was named"))
@@ -224,6 +228,11 @@ class Patient:
     def memory_snapshot(self) -> MemorySnapshot:
         """Who holds the device's memory; raises `Unavailable` when no snapshot of it was named."""
         return self.signs.memory_snapshot.take()
+
+    @property
+    def flight_records(self) -> FlightRecords:
+        """What the ranks asked of their process groups; raises `Unavailable` when no dump was named."""
+        return self.signs.flight_records.take()
 
     @property
     def job_log(self) -> JobLog:

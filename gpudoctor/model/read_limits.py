@@ -122,6 +122,10 @@ SNAPSHOT_DEPTH = ReadLimit(100, "a memory snapshot", "levels of open brackets")
 SNAPSHOT_VALUES = ReadLimit(30_000_000, "a memory snapshot", "lists, dicts and remembered values")
 """Real ones have 26,000 in a megabyte; each takes 100 to 250 bytes."""
 SNAPSHOT_PARTS = ReadLimit(20_000_000, "a memory snapshot", "blocks, events and frames")
+FLIGHT_DUMP = ReadLimit(64 * _MIB, "a flight-recorder dump, unpacked")
+"""2,000 entries, the usual ring, have 0.4 MB; this is 300,000."""
+FLIGHT_READER = ReadLimit(2 * _GIB, "the process that reads flight-recorder dumps")
+"""A dump takes fifteen times its size in memory."""
 LOG_UNPACKED_START = 1 * _GIB
 """Bytes that a packed log may unpack to, however small it is."""
 LOG_UNPACKED_RATIO = 200

@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from gpudoctor.vitals.targets import near_name
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.configs import Configs
+    from gpudoctor.model.signs.flight_recorder import FlightRecords
     from gpudoctor.model.signs.gpu import GpuSurvey
     from gpudoctor.model.signs.kernel_log import KernelLog
     from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
@@ -39,6 +41,8 @@ class LeftBehind:
     """Those among them that are the kernel's."""
     snapshots: tuple[str, ...] = ()
     """Memory snapshots of torch."""
+    flight_dumps: tuple[str, ...] = ()
+    """Dumps of torch's flight recorder, one a rank."""
     surveys: tuple[str, ...] = ()
     """Outputs of `nvidia-smi -q`."""
     stacks: tuple[str, ...] = ()
@@ -63,10 +67,12 @@ def sort_left_behind(names: Sequence[str]) -> LeftBehind:
         found[kind].append(name)
         if kind is LeftKind.KERNEL_LOG:
             found[LeftKind.LOG].append(name)
+    _take_siblings(found)
     return LeftBehind(
         logs=tuple(found[LeftKind.LOG]),
         kernel_logs=tuple(found[LeftKind.KERNEL_LOG]),
         snapshots=tuple(found[LeftKind.SNAPSHOT]),
+        flight_dumps=tuple(found[LeftKind.FLIGHT]),
         surveys=tuple(found[LeftKind.SURVEY]),
         stacks=tuple(found[LeftKind.STACKS]),
         records=tuple(found[LeftKind.SCHEDULER]),
@@ -74,6 +80,20 @@ def sort_left_behind(names: Sequence[str]) -> LeftBehind:
         configs=tuple(map(Path, found[LeftKind.CONFIG])),
         problems=tuple(problems),
     )
+
+
+def _take_siblings(found: dict[LeftKind, list[str]]) -> None:
+    """Count as dumps of the flight recorder what is named like one but for its number: cut and empty ones."""
+    alike = {_without_numbers(name) for name in found[LeftKind.FLIGHT]}
+    for kind in (LeftKind.LOG, LeftKind.SNAPSHOT):
+        siblings = [name for name in found[kind] if alike and _without_numbers(name) in alike]
+        found[LeftKind.FLIGHT] += siblings
+        found[kind] = [name for name in found[kind] if name not in set(siblings)]
+
+
+def _without_numbers(name: str) -> str:
+    folder, file = os.path.split(name)
+    return os.path.join(folder, re.sub(r"\d+", "0", file))
 
 
 def _expanded(names: Sequence[str]) -> Iterator[str]:
@@ -111,6 +131,8 @@ def _files(name: str) -> Iterable[str]:
 def _logs_in(folder: str) -> Iterator[str]:
     for root, folders, files in os.walk(folder):
         folders[:] = sorted(item for item in folders if not item.startswith("."))
+        dumps: set[str] = set()
+        others: list[str] = []
         for file in files:
             bare = file.lower()
             for packed in _PACKED:
@@ -121,8 +143,14 @@ def _logs_in(folder: str) -> Iterator[str]:
                 "stderr",
             )
             path = os.path.join(root, file)
-            if job or suffix[1:].isdigit() or (suffix in _DUMPS and is_left_behind(Path(path))):
+            if job or suffix[1:].isdigit():
                 yield path
+            elif suffix in _DUMPS and is_left_behind(Path(path)):
+                dumps.add(_without_numbers(path))
+                yield path
+            elif suffix in _DUMPS:
+                others.append(path)
+        yield from (path for path in others if _without_numbers(path) in dumps)  # cut or empty ones
 
 
 def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> Patient:
@@ -131,6 +159,7 @@ def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> 
     names = [
         *found.logs,
         *found.snapshots,
+        *found.flight_dumps,
         *found.surveys,
         *found.stacks,
         *found.records,
@@ -146,6 +175,7 @@ def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> 
             kernel_log=Sign("the kernel log", lambda: _kernel_log(found)),
             gpu_survey=Sign("the GPUs", lambda: _survey(found)),
             memory_snapshot=Sign("the memory snapshot", lambda: _snapshot(found)),
+            flight_records=Sign("the flight recorder", lambda: _flight_records(found)),
             source=Sign("the source", lambda: _source(found)),
             configs=Sign("the configs", lambda: _configs(found)),
         ),
@@ -213,6 +243,17 @@ def _snapshot(found: LeftBehind) -> "MemorySnapshot":
     if first is None:
         raise Unread("; ".join(refusals))
     return first
+
+
+def _flight_records(found: LeftBehind) -> "FlightRecords":
+    if not found.flight_dumps:
+        raise Unavailable("no flight-recorder dump was named")
+    from gpudoctor.vitals.flight_recorder.read_dumps import read_flight_records
+
+    records = read_flight_records(found.flight_dumps)
+    if not records.ranks:
+        raise Unread("; ".join(records.problems))
+    return records
 
 
 def _source(found: LeftBehind) -> "Source":

@@ -1,10 +1,11 @@
 """Tells by its content what a file is that a job left behind beside its logs, whatever its name."""
 
 import os
+import re
 from enum import Enum
 from pathlib import Path
 
-from gpudoctor.model.external_files import open_file, read_head
+from gpudoctor.model.external_files import open_file, open_unpacked, read_head
 from gpudoctor.model.read_limits import SMALL_JSON
 from gpudoctor.vitals.log_lines import text_of
 from gpudoctor.vitals.scheduler_records import begins_as_record, is_scheduler_record
@@ -26,6 +27,9 @@ class LeftKind(Enum):
     SNAPSHOT = "snapshot"
     """A memory snapshot of torch."""
 
+    FLIGHT = "flight recorder"
+    """A dump of torch's flight recorder, and what is named like one and may be cut or empty."""
+
     SURVEY = "survey"
     """The output of `nvidia-smi -q`, text or XML."""
 
@@ -40,6 +44,11 @@ class LeftKind(Enum):
 
 
 _SCRIPTS = {".py", ".pyw", ".ipynb"}
+_FLIGHT_NAME = re.compile(
+    r"(?i)(?:nccl|comm_lib|hccl|xccl|rccl|flight|fr)_?(?:trace|dump|recorder)?_?rank_?\d+\Z"
+)
+_FLIGHT_WORDS = (b"pg_config", b"collective_seq_id", b"profiling_name", b"nccl_comm_state", b"pg_status")
+"""Keys of a dump: some of them are in its first bytes."""
 _CONFIGS = {".yaml", ".yml", ".toml", ".jsonc"}
 
 
@@ -54,6 +63,8 @@ def kind_of(path: Path) -> LeftKind:
     if suffix in _CONFIGS:
         return LeftKind.CONFIG
     raw = read_head(path, _HEAD)
+    if is_flight_dump(path, raw):
+        return LeftKind.FLIGHT
     head = text_of(raw)
     if _is_survey(path, head):
         return LeftKind.SURVEY
@@ -67,6 +78,22 @@ def kind_of(path: Path) -> LeftKind:
     if suffix == ".json" and _is_config(raw[:_CONFIG_HEAD]):
         return LeftKind.CONFIG
     return LeftKind.KERNEL_LOG if is_kernel_log(path) else LeftKind.LOG
+
+
+def is_flight_dump(path: Path, head: bytes) -> bool:
+    """Whether a file is a flight-recorder dump, or has the name of one and is no text."""
+    if head[:2] == b"\x1f\x8b":
+        try:
+            with open_unpacked(path) as stream:
+                head = stream.read(_HEAD)
+        except OSError:
+            return False
+    pickled = len(head) > 1 and head[0] == 0x80 and 2 <= head[1] <= 5
+    listed = head.lstrip()[:1] in (b"{", b"[") and b'"entries"' in head
+    if (pickled or listed) and any(word in head for word in _FLIGHT_WORDS):
+        return True
+    named = _FLIGHT_NAME.search(path.name.removesuffix(".gz")) is not None
+    return named and (not head or b"\0" in head or pickled)
 
 
 def _is_config(head: bytes) -> bool:
@@ -101,6 +128,6 @@ def is_left_behind(path: Path) -> bool:
             return b"segments" in read_head(path, 256)
         if kind is LeftKind.KERNEL_LOG:
             return path.suffix == ""
-        return kind in (LeftKind.SURVEY, LeftKind.STACKS, LeftKind.SCHEDULER)
+        return kind in (LeftKind.SURVEY, LeftKind.STACKS, LeftKind.SCHEDULER, LeftKind.FLIGHT)
     except OSError:
         return False

@@ -16,7 +16,6 @@ from gpudoctor.analysis.live.stack_shares import (
 )
 from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.data_feeders import feeders
 from gpudoctor.analysis.run.data_waits import (
     LoaderFacts,
     WorkerActivity,
@@ -26,7 +25,7 @@ from gpudoctor.analysis.run.data_waits import (
     without_loader,
     workers,
 )
-from gpudoctor.analysis.run.recorded_loaders import loader_call, loader_spans, training_loaders
+from gpudoctor.analysis.run.recorded_loaders import feeders, loader_call, loader_spans, training_loaders
 from gpudoctor.analysis.run.recorded_statements import callers, heads_loop
 from gpudoctor.analysis.run.steady_run import Run, judged_by_share, spot
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole

@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gpudoctor.analysis.job_log.flight_verdict import flight_verdict
+from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
 from gpudoctor.analysis.job_log.stack_positions import odd_rank, shown, standings, stands_still, told
 from gpudoctor.analysis.live.rank_positions import seen, standing_for, works
 from gpudoctor.analysis.live.stack_shares import by_hand, spans, watched
@@ -112,7 +114,8 @@ class Hang(Check):
             return
         log = optional(lambda: patient.job_log)
         if log is not None and log.stacks:
-            yield from self._dumped(log)
+            if not _recorded(patient):
+                yield from self._dumped(log)
             return
         recording = patient.recorded_run
         if not recording.ranks:
@@ -209,6 +212,12 @@ class Hang(Check):
             self.limit("interrupted_seconds") if ended == "interrupt" or crossed else math.inf,
             self.limit("apart_seconds") if apart else math.inf,
         )
+
+
+def _recorded(patient: Patient) -> bool:
+    """Whether dumps of the flight recorder say who is waited for: they know more than stacks."""
+    dumps = optional(lambda: patient.flight_records)
+    return dumps is not None and flight_verdict(dumps, STUCK_SECONDS) is not None
 
 
 def _waited_for(everyone: Sequence[RankPosition], odd: RankPosition) -> bool:

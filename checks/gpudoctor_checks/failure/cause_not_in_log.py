@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from gpudoctor.analysis.job_log.evidence_needed import evidence_needed
 from gpudoctor.analysis.job_log.findings import log_evidence
 from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
+from gpudoctor.analysis.job_log.flight_verdict import flight_verdict
+from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count
 
 
@@ -49,6 +52,9 @@ class CauseNotInLog(Check):
         cause = first_cause(log)
         if cause is None or cause.root is not None:
             return
+        dumps = optional(lambda: patient.flight_records)
+        if dumps is not None and flight_verdict(dumps, STUCK_SECONDS) is not None:
+            return  # the flight recorder says it
         lines = sum(item.count for item in cause.of(LogRole.CASCADE))
         needed = evidence_needed(log, cause)
         yield self.finding(

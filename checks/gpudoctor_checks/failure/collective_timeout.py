@@ -3,6 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from gpudoctor.analysis.job_log.beside import in_named_script
+from gpudoctor.analysis.job_log.first_cause import first_cause
+from gpudoctor.analysis.job_log.flight_verdict import FlightKind, FlightVerdict, flight_verdict, unproven
+from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
 from gpudoctor.analysis.job_log.stack_positions import shown, standings, told
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.rank_positions import odd_one, standing
@@ -21,9 +25,13 @@ from gpudoctor.model import (
     Patient,
     Reads,
     Severity,
+    SourceSpan,
+    Threshold,
 )
+from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import capitalised, count
+from gpudoctor.text import ranks as named
 
 _TIMEOUTS = frozenset({"watchdog", "gloo-timeout", "store-get", "heartbeat"})
 """Wordings that do not say which rank was missing."""
@@ -37,6 +45,10 @@ class CollectiveTimeoutDetail(Detail):
     """The one that stood elsewhere; -1 where none did."""
     mismatch: bool
     """The ranks called different operations: nobody came late."""
+    recorded: FlightKind | None = None
+    """What the dumps of the flight recorder show; None without them."""
+    who: str = ""
+    """The ranks to look at by these dumps: `rank 3`."""
 
 
 class CollectiveTimeout(Check):
@@ -52,7 +64,12 @@ class CollectiveTimeout(Check):
         echoes; their last step, phase and line.
         From a job's log: the messages that name it, in the exception or line that came first. Stack dumps
         in the log or beside it add the rank that stood elsewhere, and its line.
+        From the dumps of torch's flight recorder, one a rank: the collectives of each process group are
+        aligned by their numbers. A rank that did not enter the next one, or entered another one, is named. A
+        rank that waits in another group is not blamed: the chain is followed to the rank that waits for nobody.
     False alarms:
+        Dumps of a job that runs show ranks that are ahead of others for a moment: a wait under 10 s is none.
+        A file that was copied without its time seems to have waited longer.
         Ranks that die because another one has an exception of its own are echoes: that exception is the
         finding.
     Remedies:
@@ -67,6 +84,15 @@ class CollectiveTimeout(Check):
     name = "collective-timeout"
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
+    thresholds = (
+        Threshold(
+            name="stuck_seconds",
+            default=STUCK_SECONDS,
+            unit="s",
+            source="convention: a collective takes seconds at most",
+            meaning="An operation of a dump that has waited this long does not complete.",
+        ),
+    )
     log_knobs = (
         "ddp_timeout",
         "timeout",
@@ -158,6 +184,17 @@ class CollectiveTimeout(Check):
 
     def beside_log(self, finding: Finding, patient: Patient) -> Finding:
         """The finding of a log, with where each rank stood by stack dumps in it or beside it."""
+        records = optional(lambda: patient.flight_records)
+        verdict = flight_verdict(records, self.limit("stuck_seconds")) if records is not None else None
+        if verdict is not None:
+            sure = verdict.confidence if verdict.kind is FlightKind.UNSEEN else Confidence.CONFIRMED
+            return replace(
+                finding,
+                message=f"{verdict.text} {finding.message}",
+                evidence=(*_located(verdict, patient), *finding.evidence),
+                confidence=sure,
+                detail=_detail(verdict),
+            )
         log = optional(lambda: patient.job_log)
         detail = finding.detail
         if log is None or not isinstance(detail, LogDetail) or detail.kind not in _TIMEOUTS or not log.stacks:
@@ -171,6 +208,10 @@ class CollectiveTimeout(Check):
         )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        records = optional(lambda: patient.flight_records)
+        if records is not None:
+            yield from self._dumped(records, patient)
+            return
         recording = patient.recorded_run
         told = death(recording)
         if told is None or told.death is not Death.COLLECTIVE:
@@ -200,3 +241,37 @@ class CollectiveTimeout(Check):
             subject=told.kind,
             detail=CollectiveTimeoutDetail(odd.rank if odd is not None else -1, mismatch),
         )
+
+    def _dumped(self, records: FlightRecords, patient: Patient) -> Iterator[Finding]:
+        """By the flight recorder alone, where no log names a cause."""
+        log = optional(lambda: patient.job_log)
+        cause = first_cause(log) if log is not None else None
+        if log is not None and (log.finished or (cause is not None and cause.root is not None)):
+            return  # what the dumps add to a cause in the log is in `beside_log`
+        verdict = flight_verdict(records, self.limit("stuck_seconds"))
+        if verdict is None:
+            return
+        yield self.finding(
+            " ".join((verdict.text, *unproven(records))),
+            evidence=_located(verdict, patient),
+            confidence=verdict.confidence,
+            cost=Cost(breaks="the run died" if cause is not None else "the training makes no progress"),
+            subject=_detail(verdict).who,
+            detail=_detail(verdict),
+        )
+
+
+def _detail(verdict: FlightVerdict) -> CollectiveTimeoutDetail:
+    return CollectiveTimeoutDetail(
+        rank=verdict.ranks[0] if len(verdict.ranks) == 1 else -1,
+        mismatch=verdict.kind is FlightKind.MISMATCH,
+        recorded=verdict.kind,
+        who=named(verdict.ranks) if verdict.ranks else "each rank",
+    )
+
+
+def _located(verdict: FlightVerdict, patient: Patient) -> tuple[LogLine | SourceSpan, ...]:
+    """The evidence with its lines in the script, where that was named beside the dumps."""
+    return tuple(
+        in_named_script(patient, item) if isinstance(item, SourceSpan) else item for item in verdict.evidence
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.sampled_gpus import SampledGpu, cards, numbers_here, readings
+from gpudoctor.analysis.run.recorded_gpus import SampledGpu, cards, numbers_here, readings
 from gpudoctor.analysis.run.steady_run import measured, recorded
 from gpudoctor.model import (
     Absent,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.live import stack_shares
 from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.recorded_gpus import SampledGpu, cards, numbers_here
 from gpudoctor.analysis.run.run_numbers import reasons
-from gpudoctor.analysis.run.sampled_gpus import SampledGpu, cards, numbers_here
 from gpudoctor.analysis.run.steady_run import measured, recorded
 from gpudoctor.model import (
     Check,

@@ -83,7 +83,7 @@ class HeadroomUnused(Check):
                 f"The run's peak is {size(int(found.peak))}, {percent(found.share)} of "
                 f"{size(int(found.device))}, and the GPU is busy for {percent(found.busy)} of the time"
                 f"{grows(found)}.",
-                evidence=(*room_evidence(found, run),),
+                evidence=room_evidence(found, run),
                 severity=Severity.NOTE,
                 detail=room_detail(found),
             )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.analysis.live.growth import growing, leak, long_enough
 from gpudoctor.analysis.live.stack_shares import watched
-from gpudoctor.analysis.run.facility_windows import coverage
+from gpudoctor.analysis.run.instrumentation import coverage
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.memory_growth import (
     GrowingObject,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.facility_windows import coverage
+from gpudoctor.analysis.run.instrumentation import coverage
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.call_frequency import step_period
 from gpudoctor.analysis.source.control_flow import (

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.live.stack_shares import seen_live, watched
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.cost_attribution import at, price, seen_in_run
-from gpudoctor.analysis.run.facility_windows import Coverage, coverage
-from gpudoctor.analysis.run.instrumentation import instrumented
+from gpudoctor.analysis.run.instrumentation import Coverage, coverage, instrumented
 from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.steady_run import Run, judged, spots

@@ -78,7 +78,7 @@ class BatchTooSmall(Check):
                 suspicions(lambda: self._suspected(patient), run),
                 f"{found.tokens:,.0f} tokens at a time on one GPU, which is busy for {percent(found.busy)} of "
                 f"the time, with {percent(1 - found.share)} of its memory free{grows(found)}.",
-                evidence=(*room_evidence(found, run),),
+                evidence=room_evidence(found, run),
                 severity=Severity.NOTE,
                 detail=room_detail(found),
             )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.device_peaks import peak_of_ranks
+from gpudoctor.analysis.run.recorded_gpus import peak_of_ranks
 from gpudoctor.analysis.run.run_numbers import run_numbers
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold

@@ -7,8 +7,8 @@ from statistics import median
 from gpudoctor.analysis.live.stack_shares import hidden, seen_live, watched, where
 from gpudoctor.analysis.run.aligned_ranks import straggler
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.data_feeders import feeders
 from gpudoctor.analysis.run.line_ownership import LineOwner, lines_of, owned, share_of
+from gpudoctor.analysis.run.recorded_loaders import feeders
 from gpudoctor.analysis.run.recorded_statements import callers, loop_heads
 from gpudoctor.analysis.run.rollouts import experience
 from gpudoctor.analysis.run.steady_run import Run, dear, demanded, sites_of, spot

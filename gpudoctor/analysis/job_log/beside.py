@@ -27,6 +27,15 @@ def guilty_line(patient: Patient, root: LogEvent) -> SourceSpan | None:
     return SourceSpan(path=script.path, line=frame.line, text=text)
 
 
+def in_named_script(patient: Patient, span: SourceSpan) -> SourceSpan:
+    """The same line in the script that was named, where its path ends alike; else the span."""
+    script = _script(patient, span.path)
+    lines = script.text.splitlines() if script is not None else []
+    if script is None or not 0 < span.line <= len(lines):
+        return span
+    return SourceSpan(path=script.path, line=span.line, text=lines[span.line - 1].strip())
+
+
 def settings_of(patient: Patient, knobs: tuple[str, ...]) -> tuple[Setting | SourceSpan, ...]:
     """Where the settings that bear on the cause are written: keys of configs, keyword arguments of scripts."""
     if not knobs:

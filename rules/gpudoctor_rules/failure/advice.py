@@ -1,6 +1,8 @@
 """What is told of a run that died, without computation."""
 
+from gpudoctor.analysis.job_log.flight_verdict import FlightKind
 from gpudoctor.model import Applicability, Effort, advise, where
+from gpudoctor.model.advice import Condition
 from gpudoctor_checks.failure.bus_error import BusErrorDetail
 from gpudoctor_checks.failure.collective_timeout import CollectiveTimeoutDetail
 from gpudoctor_checks.failure.device_assert import DeviceAssertDetail
@@ -10,8 +12,14 @@ from gpudoctor_checks.failure.killed import KilledDetail
 _SAME = (
     "no collective in a branch that not all ranks take (if rank == 0: dist.all_reduce(...))",
     "as many batches for every rank: drop_last=True, or model.join() for uneven inputs",
-    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 shows the operation by rank",
+    "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 shows the operation by rank",
 )
+
+
+def _recorded(kind: FlightKind) -> Condition:
+    """The condition that the dumps of the flight recorder show this."""
+    return where(CollectiveTimeoutDetail, lambda death: death.recorded is kind)
+
 
 ADVICE = (
     advise(
@@ -57,20 +65,66 @@ ADVICE = (
         "FAIL004-same",
         "let rank {rank} call the same operations as the others",
         *_SAME,
-        when=where(CollectiveTimeoutDetail, lambda death: death.rank >= 0),
+        when=where(CollectiveTimeoutDetail, lambda death: death.recorded is None and death.rank >= 0),
     ),
     advise(
         "FAIL004-same",
         "let all ranks call the same operations",
         *_SAME,
-        when=where(CollectiveTimeoutDetail, lambda death: death.rank < 0),
+        when=where(CollectiveTimeoutDetail, lambda death: death.recorded is None and death.rank < 0),
     ),
     advise(
         "FAIL004-longer",
         "a longer timeout, if one rank works longer on purpose",
         "dist.init_process_group(..., timeout=datetime.timedelta(hours=1))",
-        when=where(CollectiveTimeoutDetail, lambda death: not death.mismatch),  # else nobody came late
+        when=where(
+            CollectiveTimeoutDetail, lambda death: death.recorded is None and not death.mismatch
+        ),  # else nobody came late
         effort=Effort.ONE_LINE,
+    ),
+    advise(
+        "FAIL004-absent",
+        "Find out why {who} did not come",
+        "read the end of the log of {who}; py-spy dump --pid PID while it hangs shows its line",
+        *_SAME[:2],
+        "work of one rank before a collective (preprocessing, a save) needs a longer timeout",
+        when=_recorded(FlightKind.MISSING),
+    ),
+    advise(
+        "FAIL004-same",
+        "Let all ranks call the same operations in the same order",
+        *_SAME[:2],
+        "pad or gather the sizes first where ranks have different ones",
+        when=_recorded(FlightKind.MISMATCH),
+    ),
+    advise(
+        "FAIL004-order",
+        "Use the process groups in the same order on all ranks",
+        "no two groups in different order: first tensor, then pipeline, then data parallel, everywhere",
+        "collectives of several groups on one device: one stream, or wait() before the next group",
+        when=_recorded(FlightKind.CROSSED),
+    ),
+    advise(
+        "FAIL004-partner",
+        "Pair each send with a recv",
+        "the same number of micro-batches in all pipeline stages",
+        "torch.distributed.batch_isend_irecv([...])   # for sends and receives at the same time",
+        when=_recorded(FlightKind.PEER),
+    ),
+    advise(
+        "FAIL004-unseen",
+        "Read the log of {who}, and the kernel's log of its node",
+        "dmesg -T | grep -iE 'xid|killed process'   # on the node of {who}",
+        "TORCH_FR_DUMP_TEMP_FILE=/shared/fr_rank_   # a folder that all nodes can write to",
+        when=_recorded(FlightKind.UNSEEN),
+    ),
+    advise(
+        "FAIL004-link",
+        "Test the GPUs and the links between them",
+        "dmesg -T | grep -i xid; nvidia-smi nvlink -e; ibstat   # on the nodes of {who}",
+        "all_reduce_perf -b 8 -e 1G -f 2 -g 8   # of nccl-tests, on the same nodes",
+        "NCCL_DEBUG=INFO names the transport of the next run",
+        when=_recorded(FlightKind.STALLED),
     ),
     advise(
         "FAIL005-shm",

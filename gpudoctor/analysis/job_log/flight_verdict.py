@@ -1,0 +1,385 @@
+"""Who kept the job waiting, by the flight-recorder dumps of its ranks.
+
+Ranks wait for ranks that wait for others: the verdict is about those that wait for nobody. A rank is waited for
+if it has not entered an operation that others are in, or has another one under the same number.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from gpudoctor.analysis.job_log.group_positions import (
+    Group,
+    Mismatch,
+    Wait,
+    first_mismatch,
+    majority,
+    oldest_common,
+    process_groups,
+    waits,
+)
+from gpudoctor.analysis.memo import once
+from gpudoctor.model import Confidence, LogLine, SourceSpan
+from gpudoctor.model.signs.flight_recorder import CallSite, FlightRecords, GroupOperation, Launch
+from gpudoctor.text import capitalised, count, ranks
+
+_NO_OPERATION = GroupOperation(name="an operation")
+_NOWHERE = CallSite()
+_SHOWN = 4
+"""Places and ranks that evidence and sentences name."""
+
+
+class FlightKind(Enum):
+    """What the dumps show."""
+
+    MISSING = "missing"
+    """Ranks did not enter a collective."""
+    MISMATCH = "mismatch"
+    """Ranks have different operations under one number."""
+    PEER = "peer"
+    """A send or receive without the other side."""
+    CROSSED = "crossed"
+    """Ranks wait for each other in different groups."""
+    UNSEEN = "unseen"
+    """Everybody with a dump entered; others left no dump."""
+    STALLED = "stalled"
+    """Everybody entered, and it does not complete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlightVerdict:
+    """What the dumps prove of a job that stood still."""
+
+    kind: FlightKind
+    ranks: tuple[int, ...]
+    """Those to look at first."""
+    sentences: tuple[str, ...]
+    evidence: tuple[LogLine | SourceSpan, ...]
+    confidence: Confidence
+
+    @property
+    def text(self) -> str:
+        """All sentences."""
+        return " ".join(self.sentences)
+
+
+@once
+def flight_verdict(records: FlightRecords, seconds: float) -> FlightVerdict | None:
+    """The verdict; None where nothing waits for longer than so many seconds."""
+    found = waits(records, seconds)
+    if not found:
+        return None
+    words = _Words(records)
+    different = [
+        (wait, mismatch)
+        for wait in found
+        if wait.launch.peer is None and (mismatch := first_mismatch(records, wait.group)) is not None
+    ]
+    if different:
+        wait, mismatch = min(different, key=lambda item: _age(item[0]))
+        return words.mismatch(wait, mismatch, found)
+    blocked = {rank for wait in found for rank in wait.waiting}
+    roots = {rank for wait in found for rank in wait.missing} - blocked
+    if roots:
+        wait = min((item for item in found if roots & set(item.missing)), key=_age)
+        return words.missing(wait, found)
+    ends = [wait for wait in found if not wait.missing]
+    unseen = [wait for wait in ends if wait.unseen]
+    if unseen:
+        return words.unseen(min(unseen, key=_age), found)
+    if ends:
+        return words.stalled(min(ends, key=_age), found)
+    return words.crossed(found)
+
+
+def unproven(records: FlightRecords) -> tuple[str, ...]:
+    """Sentences about what the dumps cannot show: rings that have nothing in common."""
+    said = []
+    for group in process_groups(records):
+        traces = [trace for trace in group.traces.values() if trace.last]
+        if traces and oldest_common(group) > min(trace.last for trace in traces) + 1:
+            said.append(
+                f"The rings of {_group_name(group)} have no collective in common. "
+                "Set TORCH_FR_BUFFER_SIZE to a larger value."
+            )
+    return tuple(said[:_SHOWN])
+
+
+def _age(wait: Wait) -> tuple[bool, int]:
+    """By when it began; unknown times come last."""
+    return wait.launch.created == 0, wait.launch.created
+
+
+class _Words:
+    """Sentences and evidence about the dumps of one job."""
+
+    def __init__(self, records: FlightRecords) -> None:
+        self._records = records
+        self._dumps = {dump.rank: dump for dump in records.ranks}
+        self._many = len(process_groups(records)) > 1
+
+    def missing(self, wait: Wait, found: Sequence[Wait]) -> FlightVerdict:
+        """Ranks that did not enter what others wait in."""
+        peer = wait.launch.peer is not None
+        few = not peer and len(wait.waiting) < len(wait.missing)
+        who, site = ranks(wait.missing), self._at(wait)
+        if peer:
+            first = (
+                f"{capitalised(ranks(wait.waiting))} waited in {self._named(wait)}{site}, "
+                f"and {who} did not call the other side."
+            )
+        elif few:
+            first = f"Only {ranks(wait.waiting)} entered {self._named(wait)}{site}; {who} did not."
+        else:
+            first = f"{capitalised(who)} did not enter {self._named(wait)}."
+        second = "" if peer or few else f"{capitalised(ranks(wait.waiting))} waited in it{site}."
+        suspects = wait.waiting if few else wait.missing
+        return FlightVerdict(
+            kind=FlightKind.PEER if peer else FlightKind.MISSING,
+            ranks=suspects,
+            sentences=_said(first, second, self._last(wait.missing), self._followers(wait, found)),
+            evidence=self._evidence([*wait.missing[:_SHOWN], *wait.waiting[:_SHOWN]], wait),
+            confidence=_sure(wait),
+        )
+
+    def unseen(self, wait: Wait, found: Sequence[Wait]) -> FlightVerdict:
+        """Everybody whose dump could be read is in it, and somebody's could not."""
+        who = ranks(wait.unseen)
+        reasons = {item.rank: item.reason for item in self._records.unread}
+        known = sorted({reasons[rank] for rank in wait.unseen if rank in reasons})
+        why = f" ({known[0]})" if len(known) == 1 else ""
+        dumps = "a readable dump" if known else "a dump"
+        return FlightVerdict(
+            kind=FlightKind.UNSEEN,
+            ranks=wait.unseen,
+            sentences=_said(
+                f"{capitalised(ranks(wait.waiting))} waited in {self._named(wait)}{self._at(wait)}.",
+                f"All ranks with a dump entered it; {who} left no {dumps[2:]}{why}.",
+                self._followers(wait, found),
+            ),
+            evidence=self._evidence(wait.waiting[:_SHOWN], wait),
+            confidence=Confidence.PROBABLE,
+        )
+
+    def stalled(self, wait: Wait, found: Sequence[Wait]) -> FlightVerdict:
+        """Everybody entered, and it does not complete."""
+        suspects = wait.not_started or (wait.waiting if wait.completed else ())
+        if wait.completed:
+            end = f"It completed on {ranks(wait.completed)} and not on {ranks(wait.waiting)}."
+        elif wait.not_started:
+            end = f"It did not begin on the GPU of {ranks(wait.not_started)}: earlier work there has not ended."
+        elif wait.started:
+            end = "It began on every GPU: a link, a network or a GPU failed, and not the program."
+        else:
+            end = ""
+        return FlightVerdict(
+            kind=FlightKind.STALLED,
+            ranks=suspects,
+            sentences=_said(
+                f"All {count(len(wait.group.dumped), 'rank')} entered {self._named(wait)}{self._at(wait)}, "
+                f"and {'not all' if wait.completed else 'none'} completed it.",
+                end,
+                self._ring(wait.group),
+                self._followers(wait, found),
+            ),
+            evidence=self._evidence((*suspects[:_SHOWN], *wait.waiting[:_SHOWN]), wait),
+            confidence=_sure(wait),
+        )
+
+    def crossed(self, found: Sequence[Wait]) -> FlightVerdict:
+        """Ranks wait for each other in a circle."""
+        circle = _circle(found)
+        clauses = [
+            f"{rank_words} waited in {self._named(wait)}{self._at(wait)} for {ranks(wait.missing)}"
+            for wait, rank_words in ((wait, ranks(wait.waiting)) for wait in circle[:_SHOWN])
+        ]
+        people = tuple(sorted({rank for wait in circle for rank in wait.waiting}))
+        return FlightVerdict(
+            kind=FlightKind.CROSSED,
+            ranks=people,
+            sentences=_said(
+                f"{capitalised('; '.join(clauses))}.",
+                "They wait for each other: they use their groups in different orders.",
+                self._followers(circle[0], found, people),
+            ),
+            evidence=tuple(
+                dict.fromkeys(
+                    item for wait in circle[:_SHOWN] for item in self._evidence(wait.waiting[:1], wait)
+                )
+            ),
+            confidence=_sure(circle[0]),
+        )
+
+    def mismatch(self, wait: Wait, mismatch: Mismatch, found: Sequence[Wait]) -> FlightVerdict:
+        """Ranks that have different operations under one number."""
+        group, number = mismatch.group, mismatch.sequence
+        differing = [self._records.operations.get(key, _NO_OPERATION) for key, _ in mismatch.by_operation]
+        clauses = [
+            f"{ranks(found)} called {_described(operation, differing)}{self._place(group, found[0], number)}"
+            for operation, (_, found) in zip(differing[:_SHOWN], mismatch.by_operation, strict=False)
+        ]
+        odd = mismatch.by_operation[1:] if majority(mismatch) else mismatch.by_operation
+        suspects = tuple(sorted(rank for _, found in odd for rank in found))
+        shift = ""
+        if majority(mismatch) and mismatch.shift:
+            shift = f"{capitalised(ranks(suspects))} {_SHIFTS[mismatch.shift]}."
+        shown = [found[0] for _, found in reversed(mismatch.by_operation[:_SHOWN])]
+        return FlightVerdict(
+            kind=FlightKind.MISMATCH,
+            ranks=suspects,
+            sentences=_said(
+                f"The ranks disagree about collective number {number:,}{self._of(group)}: "
+                f"{'; '.join(clauses)}.",
+                shift,
+                self._followers(wait, found, group.members),
+            ),
+            evidence=self._evidence(shown, wait, number),
+            confidence=_sure(wait),
+        )
+
+    def _named(self, wait: Wait) -> str:
+        """`all_reduce number 58 of group tp (ranks 4-7)`, `recv from rank 2`."""
+        operation = self._records.operations.get(wait.launch.operation)
+        name = operation.name if operation else "collective"
+        if wait.launch.peer is not None:
+            places = [wait.group.members[place] for place in wait.launch.peer]
+            side = f"to rank {places[1]}" if wait.waiting == (places[0],) else f"from rank {places[0]}"
+            return f"{name} {side}{self._of(wait.group)}"
+        return f"{name} number {wait.number:,}{self._of(wait.group)}"
+
+    def _of(self, group: Group) -> str:
+        return f" of {_group_name(group)}" if self._many else ""
+
+    def _at(self, wait: Wait) -> str:
+        return _site(self._records.sites.get(wait.launch.site))
+
+    def _place(self, group: Group, rank: int, number: int) -> str:
+        return _site(self._records.sites.get(group.traces[rank].site(number)))
+
+    def _last(self, people: Sequence[int]) -> str:
+        """What the missing ranks did last, where it is the same for all."""
+        latest = {self._latest(rank) for rank in people}
+        if len(latest) != 1:
+            return ""
+        [last] = latest
+        who = capitalised(ranks(people))
+        whose = f"{who}'s" if len(people) == 1 else f"Of {ranks(people)} the"
+        return f"{whose} last operation was {last}." if last else f"{who} entered no operation at all."
+
+    def _latest(self, rank: int) -> str:
+        dump = self._dumps.get(rank)
+        if dump is None or dump.latest is None:
+            return ""
+        name, launch = dump.latest
+        operation = self._records.operations.get(launch.operation, _NO_OPERATION)
+        group = next(
+            (item for item in process_groups(self._records) if item.name == name and rank in item.traces), None
+        )
+        of = self._of(group) if group else ""
+        return f"{operation.name} number {launch.sequence:,}{of}{_site(self._records.sites.get(launch.site))}"
+
+    def _followers(self, wait: Wait, found: Sequence[Wait], known: Sequence[int] = ()) -> str:
+        """How many other ranks wait in other groups for these."""
+        others = {rank for item in found for rank in item.waiting} - {*wait.waiting, *wait.missing, *known}
+        if not others:
+            return ""
+        verb = "waits" if len(others) == 1 else "wait"
+        return f"{count(len(others), 'other rank')} of other groups only {verb} for them."
+
+    def _ring(self, group: Group) -> str:
+        """That an earlier difference is no longer to be seen."""
+        first = oldest_common(group)
+        if first <= 1 or not any(self._dumps[rank].wrapped for rank in group.traces if rank in self._dumps):
+            return ""
+        return f"The rings begin at number {first:,}: they do not show an earlier difference."
+
+    def _evidence(self, people: Sequence[int], wait: Wait, number: int = 0) -> tuple[LogLine | SourceSpan, ...]:
+        """The line and the dump of each of these ranks: where it was in the group, else its last operation."""
+        spans: list[SourceSpan] = []
+        lines: list[LogLine] = []
+        for rank in dict.fromkeys(people):
+            dump, trace = self._dumps.get(rank), wait.group.traces.get(rank)
+            if dump is None:
+                continue
+            launch: Launch | None = None
+            key, site = (trace.operation(number), trace.site(number)) if trace and number else (0, 0)
+            if not key:
+                launch = (
+                    trace.pending[0] if trace and trace.pending else dump.latest[1] if dump.latest else None
+                )
+                if wait.launch.peer is not None and rank in wait.waiting:
+                    launch = wait.launch
+                if launch is None:
+                    lines.append(LogLine(origin=dump.path, text=f"rank {rank}: no operation"))
+                    continue
+                key, site = launch.operation, launch.site
+            operation = self._records.operations.get(key, _NO_OPERATION)
+            place = self._records.sites.get(site, _NOWHERE)
+            if place.path:
+                spans.append(SourceSpan(path=place.path, line=place.line))
+            state = f", {launch.state}" if launch is not None and launch.state else ""
+            which = number or (launch.sequence if launch is not None else 0)
+            lines.append(LogLine(origin=dump.path, text=f"rank {rank}: {operation.name} number {which}{state}"))
+        return (*dict.fromkeys(spans), *lines[: 2 * _SHOWN])
+
+
+_SHIFTS = {
+    "skipped": "left one operation out: what follows is the same, one earlier",
+    "extra": "called one operation more: what follows is the same, one later",
+    "order": "called the next two operations in the other order",
+}
+
+
+def _said(*sentences: str) -> tuple[str, ...]:
+    return tuple(filter(None, sentences))
+
+
+def _sure(wait: Wait) -> Confidence:
+    return Confidence.CONFIRMED if wait.proven else Confidence.PROBABLE
+
+
+def _group_name(group: Group) -> str:
+    """`the default group`, `group tp (ranks 4-7)`."""
+    if group.default:
+        return "the default group"
+    name = group.description if group.description not in ("", "undefined") else group.name
+    return f"group {name} ({ranks(group.members)})" if group.members else f"group {name}"
+
+
+def _site(site: CallSite | None) -> str:
+    """` at train.py:31 (train_step)`."""
+    if site is None or not site.path:
+        return ""
+    function = "" if site.function in ("", "<module>") else f" ({site.function.rpartition('.')[2]})"
+    return f" at {site.path.replace(chr(92), '/').rpartition('/')[2]}:{site.line}{function}"
+
+
+def _described(operation: GroupOperation, among: Sequence[GroupOperation]) -> str:
+    """An operation by what tells it from the others: its name, else its elements or types too."""
+    if len({item.name for item in among}) == len(among):
+        return operation.name
+    shape = ", ".join("x".join(map(str, size)) or "scalar" for size in operation.sizes[:2])
+    if len({(item.name, item.elements) for item in among}) == len(among) and operation.elements is not None:
+        return f"{operation.name} of {count(operation.elements, 'element')}{f' ({shape})' if shape else ''}"
+    return (
+        f"{operation.name} of {' and '.join(operation.dtypes) or 'no tensor'}{f' ({shape})' if shape else ''}"
+    )
+
+
+def _circle(found: Sequence[Wait]) -> list[Wait]:
+    """Waits of which each one's missing ranks wait in the next, and those of the last in the first."""
+    by_rank: dict[int, list[Wait]] = defaultdict(list)
+    for wait in found:
+        for rank in wait.waiting:
+            by_rank[rank].append(wait)
+    path = [min(found, key=_age)]
+    while True:
+        following = next(
+            (wait for rank in path[-1].missing for wait in by_rank[rank] if wait is not path[-1]), None
+        )
+        if following is None:
+            return path
+        if following in path:
+            return path[path.index(following) :]
+        path.append(following)

@@ -1,0 +1,323 @@
+"""Where the ranks of each process group were by their flight-recorder dumps: in a collective, or not yet.
+
+Each rank numbers the collectives of a group by itself. A rank whose last number is smaller did not enter the
+next one; ranks that have different operations under one number do not agree. A difference of a moment is usual,
+as ranks enqueue ahead of their devices: only what has waited long counts.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from gpudoctor.analysis.memo import once
+from gpudoctor.model.signs.flight_recorder import FlightRecords, GroupTrace, Launch, RankDump
+
+STUCK_SECONDS = 10.0
+"""Seconds in one operation that are a wait: a collective takes seconds at most."""
+_NEARLY = 0.9
+"""Share of its timeout after which an operation counts as timed out: a dump may be written a little before."""
+_AHEAD = 3
+"""Operations that are compared to see that one was left out, or is one too many."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """A process group over the dumps of all its ranks."""
+
+    name: str
+    description: str
+    members: tuple[int, ...]
+    traces: Mapping[int, GroupTrace]
+    """By rank; a rank that entered nothing has none."""
+    idle: frozenset[int]
+    """Members with a whole dump and no collective in it."""
+
+    @property
+    def dumped(self) -> frozenset[int]:
+        """Members whose position is known."""
+        return self.idle | {rank for rank, trace in self.traces.items() if trace.last}
+
+    @property
+    def default(self) -> bool:
+        """Whether it is the group of all ranks."""
+        return self.description == "default_pg"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """A collective, send or receive of a group that does not complete."""
+
+    group: Group
+    launch: Launch
+    """Of the rank that has waited longest."""
+    waiting: tuple[int, ...]
+    """Ranks that are in it, or in a later one that it holds up."""
+    missing: tuple[int, ...]
+    """Ranks that have not entered it, by their own dumps."""
+    unseen: tuple[int, ...]
+    """Members whose position no dump shows."""
+    completed: tuple[int, ...] = ()
+    not_started: tuple[int, ...] = ()
+    """Ranks whose device has not begun it, where it has begun on others."""
+    started: bool = False
+    """Whether it began on the device of all that wait."""
+    proven: bool = False
+    """Whether it waited as long as its timeout."""
+
+    @property
+    def number(self) -> int:
+        """Its sequence number."""
+        return self.launch.sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """Ranks of a group that have different operations under one number."""
+
+    group: Group
+    sequence: int
+    by_operation: tuple[tuple[int, tuple[int, ...]], ...]
+    """Key of the operation, and the ranks that called it, most first."""
+    shift: str = ""
+    """What the odd ranks did by what comes next: `skipped`, `extra`, `order`; "" where that cannot be seen."""
+
+
+@once
+def process_groups(records: FlightRecords) -> tuple[Group, ...]:
+    """All process groups that a dump names."""
+    known: dict[tuple[str, int], list[tuple[RankDump, GroupTrace]]] = defaultdict(list)
+    loose: dict[tuple[str, str], list[tuple[RankDump, GroupTrace]]] = defaultdict(list)
+    for dump in records.ranks:
+        for trace in dump.groups:
+            if trace.members:
+                known[trace.name, id(trace.members)].append((dump, trace))  # equal members are one object
+            else:
+                loose[trace.name, trace.description].append((dump, trace))
+    found = [_group(records, entries, entries[0][1].members) for entries in known.values()]
+    everyone = tuple(sorted({dump.rank for dump in records.ranks} | _unread_ranks(records)))
+    for (_, description), entries in loose.items():
+        own = tuple(sorted(dump.rank for dump, _ in entries))
+        found.append(_group(records, entries, everyone if description == "default_pg" else own))
+    return tuple(found)
+
+
+def _group(
+    records: FlightRecords, entries: list[tuple[RankDump, GroupTrace]], members: tuple[int, ...]
+) -> Group:
+    traces = {dump.rank: trace for dump, trace in entries}
+    inside = set(members)
+    idle = frozenset(
+        dump.rank
+        for dump in (records.ranks if len(traces) < len(inside) else ())
+        if dump.rank in inside and dump.rank not in traces and not dump.wrapped
+    )
+    first = entries[0][1]
+    return Group(first.name, first.description, members, traces, idle)
+
+
+def _unread_ranks(records: FlightRecords) -> set[int]:
+    return {item.rank for item in records.unread if item.rank is not None}
+
+
+@once
+def waits(records: FlightRecords, seconds: float) -> tuple[Wait, ...]:
+    """What does not complete in any group: collectives first. `seconds`: how long it must have waited."""
+    written = {dump.rank: dump.written for dump in records.ranks}
+    found: list[Wait] = []
+    for group in process_groups(records):
+        wait = _collective(group, written, seconds)
+        if wait is not None:
+            found.append(wait)
+        found += _peers(group, written, seconds)
+    return tuple(found)
+
+
+def _collective(group: Group, written: Mapping[int, int], seconds: float) -> Wait | None:
+    """The first collective of a group that does not complete."""
+    lasts = dict.fromkeys(group.idle, 0) | {
+        rank: trace.last for rank, trace in group.traces.items() if trace.last
+    }
+    if not lasts or max(lasts.values()) == 0:
+        return None
+    low, high = min(lasts.values()), max(lasts.values())
+    pending = {rank: trace.pending[0] for rank, trace in group.traces.items() if trace.pending}
+    oldest = min((launch.sequence for launch in pending.values()), default=None)
+    number = low + 1
+    if low < high and (oldest is None or oldest >= number):
+        missing = tuple(sorted(rank for rank, last in lasts.items() if last == low))
+        inside = {rank: launch for rank in lasts if (launch := _waits_at(group.traces.get(rank), number))}
+    elif oldest is not None:
+        number, missing = oldest, ()
+        inside = {rank: launch for rank, launch in pending.items() if launch.sequence == number}
+    else:
+        return None
+    if not inside:
+        return None
+    first = min(inside.values(), key=lambda launch: (launch.sequence, launch.created))
+    proven = _proven(inside, written, seconds)
+    if proven is None:
+        return None
+    at = _at(group, inside, number) or first
+    here = {rank: launch for rank, launch in inside.items() if launch.sequence == number}
+    running = {rank for rank, launch in here.items() if launch.state == "started"}
+    return Wait(
+        group=group,
+        launch=at,
+        waiting=tuple(sorted(inside)),
+        missing=missing,
+        unseen=tuple(sorted(set(group.members) - group.dumped)),
+        completed=tuple(sorted(set(lasts) - set(inside) - set(missing))),
+        not_started=tuple(sorted(set(here) - running)) if running else (),
+        started=len(running) == len(inside),
+        proven=proven,
+    )
+
+
+def _waits_at(trace: GroupTrace | None, number: int) -> Launch | None:
+    """The launch that keeps a rank, of those from a number on; of gloo one that ended may have timed out."""
+    if trace is None or trace.last < number:
+        return None
+    if trace.pending:
+        return trace.pending[0]
+    return trace.newest if trace.newest is not None and trace.newest.timed_out else None
+
+
+def _at(group: Group, inside: Mapping[int, Launch], number: int) -> Launch | None:
+    """A launch with this number: one that waits, else what the ring of one still says of it."""
+    for launch in inside.values():
+        if launch.sequence == number:
+            return launch
+    for rank, launch in inside.items():
+        operation = group.traces[rank].operation(number)
+        if operation:
+            return Launch(
+                number, operation, group.traces[rank].site(number), launch.state, False, launch.timed_out, 0,
+                launch.timeout,
+            )  # fmt: skip
+    return None
+
+
+def _proven(inside: Mapping[int, Launch], written: Mapping[int, int], seconds: float) -> bool | None:
+    """Whether somebody waited as long as the timeout; None for a wait of a moment, as in a job that runs."""
+    young = False
+    for rank, launch in inside.items():
+        if launch.timed_out and not launch.done:
+            return True
+        age = (written.get(rank, 0) - launch.created) / 1e9 if launch.created else -1.0
+        enough = _NEARLY * launch.timeout if launch.timeout else 0.0
+        if enough and age >= enough:
+            return True
+        young = young or 0 <= age < seconds
+    return None if young else False
+
+
+def _peers(group: Group, written: Mapping[int, int], seconds: float) -> Iterator[Wait]:
+    """Sends and receives of a group that wait for the other side."""
+    ends: dict[tuple[int, int], tuple[list[tuple[int, Launch]], list[tuple[int, Launch]]]] = {}
+    for rank, trace in group.traces.items():
+        place = group.members.index(rank) if trace.peers and rank in group.members else -1
+        for launch in trace.peers:
+            if launch.peer is not None and place in launch.peer:
+                sides = ends.setdefault(launch.peer, ([], []))
+                sides[0 if launch.peer[0] == place else 1].append((rank, launch))
+    for (source, target), (sends, receives) in ends.items():
+        if len(sends) == len(receives) or max(source, target) >= len(group.members):
+            continue  # both sides are there: what keeps them is not the program
+        longer = sends if len(sends) > len(receives) else receives
+        rank, launch = longer[min(len(sends), len(receives))]
+        absent = group.members[target if longer is sends else source]
+        proven = _proven({rank: launch}, written, seconds)
+        if proven is None or absent == rank:
+            continue
+        seen = any(absent == item for item in written)
+        yield Wait(
+            group=group,
+            launch=launch,
+            waiting=(rank,),
+            missing=(absent,) if seen else (),
+            unseen=() if seen else (absent,),
+            proven=proven,
+        )
+
+
+@once
+def first_mismatch(records: FlightRecords, group: Group) -> Mismatch | None:  # noqa: ARG001  # its memory is used
+    """The first number under which the ranks of a group have different operations, by what the rings hold."""
+    traces = [trace for trace in group.traces.values() if trace.last]
+    if len(traces) < 2:
+        return None
+    longest = max(traces, key=lambda trace: trace.last)
+    earliest: int | None = None
+    seen: set[tuple[int, int, bytes]] = set()
+    for trace in traces:
+        key = (trace.first, trace.last, trace.operations.tobytes())
+        if key in seen:
+            continue
+        seen.add(key)
+        until = earliest if earliest is not None else trace.last + 1
+        found = _first_difference(longest, trace, until)
+        earliest = found if found is not None else earliest
+    if earliest is None:
+        return None
+    callers: dict[int, list[int]] = defaultdict(list)
+    for rank, trace in sorted(group.traces.items()):
+        operation = trace.operation(earliest)
+        if operation:
+            callers[operation].append(rank)
+    by_operation = sorted(callers.items(), key=lambda item: (-len(item[1]), item[1][0]))
+    return Mismatch(
+        group=group,
+        sequence=earliest,
+        by_operation=tuple((operation, tuple(found)) for operation, found in by_operation),
+        shift=_shift(group, earliest, by_operation),
+    )
+
+
+def _first_difference(one: GroupTrace, other: GroupTrace, until: int) -> int | None:
+    """The first number below `until` under which two rings differ."""
+    begin, end = max(one.first, other.first), min(one.last, other.last, until - 1)
+    if begin > end:
+        return None
+    left = one.operations[begin - one.first : end - one.first + 1]
+    right = other.operations[begin - other.first : end - other.first + 1]
+    if left == right:
+        return None
+    for number, (mine, its) in enumerate(zip(left, right, strict=True), begin):
+        if mine != its and mine and its:
+            return number
+    return None
+
+
+def _shift(group: Group, sequence: int, by_operation: list[tuple[int, list[int]]]) -> str:
+    """How the few came to differ from the many: what follows in both says it."""
+    if len(by_operation) != 2:
+        return ""
+    many, few = (group.traces[found[0]] for _, found in by_operation)
+
+    def ahead(trace: GroupTrace, offset: int) -> list[int]:
+        begin = sequence + offset
+        return [trace.operation(number) for number in range(begin, min(begin + _AHEAD, trace.last + 1))]
+
+    def same(one: Iterable[int], other: Iterable[int]) -> bool:
+        pairs = list(zip(one, other, strict=False))
+        return bool(pairs) and all(mine == its for mine, its in pairs)
+
+    swapped = few.operation(sequence) == many.operation(sequence + 1) != 0
+    if swapped and few.operation(sequence + 1) == many.operation(sequence):
+        return "order"
+    if same(ahead(few, 0), ahead(many, 1)):
+        return "skipped"
+    if same(ahead(few, 1), ahead(many, 0)):
+        return "extra"
+    return ""
+
+
+def oldest_common(group: Group) -> int:
+    """The first number that all rings of a group still have."""
+    return max((trace.first for trace in group.traces.values() if trace.last), default=1)
+
+
+def majority(mismatch: Mismatch) -> bool:
+    """Whether clearly more ranks called one operation than all others together."""
+    counts = Counter({operation: len(found) for operation, found in mismatch.by_operation})
+    return 2 * counts.most_common(1)[0][1] > counts.total()

@@ -1,0 +1,1 @@
+"""Reads flight-recorder dumps, thousands of files at a time (`read_dumps`)."""
