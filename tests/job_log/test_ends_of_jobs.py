@@ -181,3 +181,19 @@ def test_a_loss_that_stays_nan_is_named(tmp_path, line):
 def test_samples_say_what_closes_a_log():
     closing = {(code, item.kind) for code, item in MESSAGES if item.closing}
     assert closing <= set(SAMPLES) and ("ENV005", "no-command") in closing
+
+
+def test_a_file_that_a_job_appends_to_is_judged_by_its_last_job(tmp_path):
+    opening = (
+        "Loaded module: python3/3.7.5\nLoaded dependency [cudnn/v7.6]: cuda/10.0\nLoaded module: cudnn/v7.6\n"
+    )
+    jobs = (f"{opening}{RAISED}{said}\n" for said in ("KeyError: 1", "TypeError: no", "ValueError: last"))
+    cause = first_cause(read(tmp_path, "".join(jobs)))
+    assert cause.root.exception == "ValueError"
+    assert len(cause.of(LogRole.HANDLED)) == 2
+    assert named(tmp_path, f"{opening}{RAISED}KeyError: 1\n{opening}epoch 1 is done\n") == ""
+
+
+def test_lines_that_every_rank_opens_with_are_no_second_job(tmp_path):
+    opening = "loading the model\nloading the tokenizer\nloading the data\n"
+    assert named(tmp_path, f"{opening}{opening}{RAISED}KeyError: 1\nloading the data\n") == "FAIL001"

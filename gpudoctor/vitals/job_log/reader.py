@@ -38,6 +38,8 @@ _BEGINNING = 25
 """Lines at the beginning of a file, by which a second run in the same file is known."""
 _SAME_BEGINNING = 4
 """Different ones of these that must come again behind a failure."""
+_OPENING, _SHORTEST_OPENING = 3, 2
+"""First lines of a file that, if they come again in a row, show that a job was appended."""
 _FOLLOWED = 300
 """Lines behind a failure that are read for signs that the training went on."""
 _MOST_FOLLOWED = 200
@@ -169,6 +171,9 @@ class _FileReader:
         """Lines behind a failure that are neither errors nor parts of a traceback."""
         self._beginning: set[str] = set()
         self._begun_again: set[str] = set()
+        self._opening: list[str] = []
+        self._reopened = 0
+        """Lines of the opening that have come again in a row."""
         self._recent: list[tuple[bytes, int]] = []
         """The last pieces and their lines."""
         self._taken = 0
@@ -318,11 +323,18 @@ class _FileReader:
         if self._stacks.take(line, number):
             self._changes += 1
             return  # the dumps of the ranks are alike: they are no second beginning
+        bare = skeleton(line.text).strip() if number <= _BEGINNING or self._follow > 0 else ""
         if number <= _BEGINNING and not self._drafts and not self._tracebacks.waiting:
-            self._beginning.add(skeleton(line.text))
-        elif self._follow > 0 and skeleton(line.text) in self._beginning:
-            self._begun_again.add(skeleton(line.text))
-            if len(self._begun_again) >= _SAME_BEGINNING:
+            self._beginning.add(bare)
+            if bare and len(self._opening) < _OPENING and not bare.startswith("Traceback"):
+                self._opening.append(f"{line.rank} {bare}")
+        elif self._follow > 0 and bare:
+            if bare in self._beginning:
+                self._begun_again.add(bare)
+            at = self._reopened if self._reopened < len(self._opening) else 0
+            self._reopened = at + 1 if self._opening and f"{line.rank} {bare}" == self._opening[at] else 0
+            reopened = self._reopened >= max(len(self._opening), _SHORTEST_OPENING)
+            if reopened or len(self._begun_again) >= _SAME_BEGINNING:
                 self._restart()
         for chain in self._tracebacks.take(line, number):
             self._chain(chain)
@@ -437,7 +449,10 @@ class _FileReader:
 
     def _restart(self) -> None:
         """The program began again: what failed before was not its end."""
+        for chain in self._tracebacks.finish():
+            self._chain(chain)
         self._begun_again.clear()
+        self._reopened = 0
         for draft in self._drafts:
             draft.event = replace(draft.event, earlier=True)
         self._same.clear()
