@@ -197,3 +197,8 @@ def test_a_file_that_a_job_appends_to_is_judged_by_its_last_job(tmp_path):
 def test_lines_that_every_rank_opens_with_are_no_second_job(tmp_path):
     opening = "loading the model\nloading the tokenizer\nloading the data\n"
     assert named(tmp_path, f"{opening}{opening}{RAISED}KeyError: 1\nloading the data\n") == "FAIL001"
+
+
+def test_lines_that_a_buffer_prints_twice_are_no_second_job(tmp_path):
+    opening = "[1580334905.974657] using a signal stack\n[1580334905.974719] library loaded\n[1580334905.974739] began\n"
+    assert named(tmp_path, f"{opening}{RAISED}KeyError: 1\n{opening}") == "FAIL001"

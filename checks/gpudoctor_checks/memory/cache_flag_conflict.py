@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.control_flow import bound_to, enclosing, steady, switched_off
 from gpudoctor.analysis.source.pretrained_models import model_name, trainers
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, nodes
 from gpudoctor.analysis.source.training_arguments import argument_calls
 from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
@@ -36,11 +36,11 @@ class CacheFlagConflict(Check):
         checkpointing, and `model(..., use_cache=True)` in a training loop.
     Why it hurts:
         Training never reads the cache. It keeps the keys and values of every layer through the step, and
-        checkpointing cannot free them. transformers prints a warning and turns it off in each forward pass;
-        your own models keep both.
+        checkpointing cannot free them. In each forward pass, transformers prints a warning and disables it.
+        Your own models keep both.
     How it knows:
-        It reads only a flag that somebody set. A model's default, which transformers handles itself, is not a
-        finding. A flag that is set again after the training, for generation, is not a finding either.
+        It reads only a flag that is set explicitly. A model's default, which transformers handles itself, is
+        not a finding. A flag that is set again after the training, for generation, is not a finding either.
     False alarms:
         A model whose own code ignores the flag in training mode.
     Remedies:
@@ -170,15 +170,13 @@ def _assignments(script: Script, value: bool = True) -> Iterator[ast.Assign]:
     for node in nodes(script, ast.Assign):
         if not isinstance(node.value, ast.Constant):
             continue
-        if node.value.value is value and any(
-            isinstance(target, ast.Attribute) and target.attr == "use_cache" for target in node.targets
-        ):
+        if node.value.value is value and any(is_attribute(target, "use_cache") for target in node.targets):
             yield node
 
 
 def _function(script: Script, node: ast.AST) -> ast.AST | None:
     return next(
-        (item for item in enclosing(script, node) if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)),
+        (item for item in enclosing(script, node) if isinstance(item, FunctionNode)),
         None,
     )
 

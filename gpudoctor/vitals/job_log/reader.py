@@ -40,6 +40,7 @@ _SAME_BEGINNING = 4
 """Different ones of these that must come again behind a failure."""
 _OPENING, _SHORTEST_OPENING = 3, 2
 """First lines of a file that, if they come again in a row, show that a job was appended."""
+_MOMENT = re.compile(r"\d{6}|\d\d:\d\d:\d\d")
 _FOLLOWED = 300
 """Lines behind a failure that are read for signs that the training went on."""
 _MOST_FOLLOWED = 200
@@ -172,6 +173,8 @@ class _FileReader:
         self._beginning: set[str] = set()
         self._begun_again: set[str] = set()
         self._opening: list[str] = []
+        self._moments: set[str] = set()
+        """Lines of the beginning with a time: the same one again is a copy, and no second job."""
         self._reopened = 0
         """Lines of the opening that have come again in a row."""
         self._recent: list[tuple[bytes, int]] = []
@@ -328,7 +331,8 @@ class _FileReader:
             self._beginning.add(bare)
             if bare and len(self._opening) < _OPENING and not bare.startswith("Traceback"):
                 self._opening.append(f"{line.rank} {bare}")
-        elif self._follow > 0 and bare:
+            self._moments.add(text if _MOMENT.search(text) else "")
+        elif self._follow > 0 and bare and text not in self._moments:
             if bare in self._beginning:
                 self._begun_again.add(bare)
             at = self._reopened if self._reopened < len(self._opening) else 0
