@@ -35,7 +35,6 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
     TrackRecord,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -289,10 +288,8 @@ class LearningRateOutOfBand(Check):
         )
 
     def _declared(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
-        for rate in (*_from_source(source), *_from_configs(configs.files if configs is not None else ())):
+        source, configs = patient.source_and_configs
+        for rate in (*_from_source(source), *_from_configs(configs.files)):
             finding = self.judge(rate)
             if finding is not None:
                 yield finding
@@ -394,9 +391,7 @@ def _schedules(patient: Patient) -> list[SourceSpan]:
     return [call.span for script in scripts for call in script.calls if _SCHEDULE.match(call.name)][:3]
 
 
-def _from_source(source: Source | None) -> Iterator[Rate]:
-    if source is None:
-        return
+def _from_source(source: Source) -> Iterator[Rate]:
     for script in source.scripts:
         for call in script.calls:
             if call.name.split(".", 1)[0] not in PACKAGES or in_a_test(call):

@@ -39,7 +39,6 @@ from gpudoctor.model import (
     Severity,
     Threshold,
     TrackRecord,
-    Unavailable,
 )
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
@@ -187,21 +186,12 @@ class MixedPrecisionOff(Check):
         card = lowest_capability(patient)
         if card is not None and card[0] + card[1] / 10 < self.limit("capability"):
             return
-        try:
-            configs = patient.configs
-        except Unavailable:
-            configs = Configs(files=())
+        source, configs = patient.source_and_configs
         said = config_precision(configs)
-        try:
-            programs = training_programs(patient.source)
-        except Unavailable:
-            if not configs.files:
-                raise
-            programs = ()
         if said.lowered:
             return
         places: set[tuple[str, int]] = set()
-        for program in programs:
+        for program in training_programs(source):
             for finding in self._from_source(program, said, _keeps_stored(patient, program.entry.path)):
                 span = finding.span
                 place = (span.path, span.line) if span is not None else ("", 0)

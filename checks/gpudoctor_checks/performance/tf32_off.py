@@ -133,20 +133,11 @@ class Tf32Off(Check):
         card = lowest_capability(patient)
         if card is not None and card[0] + card[1] / 10 < self.limit("capability"):
             return
-        try:
-            configs = patient.configs
-        except Unavailable:
-            configs = Configs(files=())
+        source, configs = patient.source_and_configs
         lowered = config_precision(configs).lowered
         yield from self._from_configs(configs, lowered)
-        try:
-            programs = training_programs(patient.source)
-        except Unavailable:
-            if not configs.files:
-                raise
-            return
         seen: set[tuple[str, int]] = set()
-        for program in programs:
+        for program in training_programs(source):
             if lowered or not self._worth(program):
                 continue
             yield from self._from_source(program, seen)
