@@ -198,7 +198,7 @@ class Fp16Unsafe(Check):
             f"The loss scale ended at {scale:g} and {skipped} steps were skipped ({percent(share)}): the "
             "gradients overflow in fp16 at any scale.",
             evidence=(
-                run.measured("loss_scale", scale, "1"),
+                run.measured("loss_scale", scale),
                 run.measured("steps_skipped", skipped, "{steps}"),
             ),
             confidence=Confidence.CONFIRMED,

@@ -254,7 +254,7 @@ class LearningRateOutOfBand(Check):
             f"{name} trained with a rate of {used:g}; {found.message.partition(' ')[2]}",
             evidence=(
                 *(spans if not used else spans[:1]),
-                run.measured("learning_rate", used, "1"),
+                run.measured("learning_rate", used),
             ),
             severity=found.severity,
             cost=Cost(breaks=_NOTHING if found.detail_of(LearningRateOutOfBandDetail).cure == "low" else None),
@@ -279,7 +279,7 @@ class LearningRateOutOfBand(Check):
             "the model learns nothing.",
             evidence=(
                 *spans,
-                run.measured("learning_rate", spent.rate, "1"),
+                run.measured("learning_rate", spent.rate),
                 run.measured("steps_below", spent.steps, "{steps}"),
             ),
             severity=Severity.WARNING,

@@ -182,7 +182,7 @@ class ProfilerInLoop(Check):
             severity=severity,
             suspected=suspected,
             detail=ProfilerInLoopDetail(kind="flops" if counts else "profiler", how="step", period=1),
-            numbers=(run.measured("steps_covered", covered, "1"),),
+            numbers=(run.measured("steps_covered", covered),),
             priced=share >= self.limit("share_noted"),
         )
 

@@ -112,7 +112,7 @@ class AttentionEager(Check):
             f"Attention ran eagerly ({_EAGER} in {percent(seen)} of the stack samples): it writes its "
             "scores to "
             "memory.",
-            evidence=(run.measured("eager_attention_looks", seen, "1"),),
+            evidence=(run.measured("eager_attention_looks", seen),),
             severity=Severity.WARNING,
             detail=AttentionEagerDetail(kind="keyword", literal=False),
         )

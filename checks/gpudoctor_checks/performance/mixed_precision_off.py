@@ -156,28 +156,22 @@ class MixedPrecisionOff(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        process = run.lead.process if run is not None else None
-        half = lowered(process) if process is not None else None
-        if run is None or process is None or half is None or on_gpu(process) is None:
+        if run is None or lowered(run.lead.process) is None or on_gpu(run.lead.process) is None:
             yield from suspected
             return
+        process = run.lead.process
         card, compute = capability(process), run.share("forward", "backward")
-        if half or not on_cuda(process) or (card is not None and card < self.limit("capability")):
+        if lowered(process) or not on_cuda(process) or (card is not None and card < self.limit("capability")):
             return
         if compute < self.limit("compute_share"):
             return
-        where = model_place(process)
         model = main_model(process)
         yield confirmed(
             self,
             suspected,
             f"{model.get('name') if model is not None else 'The model'} computes in float32 on a card with "
-            "tensor "
-            f"cores: no autocast in any step; forward and backward take {percent(compute)} of the time.",
-            evidence=(
-                *spots(patient, where),
-                run.measured("compute_share", compute, "1"),
-            ),
+            f"tensor cores: no autocast in any step; forward and backward take {percent(compute)} of the time.",
+            evidence=(*spots(patient, model_place(process)), run.measured("compute_share", compute)),
             severity=Severity.WARNING,
             detail=MixedPrecisionOffDetail(),
         )

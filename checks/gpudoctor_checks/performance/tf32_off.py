@@ -104,16 +104,15 @@ class Tf32Off(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        process = run.lead.process if run is not None else None
-        precision = torch_fact(process, "tf32") if process is not None else None
-        if run is None or process is None or precision is None or on_gpu(process) is None:
+        if run is None or torch_fact(run.lead.process, "tf32") is None or on_gpu(run.lead.process) is None:
             yield from suspected
             return
-        card = capability(process)
+        process = run.lead.process
+        precision, card = torch_fact(process, "tf32"), capability(process)
         old = card is not None and card < self.limit("capability")
         if precision != "highest" or not on_cuda(process) or lowered(process) or old:
             return
-        compute, where = run.share("forward", "backward"), model_place(process)
+        compute = run.share("forward", "backward")
         if compute < self.limit("compute_share"):
             return
         yield confirmed(
@@ -121,10 +120,7 @@ class Tf32Off(Check):
             suspected,
             "The matrix products run in plain float32: their precision is set to `highest`; forward and "
             f"backward take {percent(compute)} of the time.",
-            evidence=(
-                *spots(patient, where),
-                run.measured("compute_share", compute, "1"),
-            ),
+            evidence=(*spots(patient, model_place(process)), run.measured("compute_share", compute)),
             severity=Severity.WARNING,
             detail=Tf32OffDetail(),
         )
