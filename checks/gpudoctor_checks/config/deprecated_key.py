@@ -50,10 +50,11 @@ class DeprecatedKey(Check):
     """A setting has been renamed or dropped by newer versions of its tool.
 
     What it finds:
-        `evaluation_strategy`, `no_cuda`, `per_gpu_train_batch_size`, `fp16_opt_level` and other former training
-        arguments, in files, calls and launch lines; `torch_dtype` and `use_auth_token` in `from_pretrained`,
-        `tokenizer` in a Trainer; old keys of DeepSpeed, accelerate and axolotl configs; `optim: adamw_hf` and
-        other values that transformers no longer accepts.
+        - `evaluation_strategy`, `no_cuda`, `per_gpu_train_batch_size`, `fp16_opt_level` and other former
+          training arguments, in files, calls and launch lines.
+        - `torch_dtype` and `use_auth_token` in `from_pretrained`, `tokenizer` in a Trainer.
+        - Old keys of DeepSpeed, accelerate and axolotl configs.
+        - `optim: adamw_hf` and other values that transformers no longer accepts.
     Why it hurts:
         A removed key raises a TypeError when the script starts, or a config's reader ignores it. A deprecated
         key warns now and fails after the next upgrade.
@@ -61,10 +62,10 @@ class DeprecatedKey(Check):
         It compares with the fields of the installed version, read from its files. A removed key is an error in
         a call, and a warning in a file. Without an installed version, a key removed within version 4 of
         transformers is a warning. A key removed in 5, or only deprecated, is a note. If the project's own files
-        exclude the installed version, gpudoctor compares with the newest release that they admit, and reports
-        no error. In a script that trains nothing, a removed argument of `from_pretrained` is a note, and a
-        deprecated one is silent.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        exclude the installed version, gpudoctor compares with the newest release that they admit. It then
+        reports no error. In a script that trains nothing, a removed argument of `from_pretrained` is a note,
+        and a deprecated one is silent. From a job's log: the messages that name it, in the exception or line
+        that came first.
     False alarms:
         An environment that pins an old version and was not examined; a key of your own with an old name.
     Remedies:

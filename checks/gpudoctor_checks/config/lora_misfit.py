@@ -70,15 +70,17 @@ class LoraMisfit(Check):
     """The adapter does not fit the model, its own scale, or the way it is trained.
 
     What it finds:
-        Target modules that the model's family does not have; a rank of 0; an alpha far from the rank; PEFT with
-        reentrant gradient checkpointing without gradients for the inputs; ZeRO-3 set not to gather the weights
-        when an adapter is saved.
+        - Target modules that the model's family does not have.
+        - A rank of 0.
+        - An alpha far from the rank.
+        - PEFT with reentrant gradient checkpointing without gradients for the inputs.
+        - ZeRO-3 set not to gather the weights when an adapter is saved.
     Why it hurts:
         PEFT raises an error if it finds none of the targets, and silently skips single missing ones. The update
         is scaled by alpha/rank: at 32 it diverges, at 1/16 it learns almost nothing. A checkpointed block
         without an input that requires gradients gives its adapters none, and backward raises.
     How it knows:
-        It compares the names with the layer names of the model's family, identified by its name on the hub, and
+        It compares the names with the layer names of the model's family, identified by its name on the hub. It
         follows `get_peft_model`, checkpointing and Trainer through the script.
     False alarms:
         A model of another architecture with a family's name; an alpha tuned on purpose. gpudoctor ignores an

@@ -67,16 +67,18 @@ class OptimizerMismatch(Check):
     """Optimizer, learning rate or schedule are set twice, and differently.
 
     What it finds:
-        A learning rate, weight decay, epsilon, gradient clipping or warm-up in a DeepSpeed config that differs
-        from the training arguments; an `optim` or `lr_scheduler_type` next to a DeepSpeed config that has its
-        own optimizer or scheduler of another kind; an optimizer in the script and in the DeepSpeed config; two
-        different learning rates in the sections of one config.
+        - A learning rate, weight decay, epsilon, gradient clipping or warm-up in a DeepSpeed config that
+          differs from the training arguments.
+        - An `optim` or `lr_scheduler_type` next to a DeepSpeed config that has its own optimizer or scheduler
+          of another kind.
+        - An optimizer in the script and in the DeepSpeed config.
+        - Two different learning rates in the sections of one config.
     Why it hurts:
         transformers and accelerate compare the numbers and refuse to start. They do not compare optimizer and
         schedule: DeepSpeed's are used. Those in the training arguments have no effect, although people tune
         them.
     How it knows:
-        It reads the linked files and resolves "auto" to the training arguments; the defaults of a plain
+        It reads the linked files and resolves "auto" to the training arguments. The defaults of a plain
         `TrainingArguments` call count, since transformers compares those too.
     False alarms:
         A config that a wrapper rewrites before the run; sections of your own config for different parameter

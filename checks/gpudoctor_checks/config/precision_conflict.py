@@ -41,20 +41,22 @@ class PrecisionConflict(Check):
     """Mixed precision is declared in two places that disagree.
 
     What it finds:
-        `fp16` and `bf16` both on in one set of training arguments or one DeepSpeed config; DeepSpeed's fp16 or
-        bf16 against the training arguments'; AMP together with DeepSpeed's own mixed precision, in a config
-        (`amp`) or in the script (a GradScaler around a DeepSpeed engine); `mixed_precision` in an accelerate
-        config that also names a DeepSpeed file; a model loaded in one half precision and trained in the other.
+        - `fp16` and `bf16` both on in one set of training arguments or one DeepSpeed config.
+        - DeepSpeed's fp16 or bf16 against the training arguments'.
+        - AMP together with DeepSpeed's own mixed precision, in a config (`amp`) or in the script (GradScaler
+          around an engine).
+        - `mixed_precision` in an accelerate config that also names a DeepSpeed file.
+        - A model loaded in one half precision and trained in the other.
     Why it hurts:
         Most of these stop the run when it starts. The others scale the loss twice, or train in an unintended
-        precision: gradients in fp16 without a scaler underflow to zero.
+        precision. Gradients in fp16 without a scaler underflow to zero.
     How it knows:
-        It reads the switches of all linked files, with "auto" resolved to the training arguments, and the
-        arguments of the calls in the script. What the readers of these files refuse is an error; the rest is a
+        It reads the switches of all linked files and the arguments of the calls in the script. "auto" is
+        resolved to the training arguments. What the readers of these files refuse is an error; the rest is a
         warning.
     False alarms:
-        A wrapper that rewrites one of the files before the run; sections of your own config whose script
-        prefers one switch on purpose.
+        - A wrapper that rewrites one of the files before the run.
+        - Sections of your own config whose script prefers one switch on purpose.
     Remedies:
         Keep one: bf16 on cards that have it (Ampere and later), and "auto" in the DeepSpeed config.
     References:

@@ -44,21 +44,23 @@ class QuantisationConflict(Check):
     """A quantised model is trained or set up in a way that does not work with it.
 
     What it finds:
-        A 4-bit or 8-bit model trained without adapters; `load_in_4bit` and `load_in_8bit` both on; axolotl's
-        `qlora` without 4 bits; bitsandbytes under ZeRO-3 without a storage type that can be sharded; a compute
-        dtype of float32, which is the default of a 4-bit `BitsAndBytesConfig`.
+        - A 4-bit or 8-bit model trained without adapters.
+        - `load_in_4bit` and `load_in_8bit` both on.
+        - Axolotl's `qlora` without 4 bits.
+        - Bitsandbytes under ZeRO-3 without a storage type that can be sharded.
+        - A compute dtype of float32, which is the default of a 4-bit `BitsAndBytesConfig`.
     Why it hurts:
         Packed integers have no gradient: the libraries refuse to train them. ZeRO-3 shards parameters of one
         dtype and cannot shard bitsandbytes' 8 bits. A float32 compute dtype multiplies every 4-bit layer in
         float32, without tensor cores, two to four times slower than bf16.
     How it knows:
-        It reads the switches in configs, and in source the model that goes to a Trainer with the quantisation
-        it was loaded with, and whether any adapter library is in use.
+        It reads the switches in configs. In source it follows the model that goes to a Trainer, with its
+        quantisation, and any adapter library in use.
     False alarms:
         Adapters that are attached in a module that was not read; inference with float32 on purpose.
     Remedies:
-        LoRA on the quantised model; `bnb_4bit_compute_dtype` bf16; ZeRO-2, or
-        `bnb_4bit_quant_storage` equal to the training dtype.
+        LoRA on the quantised model; `bnb_4bit_compute_dtype` bf16; ZeRO-2, or `bnb_4bit_quant_storage` equal to
+        the training dtype.
     References:
         - https://huggingface.co/docs/transformers/quantization/bitsandbytes
         - https://huggingface.co/docs/peft/accelerate/deepspeed

@@ -70,16 +70,18 @@ class UnknownKey(Check):
     """A config has a key that its reader does not recognise.
 
     What it finds:
-        Misspelt keys of training arguments (files and calls), DeepSpeed, accelerate, LLaMA-Factory, axolotl,
-        torchtune, Lightning's trainer, PEFT and bitsandbytes configs, with the likely key; keyword arguments
-        that the installed `TrainingArguments` does not have; keys that a strict reader refuses.
+        - Misspelt keys of training arguments (files and calls) and of DeepSpeed, accelerate, LLaMA-Factory,
+          axolotl, torchtune and Lightning configs. PEFT and bitsandbytes configs too. The finding names the
+          likely key.
+        - Keyword arguments that the installed `TrainingArguments` does not have.
+        - Keys that a strict reader refuses.
     Why it hurts:
         Strict readers (accelerate, LLaMA-Factory, DeepSpeed's ZeRO section, Python calls) stop the run. The
         others ignore the key: the run starts with the default, and the intended warm-up or offload is silently
         missing.
     How it knows:
         It compares each key with the names that the tool accepts. For calls of transformers and PEFT these are
-        the fields of the installed version; for the rest, tables of names with their versions. A key one or two
+        the fields of the installed version. For the rest, tables of names with their versions. A key one or two
         letters away from a known one is a misspelling. gpudoctor ignores a key far from all of them: it is the
         user's own.
     False alarms:

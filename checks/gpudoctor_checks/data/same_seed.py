@@ -36,18 +36,19 @@ class SameSeed(Check):
     """All workers of a loader draw the same random numbers.
 
     What it finds:
-        A set of the program's own that creates a generator in `__init__` (`numpy.random.default_rng`,
-        `RandomState`, `random.Random`) and draws from it in `__getitem__`, in a training loader with two or
-        more workers; and a `worker_init_fn` that seeds NumPy, `random` or torch with one number for all workers
-        whose items (the set, its transforms, the collate function) then draw from that generator.
+        - A set class of the program that creates a generator in `__init__` (`numpy.random.default_rng`,
+          `RandomState`, `random.Random`). It draws from the generator in `__getitem__`, in a training loader
+          with two or more workers.
+        - A `worker_init_fn` that seeds NumPy, `random` or torch with one number for all workers. The items
+          (set, transforms, collate function) then draw from that generator.
     Why it hurts:
-        Each worker gets a copy of the set, the generator's state included: the same crops, flips and noise in
-        each worker. Unless `persistent_workers` is set, new workers start each epoch from the same copy, so
-        each epoch repeats the draws of the first.
+        Each worker gets a copy of the set with the generator's state. All workers make the same crops, flips
+        and noise. Unless `persistent_workers` is set, new workers start each epoch from the same copy. Each
+        epoch then repeats the draws of the first.
     How it knows:
-        From the source: the class of the loader's set, the attribute that holds the generator, the number of
-        workers, the arguments of the seeding call, through lambdas, partials, methods and functions. If the
-        source does not show the number of workers, a recording does.
+        From the source: the class of the loader's set, the attribute with the generator, and the number of
+        workers. gpudoctor follows the seeding call's arguments through lambdas, partials, methods and
+        functions. If the source does not show the number of workers, a recording does.
     False alarms:
         torch seeds NumPy's and `random`'s global functions differently in each worker (NumPy since 1.9): they
         are not a finding. Nor is a set that calls `get_worker_info` or recreates its generator outside of
@@ -92,7 +93,7 @@ class SameSeed(Check):
             name, maker, draw = held
             yield self.finding(
                 f"{node.name} makes self.{name} once, and each of the {workers} workers of {loader.label} "
-                "gets a copy of it: all of them draw the same random numbers.",
+                "gets a copy of it. All of them draw the same random numbers.",
                 evidence=(script.span(draw), script.span(maker), loader.call.span),
                 confidence=Confidence.SUSPECTED,
                 cost=Cost(breaks=_REPEATS),

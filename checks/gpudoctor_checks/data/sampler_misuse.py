@@ -91,26 +91,29 @@ class SamplerMisuse(Check):
     """A distributed job does not split or reshuffle its data as it should.
 
     What it finds:
-        A program that wraps its model in DistributedDataParallel or FSDP and whose training loader has no
-        DistributedSampler; one that has it but never calls `set_epoch`, in a loop over epochs; and
-        `shuffle=True` together with a sampler. Gradients that the program averages itself with `all_reduce`
-        count as well. In a recording: ranks whose losses are equal, bit for bit, in every step.
+        - A program that wraps its model in DistributedDataParallel or FSDP and whose training loader has no
+          DistributedSampler.
+        - One that has it but never calls `set_epoch`, in a loop over epochs.
+        - `shuffle=True` together with a sampler.
+
+        Gradients that the program averages itself with `all_reduce` count as well. In a recording: ranks whose
+        losses are equal, bit for bit, in every step.
     Why it hurts:
         Without the sampler every rank reads the whole data set: N GPUs repeat the work of one, N times. Without
         `set_epoch` each epoch repeats the order of the first, batch by batch. With a sampler and `shuffle=True`
         the DataLoader raises ValueError.
     How it knows:
-        From the source: what wraps the model, the arguments of the training loader, and whether the program
-        splits data by rank. From a recording: the losses of the ranks. All ranks have the same weights, so
-        different samples give different losses. A recording can confirm a set that is not split, but not refute
-        it: ranks may read the same set in different orders.
+        From the source: what wraps the model, and the arguments of the training loader. Also whether the
+        program splits data by rank. From a recording: the losses of the ranks. All ranks have the same weights,
+        so different samples give different losses. A recording can confirm that a set is not split, but cannot
+        refute it. Ranks may read the same set in different orders.
     False alarms:
         A data set that splits itself in code that gpudoctor does not read. Programs on accelerate, Lightning,
-        the HF Trainer, DeepSpeed and other engines, iterable and sharded sets, custom samplers, tensor and
-        pipeline parallelism are not reported.
+        the HF Trainer, DeepSpeed and other engines are not reported. Neither are iterable and sharded sets,
+        custom samplers, and tensor and pipeline parallelism.
     Remedies:
-        `sampler=DistributedSampler(dataset)` instead of `shuffle=True`; `sampler.set_epoch(epoch)` as the
-        first line of each epoch.
+        `sampler=DistributedSampler(dataset)` instead of `shuffle=True`; `sampler.set_epoch(epoch)` as the first
+        line of each epoch.
     References:
         - https://pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
         - https://pytorch.org/tutorials/intermediate/ddp_tutorial.html
@@ -241,7 +244,7 @@ class SamplerMisuse(Check):
         _, loop, _ = place
         name = _text(sampler) if isinstance(sampler, ast.Name) else ""
         return self.finding(
-            f"{name or 'The DistributedSampler'} shuffles, and the program never calls set_epoch: each "
+            f"{name or 'The DistributedSampler'} shuffles, and the program never calls set_epoch. Each "
             "epoch of the "
             f"loop at line {loop.line} repeats the order of the first{_open_condition(call)}.",
             evidence=(call.span, loop),

@@ -63,18 +63,19 @@ class SlowStart(Check):
     """The training starts late: the data set is tokenised by one process, or again at each start.
 
     What it finds:
-        `datasets.map` with a tokenising function and no `num_proc` if it works item by item, or on a set known
-        to be large; `load_from_cache_file=False` and `disable_caching()`, which repeat the work at each start;
-        LLaMA-Factory configs without `preprocessing_num_workers`, or with `overwrite_cache`.
+        - `datasets.map` with a tokenising function and no `num_proc`, item by item or on a set known to be
+          large.
+        - `load_from_cache_file=False` and `disable_caching()`, which repeat the work at each start.
+        - LLaMA-Factory configs without `preprocessing_num_workers`, or with `overwrite_cache`.
     Why it hurts:
-        One process tokenises some thousand texts a second: a million take 5 to 20 minutes, and all GPUs of
-        the job wait for it, at each start and each requeue.
+        One process tokenises a few thousand texts per second, so a million need 5 to 20 minutes. All GPUs of
+        the job wait for that at each start and each requeue.
     How it knows:
-        From the source and the configs: the arguments of the call, the function that it maps, the set's name
-        and cap. A note, since the size of the set is not known before the run.
+        From the source and the configs: the arguments of the call, the mapped function, and the set's name and
+        cap. A note, since the size of the set is not known before the run.
     False alarms:
-        Small sets. Not reported: batched calls of fast tokenizers on sets of unknown size (they use their own
-        threads), streamed sets, capped sets, switches that are off and other functions.
+        Small sets. Not reported are batched calls of fast tokenizers on sets of unknown size (they use their
+        own threads). Neither are streamed sets, capped sets, switches that are off and other functions.
     Remedies:
         `num_proc` for this machine's CPUs, and the cache left on. With one CPU: prepare once, and store the
         result.

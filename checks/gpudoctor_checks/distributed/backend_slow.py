@@ -46,7 +46,7 @@ class BackendSlow(Check):
         `process_group_backend`, in a program that trains on CUDA under DistributedDataParallel or FSDP.
     Why it hurts:
         Gloo copies every gradient bucket to the host, reduces it there and copies it back. NCCL reduces on the
-        GPUs over NVLink, PCIe or InfiniBand and is several times faster, and it overlaps with the backward
+        GPUs over NVLink, PCIe or InfiniBand and is several times faster. It also overlaps with the backward
         pass.
     How it knows:
         From the source, with defaults of the command line followed. If the platform or the presence of CUDA

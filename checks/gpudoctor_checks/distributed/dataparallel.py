@@ -60,15 +60,15 @@ class Dataparallel(Check):
     What it finds:
         A model wrapped in `torch.nn.DataParallel` (or `data_parallel`) in a program that trains.
     Why it hurts:
-        One process drives every GPU under Python's global lock. On each step it copies the model to all GPUs,
-        scatters the batch from the first one and gathers the outputs there, so the first GPU fills up and the
+        One process drives every GPU under Python's global lock. On each step it copies the model to all GPUs.
+        It scatters the batch from the first one and gathers the outputs there. The first GPU fills up and the
         others wait. DistributedDataParallel runs one process per GPU and sends gradients during the backward
         pass.
     How it knows:
-        From the source. Not reported: a switch that is off by default, a program that limits itself to one GPU
-        (`CUDA_VISIBLE_DEVICES`), and one that also has DistributedDataParallel or FSDP (DataParallel is its
-        other branch). A recorded run on the CPU is not reported either. It is a note on a machine with one GPU,
-        and behind a setting that the source does not decide (`if config.multi_gpu`).
+        From the source. Not reported are a switch that is off by default and a program limited to one GPU
+        (`CUDA_VISIBLE_DEVICES`). Neither is one that also has DistributedDataParallel or FSDP (DataParallel is
+        its other branch). A recorded run on the CPU is not reported either. It is a note on a machine with one
+        GPU. It is also a note behind a setting that the source does not decide (`if config.multi_gpu`).
     False alarms:
         A machine with one GPU loses nothing; a quick experiment on two GPUs may not be worth the change.
         gpudoctor ignores a wrapper with one device in `device_ids`, or of a class that the program never
@@ -108,7 +108,7 @@ class Dataparallel(Check):
         yield confirmed(
             self,
             suspected,
-            f"{model.get('name')} is trained by DataParallel: one process drives {gpus} GPUs and copies the "
+            f"{model.get('name')} is trained by DataParallel. One process drives {gpus} GPUs and copies the "
             "model to all of them in every step.",
             evidence=(*spots(patient, place_of(model)), run.measured("gpus", gpus, "{gpus}")),
             severity=Severity.WARNING,

@@ -36,13 +36,13 @@ class FindUnused(Check):
     """DistributedDataParallel searches for unused parameters in each step, but all are used.
 
     What it finds:
-        `DistributedDataParallel(..., find_unused_parameters=True)` around a network whose forward has no
-        branch and uses every module that its constructor makes.
+        `DistributedDataParallel(..., find_unused_parameters=True)` around a network whose forward has no branch
+        and uses every module that its constructor makes.
     Why it hurts:
-        After each forward pass DDP searches the whole autograd graph for parameters without gradient, and the
-        first reduction waits until it is done. That costs some percent of a step, more with many small layers.
+        After each forward pass DDP searches the whole autograd graph for parameters without gradient. The first
+        reduction waits until it is done. That costs some percent of a step, more with many small layers.
     How it knows:
-        From the source: the wrapped network is followed to its class; its forward is read with those of the
+        From the source: the wrapped network is followed to its class. Its forward is read with those of the
         modules inside. Networks of torchvision that use all their weights are known. The check is silent about
         what it cannot follow.
     False alarms:

@@ -31,16 +31,15 @@ class TokenizerFork(Check):
     """A fast tokenizer is used before loader workers are forked, and TOKENIZERS_PARALLELISM is not set.
 
     What it finds:
-        A Hugging Face fast tokenizer that the main process uses (often in `dataset.map`), and a loader that
-        forks workers afterwards, with TOKENIZERS_PARALLELISM unset; or set to true while the workers
-        tokenize too.
+        - A Hugging Face fast tokenizer that the main process uses (often in `dataset.map`). A loader forks
+          workers afterwards, with TOKENIZERS_PARALLELISM unset.
+        - Or set to true while the workers tokenize too.
     Why it hurts:
-        The tokenizer's thread pool does not survive a fork. Unset, each worker prints "The current process just
-        got forked, after parallelism has already been used" and tokenizes on one thread; set to true, a worker
-        that tokenizes can deadlock.
+        The tokenizer's thread pool does not survive a fork. If it is unset, each worker prints "The current
+        process just got forked" and tokenizes on one thread. Set to true, a worker that tokenizes can deadlock.
     How it knows:
-        The tokenizer, its uses outside the data set's item methods and the loader's workers are read from the
-        script, the variable from the environment, the job script and the script.
+        The script shows the tokenizer, its uses outside the data set's item methods, and the loader's workers.
+        The variable comes from the environment, the job script and the script.
     False alarms:
         Loaders that spawn instead of fork, Python 3.14 and later (forkserver) and slow tokenizers are not
         reported. The check needs a script.

@@ -94,25 +94,26 @@ class DoubleSoftmax(Check):
     """Probabilities are given to a loss that applies softmax or sigmoid itself.
 
     What it finds:
-        The output of `softmax` in `CrossEntropyLoss` or `F.cross_entropy`, of `sigmoid` in `BCEWithLogitsLoss`:
-        at the call, through a variable, as what the model's `forward` returns, or as the last layer of a
-        Sequential. Also `log(softmax(x))` (a warning), and `log_softmax` before cross-entropy, which changes
-        nothing but is computed twice (a note). And inputs of `nll_loss` that are not log-probabilities of the
-        classes: `log_softmax` over another dimension, softmax without a logarithm, or the scores themselves.
+        The output of `softmax` in `CrossEntropyLoss` or `F.cross_entropy`, or of `sigmoid` in
+        `BCEWithLogitsLoss`. It may be at the call, in a variable, in what `forward` returns, or in the last
+        Sequential layer. Also `log(softmax(x))` (a warning), and `log_softmax` before cross-entropy, which
+        changes nothing but is computed twice (a note). Inputs of `nll_loss` that are not log-probabilities of
+        the classes. Examples: `log_softmax` over another dimension, softmax without a logarithm, or the scores
+        themselves.
     Why it hurts:
-        The loss applies softmax to its input again. Of probabilities between 0 and 1 the second softmax is
-        almost flat: with 10 classes the loss cannot fall below 1.46 even for a perfect model, the gradients are
-        small, training is slow and ends at a worse accuracy. No error is raised. `log(softmax(x))` gives -inf,
-        and NaN gradients, as soon as a probability underflows.
+        The loss applies softmax to its input again. The second softmax is almost flat, because its inputs are
+        between 0 and 1. With 10 classes the loss cannot fall below 1.46 even for a perfect model. Gradients are
+        small, and training is slow and less accurate. No error is raised. `log(softmax(x))` gives -inf, and NaN
+        gradients, as soon as a probability underflows.
     How it knows:
         It follows the loss's first argument back through one training pass: assignments, reshapes, functions,
         the model's own `forward`. All paths must lead to the same function, in the pass that computes the loss.
-        From a recording: the graphs of the first losses show which operation produced the loss's input, through
-        any functions, files and configs. A recording without such a graph refutes the suspicion. For `nll_loss`
+        From a recording: the graphs of the first losses show which operation produced the input. Functions,
+        files and configs do not hide it. A recording without such a graph refutes the suspicion. For `nll_loss`
         the recorder sums the probabilities of some samples: their sum must be one.
     False alarms:
         Softmax for metrics or sampling, `if not self.training`, NLLLoss after log_softmax, soft targets as the
-        second argument and evaluation are not findings; nor is a softmax over the first dimension.
+        second argument and evaluation are not findings. Nor is a softmax over the first dimension.
     Remedies:
         Pass the raw logits to the loss; apply softmax only where you need probabilities, outside of the loss.
     References:

@@ -97,23 +97,25 @@ class ZeroGradMissing(Check):
     """Gradients are never cleared between optimizer steps.
 
     What it finds:
-        A training loop with `backward()` and `optimizer.step()` on each pass that never clears the gradients:
-        no `zero_grad` of the optimizer or model, no `p.grad = None`; or that clears them only before the loop,
-        once an epoch. In loops with several optimizers, the one that is left out.
+        - A training loop with `backward()` and `optimizer.step()` on each pass that never clears the gradients.
+          It has no `zero_grad` of the optimizer or model, and no `p.grad = None`.
+        - Or that clears them only before the loop, once an epoch.
+
+        In loops with several optimizers, the one that is left out.
     Why it hurts:
         `backward()` adds to `.grad`. Without clearing, each update uses the sum of the gradients of all steps
-        so far: it grows with the run, the loss plateaus or diverges, and no error is raised.
+        so far. It grows with the run, and the loss plateaus or diverges. No error is raised.
     How it knows:
-        It reads what one pass of the loop executes, through local functions and closures, and looks for a
-        backward, a step and anything that clears.
+        It reads what one pass of the loop executes, through local functions and closures. It needs a backward,
+        a step and nothing that clears.
     False alarms:
         Gradient accumulation (cleared where the optimizer steps) is not a finding. Engines and wrappers that
-        clear by themselves (DeepSpeed, Lightning, HF Trainer) are not reported, nor is a loop that passes its
-        optimizer to a function that gpudoctor could not read. A loop over a range in a function that measures
-        speed or memory is a note, and so is one that reads a clock or the memory and draws its targets at
-        random: its model is thrown away. A clear right before the loop is a note where a graph loader or an
-        unread collate function may give all data as one batch, and not a finding if the batch is the whole data
-        set. Parameters and optimizers that each pass creates again have no old gradients.
+        clear by themselves (DeepSpeed, Lightning, HF Trainer) are not reported. Neither is a loop that passes
+        its optimizer to a function that gpudoctor could not read. A loop over a range in a function that
+        measures speed or memory is a note. So is one that reads a clock or the memory and draws its targets at
+        random. Its model is discarded. A clear right before the loop is a note if a graph loader or collate
+        function may yield all data. It is not a finding if the batch is the whole data set. Parameters and
+        optimizers that each pass creates again have no old gradients.
     Remedies:
         Call `optimizer.zero_grad()` right after each `optimizer.step()`.
     References:
@@ -160,7 +162,7 @@ class ZeroGradMissing(Check):
             self,
             suspected,
             f"In {found} of {looked} steps the first backward pass found the gradients that the last optimizer "
-            "step had used: the program never clears them, and each step uses the sum of all earlier ones.",
+            "step had used. The program never clears them, and each step uses the sum of all earlier ones.",
             evidence=(
                 *spans,
                 run.measured("uncleared_cycles", found, "{steps}"),

@@ -34,11 +34,11 @@ class CacheFlagConflict(Check):
         checkpointing, and `model(..., use_cache=True)` in a training loop.
     Why it hurts:
         Training never reads the cache. It keeps the keys and values of every layer through the step, and
-        checkpointing cannot free them. transformers prints a warning and turns it off in each forward pass;
-        your own models keep both.
+        checkpointing cannot free them. In each forward pass, transformers prints a warning and disables it.
+        Your own models keep both.
     How it knows:
-        It reads only a flag that somebody set. A model's default, which transformers handles itself, is not a
-        finding. A flag that is set again after the training, for generation, is not a finding either.
+        It reads only a flag that is set explicitly. A model's default, which transformers handles itself, is
+        not a finding. A flag that is set again after the training, for generation, is not a finding either.
     False alarms:
         A model whose own code ignores the flag in training mode.
     Remedies:

@@ -34,7 +34,7 @@ class NearLimit(Check):
         From a recording: the allocator's peak reserved memory against the device's, on each rank. For a watched
         job: the maximum that the driver counts on its cards in the window.
     False alarms:
-        A job that fills the card on purpose and whose shapes never change runs well: below 97 % it is a note.
+        A job that fills the card on purpose and whose shapes never change runs well. Below 97 % it is a note.
     Remedies:
         Make the cheapest change that saves some gigabytes.
     References:

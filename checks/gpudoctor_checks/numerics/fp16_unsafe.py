@@ -71,19 +71,21 @@ class Fp16Unsafe(Check):
     """Training runs in fp16 without a loss scaler, or with a model that fp16 overflows.
 
     What it finds:
-        fp16 autocast without a GradScaler; weights cast to fp16 (`model.half()`, `torch_dtype=torch.float16`)
-        and passed to the optimizer; a scaled loss whose optimizer steps without the scaler; a fixed
-        `loss_scale` in a DeepSpeed config; Lightning's `16-true`; fp16 with T5, Gemma and other models whose
-        activations leave its range, and (a note) with models that were trained in bf16.
+        - Fp16 autocast without a GradScaler.
+        - Weights cast to fp16 (`model.half()`, `torch_dtype=torch.float16`) and passed to the optimizer.
+        - A scaled loss whose optimizer steps without the scaler.
+        - A fixed `loss_scale` in a DeepSpeed config.
+        - Lightning's `16-true`.
+        - Fp16 with T5, Gemma and other models whose activations leave its range. A note: fp16 with models that
+          were trained in bf16.
     Why it hurts:
-        fp16 ends at 65,504 and loses gradients below 6e-8. Without scaling small gradients become zero and
-        the model stops learning; Adam's epsilon of 1e-8 is zero in fp16, so the first step may divide by
-        zero; activations above the range turn into Inf and the loss into NaN.
+        fp16 ends at 65,504 and loses gradients below 6e-8. Without scaling small gradients become zero and the
+        model stops learning. Adam's epsilon of 1e-8 is zero in fp16, so the first step may divide by zero.
+        Activations above the range turn into Inf and the loss into NaN.
     How it knows:
         It follows autocast, scaler, backward and step through the training loop, and reads dtypes and switches
         of calls and configs. Engines that scale by themselves (DeepSpeed, accelerate, Lightning) are not
-        reported.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        reported. From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         Weights kept in fp16 on purpose with an optimizer that keeps its own float32 copy.
     Remedies:

@@ -110,26 +110,34 @@ class LearningRateOutOfBand(Check):
     """The learning rate is far outside the usual range of its optimizer.
 
     What it finds:
-        A rate over 0.01 for Adam and AdamW, a rate below 1e-7 for any optimizer, a rate for adapters (over
-        3e-4) on the full fine-tuning of a language model, a full fine-tuning's rate (below 1e-5) on LoRA. In a
-        run also a rate that fell below 1e-7 and stayed there for a tenth of the steps.
+        - A rate over 0.01 for Adam and AdamW.
+        - A rate below 1e-7 for any optimizer.
+        - An adapter rate (over 3e-4) on the full fine-tuning of a language model.
+        - A full fine-tuning rate (below 1e-5) on LoRA.
+
+        In a run also a rate that fell below 1e-7 and stayed there for a tenth of the steps.
     Why it hurts:
-        Adam moves each weight by about the rate in each step, so 0.01 and more overwrites the learned weights
-        within some hundred steps. Below 1e-7 the rounding of float32 swallows the step. LoRA's matrices start
-        at zero and need ten times the rate of full fine-tuning.
+        Adam moves each weight by about the rate in each step. At 0.01 and more, it overwrites the learned
+        weights within a few hundred steps. Below 1e-7 the rounding of float32 swallows the step. LoRA's
+        matrices start at zero and need ten times the rate of full fine-tuning.
     How it knows:
-        It reads the rate together with the optimizer: the call's class, the config's `optim`, or AdamW if that
-        is the tool's documented default. For unknown optimizers it compares only with the lower end. A
-        recording has the greatest rate of each step, with warm-up and schedules. A network of some hundred
+        It reads the rate together with the optimizer: the call's class or the config's `optim`. If the tool
+        documents AdamW as its default, that counts. For unknown optimizers it compares only with the lower end.
+        A recording has the greatest rate of each step, with warm-up and schedules. A network of some hundred
         weights, all of them counted, learns with Adam even at 0.1: that is not reported.
     False alarms:
-        Small networks, embeddings or images optimised directly with a large rate; reinforcement learning, where
-        rates are ten times smaller (not reported if the config shows it). Schedules that end at zero are below
-        1e-7 for about one percent of their steps. A training on preferences (DPO, ORPO, PPO) uses small rates
-        on purpose: there gpudoctor reports only rates below 1e-8.
+        - Small networks, embeddings or images optimised directly with a large rate.
+        - Reinforcement learning, whose rates are ten times smaller (not reported if the config shows it).
+
+        Schedules that end at zero are below 1e-7 for about one percent of their steps. A training on
+        preferences (DPO, ORPO, PPO) uses small rates on purpose: there gpudoctor reports only rates below 1e-8.
     Remedies:
-        Use a rate from the middle of the range: 1e-4 to 1e-3 from scratch, 1e-5 to 5e-5 for full fine-tuning,
-        1e-4 to 3e-4 for LoRA. Make the schedule as long as the training.
+        Use a rate from the middle of the range:
+        - 1e-4 to 1e-3 from scratch
+        - 1e-5 to 5e-5 for full fine-tuning
+        - 1e-4 to 3e-4 for LoRA
+
+        Make the schedule as long as the training.
     References:
         - https://doi.org/10.1145/3411764.3445538
         - https://arxiv.org/abs/2106.09685

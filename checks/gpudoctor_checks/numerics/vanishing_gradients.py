@@ -20,10 +20,10 @@ class VanishingGradients(Check):
     Why it hurts:
         Layers that get no gradient do not learn: the model is a random projection with a trained head.
     How it knows:
-        From a recording: the norms of the first and the last layer's gradients as the probe read them; the
+        From a recording: the norms of the first and the last layer's gradients as the probe read them. The
         median of the readings counts.
     False alarms:
-        Frozen or pretrained first layers with their own small rate have small gradients and are fine: the
+        Frozen or pretrained first layers with their own small rate have small gradients and are fine. The
         finding needs both limits.
     Remedies:
         Use ReLU-like activations instead of sigmoid and tanh, normalisation, residual connections, and a

@@ -64,15 +64,16 @@ class AttentionEager(Check):
     """Attention writes its whole score matrix to memory, which a fused kernel avoids.
 
     What it finds:
-        `attn_implementation="eager"` in source or configs (LLaMA-Factory's `flash_attn: disabled`, axolotl's
-        `eager_attention`); flash and memory-efficient kernels both turned off; attention computed by hand
-        (product, softmax, product) in the program's own network.
+        - `attn_implementation="eager"` in source or configs (LLaMA-Factory's `flash_attn: disabled`, axolotl's
+          `eager_attention`).
+        - Flash and memory-efficient kernels both turned off.
+        - Attention computed by hand (product, softmax, product) in the program's own network.
     Why it hurts:
         The scores of a head are sequence length squared. Without fusion they are stored and read back several
-        times, and kept for the backward pass. SDPA's fused kernels keep them on the chip: 2 to 4 times faster
-        from a thousand tokens on, with memory linear in the length.
+        times, and kept for the backward pass. SDPA's fused kernels keep them on the chip. From a thousand
+        tokens on they are 2 to 4 times faster, with memory linear in the length.
     How it knows:
-        From the source of programs that train on CUDA, and from configs; in a recorded run on a GPU also if a
+        From the source of programs that train on CUDA, and from configs. In a recorded run on a GPU also if a
         library falls back to it, from the stack samples. Not reported: models that their makers train eagerly
         (Gemma 2 and 3, gpt-oss), and programs that request the scores.
     False alarms:

@@ -49,9 +49,9 @@ class AutotuneOff(Check):
     """cuDNN picks its convolution algorithms by heuristics, although the shapes never change.
 
     What it finds:
-        A program on CUDA that trains a convolutional network on images of one size and never sets
-        `torch.backends.cudnn.benchmark = True` (or Lightning's `benchmark=True`), or sets it to False without
-        requiring determinism.
+        A program on CUDA that trains a convolutional network on images of one size without
+        `torch.backends.cudnn.benchmark = True` (or Lightning's `benchmark=True`). Or it sets that to False
+        without requiring determinism.
     Why it hurts:
         For each convolution cuDNN has several algorithms whose speed depends on the shape and the card. With
         benchmark mode on, it times them once for each shape and keeps the best.

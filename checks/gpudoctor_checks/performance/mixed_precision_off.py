@@ -87,21 +87,21 @@ class MixedPrecisionOff(Check):
     """The training computes in float32 on a card whose tensor cores are made for 16 bits.
 
     What it finds:
-        A training program on CUDA with a network large enough (one of a library, or millions of weights in
-        linear layers, convolutions or attention) and neither autocast nor half types nor a precision setting of
-        Trainer, Lightning, Accelerate or DeepSpeed; a setting of float32 (`precision=32`, `bf16: false`,
-        `mixed_precision: no`, `autocast(enabled=False)`).
+        - A training program on CUDA with a large network: one of a library, or millions of weights. It uses
+          neither autocast nor half types nor a precision setting of its engine.
+        - A setting of float32 (`precision=32`, `bf16: false`, `mixed_precision: no`,
+          `autocast(enabled=False)`).
     Why it hurts:
-        Tensor cores multiply bfloat16 and float16 8 to 16 times faster than the other cores multiply float32,
-        and activations take half the memory. Convolutional and attention networks train 1.3 to 3 times faster.
+        Tensor cores multiply bfloat16 and float16 8 to 16 times faster than other cores multiply float32.
+        Activations need half the memory. Convolutional and attention networks train 1.3 to 3 times faster.
     How it knows:
         From the source with its imports and command-line defaults, and from the configs; weights are counted
         from the layers' arguments. With a GPU here its compute capability must be 7.0 or more.
     False alarms:
         Runs bound by their input or by launches gain little; some science needs float32. Networks below a
         million weights are not reported, nor are programs whose precision a launcher or a library chooses. With
-        L-BFGS, whose line search compares nearly equal losses, it is a note, and with a library's classifier of
-        a few images a batch, which waits for its launches.
+        L-BFGS it is a note, because its line search compares nearly equal losses. It is also a note for a
+        library's classifier with a few images per batch, which waits for its launches.
     Remedies:
         Use bfloat16 autocast from compute capability 8.0 on, and float16 with a GradScaler on 7.x.
     References:
@@ -170,7 +170,7 @@ class MixedPrecisionOff(Check):
             self,
             suspected,
             f"{model.get('name') if model is not None else 'The model'} computes in float32 on a card with "
-            f"tensor cores: no autocast in any step; forward and backward take {percent(compute)} of the time.",
+            f"tensor cores, without autocast. Forward and backward take {percent(compute)} of the time.",
             evidence=(*spots(patient, model_place(process)), run.measured("compute_share", compute)),
             severity=Severity.WARNING,
             detail=MixedPrecisionOffDetail(),

@@ -53,9 +53,12 @@ class OptimizerUnfused(Check):
     """The optimizer updates one parameter after the other, with several launches for each.
 
     What it finds:
-        `foreach=False` without `fused=True`; in a program on CUDA also the old AdamW of transformers, your own
-        class whose `step` updates the parameters one by one, an update of the weights by hand in the training
-        loop, and optimizers under torch before 2.0, whose default is that loop.
+        - `foreach=False` without `fused=True`.
+        - In a program on CUDA, other optimizers that loop over the parameters:
+        - the old AdamW of transformers
+        - your own class whose `step` updates the parameters one by one
+        - an update of the weights by hand in the training loop
+        - optimizers under torch before 2.0, whose default is that loop
     Why it hurts:
         Adam needs about ten small kernels for each parameter tensor. A network of 300 tensors needs 3,000
         launches of some microseconds each in every step. The foreach form does them in a few launches for all
@@ -66,8 +69,8 @@ class OptimizerUnfused(Check):
         one is the default; there only a run shows the cost. An optimizer of a few named tensors
         (`Adam([image])`) has nothing to fuse and is not reported.
     False alarms:
-        Large tensors hide the launches; foreach needs memory of the parameters' size for its temporaries, which
-        may be why it was turned off.
+        - Large tensors hide the launches.
+        - Foreach needs memory of the parameters' size for its temporaries, which may be why it was turned off.
     Remedies:
         Set fused=True if torch has it, else use the default (foreach).
     References:

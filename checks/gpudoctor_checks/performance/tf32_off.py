@@ -54,13 +54,15 @@ class Tf32Off(Check):
     """TF32 is off for matrix products in float32.
 
     What it finds:
-        `allow_tf32 = False` for matrix products or cuDNN, `set_float32_matmul_precision("highest")`,
-        `fp32_precision = "ieee"`, `tf32=False` in TrainingArguments or a config, NVIDIA_TF32_OVERRIDE=0, in a
-        program on CUDA that trains in float32.
+        TF32 that is switched off in a program on CUDA that trains in float32:
+        - `allow_tf32 = False` for matrix products or cuDNN
+        - `set_float32_matmul_precision("highest")`, `fp32_precision = "ieee"`
+        - `tf32=False` in TrainingArguments or a config
+        - NVIDIA_TF32_OVERRIDE=0
     Why it hurts:
-        Ampere cards and newer multiply float32 on their tensor cores when TF32 is allowed: 10 bits of mantissa,
-        float32's range, up to 8 times the rate. Switched off, the other cores do it all. For cuDNN it is even
-        on by default.
+        Ampere cards and newer multiply float32 on their tensor cores if TF32 is allowed. TF32 has 10 bits of
+        mantissa, float32's range, and up to 8 times the rate. Switched off, the other cores do it all. For
+        cuDNN it is even on by default.
     How it knows:
         From the source, the configs and the environment. With a GPU here its compute capability must be 8.0 or
         more. TF32 that the program does not mention is not a finding: it is a remedy of PERF001.
@@ -118,7 +120,7 @@ class Tf32Off(Check):
         yield confirmed(
             self,
             suspected,
-            "The matrix products run in plain float32: their precision is set to `highest`; forward and "
+            "The matrix products run in plain float32: their precision is set to `highest`. Forward and "
             f"backward take {percent(compute)} of the time.",
             evidence=(*spots(patient, model_place(process)), run.measured("compute_share", compute)),
             severity=Severity.WARNING,

@@ -86,22 +86,24 @@ class HostSyncInLoop(Check):
     """The training loop waits for the GPU in each step to read a value from it.
 
     What it finds:
-        Reads of tensors that live on the GPU, on every pass of a training loop: `.item()`, `.cpu()`,
-        `.tolist()`, `.numpy()`, `float()`, `int()`, `bool()`, printing a tensor, branching on one, giving one
-        to `SummaryWriter.add_scalar`.
+        Reads of tensors that live on the GPU, on every pass of a training loop:
+        - `.item()`, `.cpu()`, `.tolist()`, `.numpy()`, `float()`, `int()`, `bool()`
+        - printing a tensor or branching on one
+        - giving one to `SummaryWriter.add_scalar`
     Why it hurts:
-        CUDA work is queued; the host runs ahead and prepares the next step. A read must wait until the queue
-        is empty, so the GPU then idles until the host has queued new work. Steps made of many small kernels
-        suffer most.
+        CUDA work is queued; the host runs ahead and prepares the next step. A read must wait until the queue is
+        empty. The GPU then idles until the host has queued new work. Steps made of many small kernels suffer
+        most.
     How it knows:
         From the source: gpudoctor follows names from the model, the loss and `.to(device)`. It weights reads by
-        the conditions around them (`if step % 50 == 0` counts a fiftieth), and by the passes of inner loops if
-        they are known; else the count is "at least". Reads with no work for the device between them are one
-        wait: the later ones find the queue empty. One or two waits a step are a note, three or more a warning.
+        the conditions around them (`if step % 50 == 0` counts a fiftieth). It also counts the passes of inner
+        loops, if they are known. Else the count is "at least". Reads with no work for the device between them
+        are one wait: the later ones find the queue empty. One or two waits a step are a note, three or more a
+        warning.
     False alarms:
-        A step of hundreds of milliseconds hides one read. Reads in evaluation, under a period, after an
-        explicit synchronize, or in a script that trains on the CPU are not reported. SYNC004 reports those of
-        metrics and of loops over the samples of a batch.
+        A step of hundreds of milliseconds hides one read. Reads in evaluation, under a period, or after an
+        explicit synchronize are not reported. Neither are reads in a script that trains on the CPU. SYNC004
+        reports those of metrics and of loops over the samples of a batch.
     Remedies:
         Sum on the device and read every N steps; read several values in one transfer. If a value decides what
         the step does, move the decision to the device.

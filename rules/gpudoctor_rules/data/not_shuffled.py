@@ -21,7 +21,7 @@ class NotShuffledRule(Rule):
             )
         yield Remedy(
             id="DATA013-shuffle",
-            title="shuffle=True for the training loader",
+            title="set shuffle=True for the training loader",
             steps=(
                 "DataLoader(dataset, shuffle=True, ...); with several ranks: sampler=DistributedSampler(...)",
             ),

@@ -45,7 +45,7 @@ def _one(finding: Finding, patient: Patient) -> Remedy:
         edits = (KeywordEdit(path=span.path, line=span.line, column=span.column, remove=("shuffle",)),)
     return Remedy(
         id="DATA008-one",
-        title="the sampler decides the order: no shuffle argument",
+        title="remove the shuffle argument: the sampler decides the order",
         steps=("Remove shuffle=True from the DataLoader; shuffle in the sampler.",),
         applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
         effort=Effort.ONE_LINE,
@@ -81,7 +81,7 @@ def _split(finding: Finding, patient: Patient) -> Remedy:
         )
     return Remedy(
         id="DATA008-split",
-        title="sampler=DistributedSampler(dataset), no shuffle; set_epoch in each epoch",
+        title="use sampler=DistributedSampler(dataset) without shuffle, and call set_epoch in each epoch",
         steps=(
             f"sampler = torch.utils.data.distributed.DistributedSampler({dataset})",
             "loader = DataLoader(..., sampler=sampler)   # shuffle=True goes: the sampler shuffles",
@@ -100,7 +100,7 @@ def _epoch(finding: Finding, patient: Patient) -> Remedy:
     edits = _told(finding, patient, name)
     return Remedy(
         id="DATA008-epoch",
-        title=f"{name}.set_epoch({epoch or 'epoch'}) first in each epoch",
+        title=f"call {name}.set_epoch({epoch or 'epoch'}) first in each epoch",
         steps=(f"{name}.set_epoch({epoch or 'epoch'})   # the first line of the loop over epochs",),
         applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
         effort=Effort.ONE_LINE,

@@ -59,7 +59,7 @@ class ClipMisplacedRule(Rule):
                 f"    {where}",
             )
         else:
-            title = f"{unscale} before the clip"
+            title = f"call {unscale} before the clip"
             steps = (f"before {where}", f"    {unscale}")
         yield Remedy(
             id="LOOP004-before-step" if late else "LOOP004-unscale",

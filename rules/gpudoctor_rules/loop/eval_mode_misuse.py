@@ -27,7 +27,7 @@ class EvalModeMisuseRule(Rule):
         if detail.how == "training":
             yield Remedy(
                 id="LOOP002-train",
-                title=f"{model}.train() before training goes on",
+                title=f"call {model}.train() before training continues",
                 steps=(f"at the head of the training loop: {model}.train()",),
                 applicability=Applicability.UNSAFE,
                 effort=Effort.ONE_LINE,
@@ -38,7 +38,7 @@ class EvalModeMisuseRule(Rule):
         if detail.how == "mode":
             yield Remedy(
                 id="LOOP002-eval",
-                title=f"{model}.eval() for the evaluation, {model}.train() after it",
+                title=f"call {model}.eval() before the evaluation, {model}.train() after it",
                 steps=(f"before the loop: {model}.eval()", f"after it: {model}.train()"),
                 applicability=Applicability.UNSAFE,
                 effort=Effort.ONE_LINE,
@@ -48,7 +48,7 @@ class EvalModeMisuseRule(Rule):
             return
         yield Remedy(
             id="LOOP002-no-grad",
-            title="torch.no_grad() around the evaluation",
+            title="put torch.no_grad() around the evaluation",
             steps=("@torch.no_grad() above the function, or: with torch.no_grad(): around the loop",),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,

@@ -25,7 +25,7 @@ class TeacherTrainedRule(Rule):
         if detail.how == "graph":
             yield Remedy(
                 id="LOOP011-no-grad",
-                title=f"torch.no_grad() around {teacher}",
+                title=f"put torch.no_grad() around {teacher}",
                 steps=("with torch.no_grad():", f"    {finding.span.text if finding.span else teacher}"),
                 # A teacher inside of a module may be among the parameters that its optimizer steps.
                 applicability=Applicability.UNSAFE if "." in teacher else Applicability.SAFE,

@@ -40,7 +40,7 @@ class ModelWatchRule(Rule):
             "watch": f'log="gradients", log_freq={EVERY}',
             "config": f"{detail.key}: {EVERY}",
             "variable": "WANDB_WATCH=false",
-        }.get(str(how), f"histograms every {EVERY} steps")
+        }.get(str(how), f"log histograms every {EVERY} steps")
         yield Remedy(
             id="OBS006-every",
             title=title,

@@ -127,7 +127,7 @@ def _without(finding: Finding) -> Remedy:
         edits = (KeywordEdit(path=span.path, line=span.line, column=span.column, remove=("profiler",)),)
     return Remedy(
         id="OBS001-trainer",
-        title="no profiler in the training run; profile 50 steps of a separate one",
+        title="remove the profiler from the training; profile 50 steps of a separate run",
         steps=(
             "remove the profiler argument of Trainer",
             'profile apart: Trainer(profiler="pytorch", max_steps=50)',

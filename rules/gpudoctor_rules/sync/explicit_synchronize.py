@@ -32,7 +32,7 @@ class ExplicitSynchronizeRule(Rule):
             ]
         yield Remedy(
             id="SYNC003-remove",
-            title="no synchronize in the loop" + ("; CUDA events for the times" if timed else ""),
+            title="remove synchronize from the loop" + ("; time with CUDA events" if timed else ""),
             steps=tuple(steps),
             applicability=applicability if whole else Applicability.DISPLAY_ONLY,
             effort=Effort.SMALL_EDIT if timed else Effort.ONE_LINE,
