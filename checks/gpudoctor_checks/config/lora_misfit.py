@@ -9,8 +9,7 @@ from packaging.version import InvalidVersion, Version
 from gpudoctor.analysis.source.config_links import links
 from gpudoctor.analysis.source.control_flow import bound_to, never_runs, switched_off
 from gpudoctor.analysis.source.declared_settings import Written, from_entry, from_keyword
-from gpudoctor.analysis.source.model_families import COMMON, Family, family
-from gpudoctor.analysis.source.pretrained_models import trainers
+from gpudoctor.analysis.source.pretrained_models import COMMON, Family, family, trainers
 from gpudoctor.analysis.source.target_versions import meant_version
 from gpudoctor.analysis.source.training_arguments import argument_calls, in_a_test
 from gpudoctor.model import (

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.source.config_links import Link, launched_engine, links, named, same_file
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry
+from gpudoctor.analysis.source.syntax import keyword_value
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs
 from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
@@ -234,7 +235,7 @@ def _speaks_of_the_run(item: CanonicalValue) -> bool:
 
 
 def _passes_optimizer(call: Call) -> bool:
-    node = next((item.value for item in call.node.keywords if item.arg == "optimizer"), None)
+    node = keyword_value(call.node, "optimizer")
     return node is not None and getattr(node, "value", "") is not None
 
 

@@ -8,6 +8,7 @@ from gpudoctor.analysis.source.config_links import Link, links
 from gpudoctor.analysis.source.control_flow import bound_to, switched_off
 from gpudoctor.analysis.source.declared_settings import Written, from_entry, from_keyword
 from gpudoctor.analysis.source.pretrained_models import adapted, trained_models, trainers
+from gpudoctor.analysis.source.syntax import is_method_call, keyword_value
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, in_a_test
 from gpudoctor.model import (
     Check,
@@ -275,9 +276,7 @@ def _optimised(source: Source) -> Iterator[tuple[Script, Call, Written]]:
             for call in script.calls
             if call.name.startswith("torch.optim.") and not switched_off(source, call)
             for node in call.node.args[:1]
-            if isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr == "parameters"
+            if is_method_call(node, "parameters")
         }
         for load in script.calls_to(".from_pretrained"):
             item = _quantised(script, load) if bound_to(script, load.node) in given - {""} else None
@@ -296,7 +295,7 @@ def _quantised(script: Script, load: Call) -> Written | None:
         item = from_keyword(script, load, name)
         if item is not None and item.on:
             return item
-    node = next((item.value for item in load.node.keywords if item.arg == "quantization_config"), None)
+    node = keyword_value(load.node, "quantization_config")
     if node is None:
         return None
     for call in script.calls_to(".BitsAndBytesConfig"):

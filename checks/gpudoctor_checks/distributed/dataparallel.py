@@ -14,7 +14,7 @@ from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, instantiated, training_programs
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.analysis.source.parallelism import SHARDED
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import (
     Check,
@@ -167,7 +167,7 @@ def _one_device(program: Program, call: Call) -> bool:
     """Whether the call runs only behind a switch that is off, or with more GPUs than the options ask for."""
     if call.guards and not program.starts:
         return True  # whoever starts the training sets the switch
-    given = next((item.value for item in call.node.keywords if item.arg == "device_ids"), None)
+    given = keyword_value(call.node, "device_ids")
     if given is None and len(call.node.args) > 1:
         given = call.node.args[1]
     if isinstance(given, ast.List | ast.Tuple) and len(given.elts) == 1:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.control_flow import bound_to, enclosing, steady, switched_off
 from gpudoctor.analysis.source.pretrained_models import model_name, trainers
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, nodes
 from gpudoctor.analysis.source.training_arguments import argument_calls
 from gpudoctor.model import (
     Check,
@@ -165,15 +165,13 @@ def _assignments(script: Script, value: bool = True) -> Iterator[ast.Assign]:
     for node in nodes(script, ast.Assign):
         if not isinstance(node.value, ast.Constant):
             continue
-        if node.value.value is value and any(
-            isinstance(target, ast.Attribute) and target.attr == "use_cache" for target in node.targets
-        ):
+        if node.value.value is value and any(is_attribute(target, "use_cache") for target in node.targets):
             yield node
 
 
 def _function(script: Script, node: ast.AST) -> ast.AST | None:
     return next(
-        (item for item in enclosing(script, node) if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)),
+        (item for item in enclosing(script, node) if isinstance(item, FunctionNode)),
         None,
     )
 

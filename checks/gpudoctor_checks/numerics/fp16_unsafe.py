@@ -10,10 +10,9 @@ from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.control_flow import bound_to, steady, switched_off
 from gpudoctor.analysis.source.declared_settings import Setup, from_keyword
-from gpudoctor.analysis.source.model_families import family
-from gpudoctor.analysis.source.pretrained_models import trained_models
+from gpudoctor.analysis.source.pretrained_models import family, trained_models
 from gpudoctor.analysis.source.step_order import StepOrder
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_method_call, is_name, nodes
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.analysis.source.training_arguments import argument_calls, deepspeed_configs, training_arguments
 from gpudoctor.model import (
@@ -436,7 +435,7 @@ def _word(script: Script, text: str) -> str:
         bound = [
             ast.unparse(node.value)
             for node in nodes(script, ast.Assign)
-            if any(isinstance(target, ast.Name) and target.id == text for target in node.targets)
+            if any(is_name(target, text) for target in node.targets)
         ]
         text = bound[0] if len(bound) == 1 else ""
     return text.rpartition(".")[2] if text.replace(".", "_").isidentifier() else ""
@@ -445,11 +444,7 @@ def _word(script: Script, text: str) -> str:
 def _parameters_of(call: Call) -> Iterator[str]:
     """`model` of `AdamW(model.parameters(), ...)`."""
     first = call.node.args[0] if call.node.args else None
-    if (
-        isinstance(first, ast.Call)
-        and isinstance(first.func, ast.Attribute)
-        and first.func.attr == "parameters"
-    ):
+    if is_method_call(first, "parameters"):
         yield ast.unparse(first.func.value)
 
 

@@ -13,10 +13,9 @@ from gpudoctor.analysis.run.steady_state import counts
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import Written, as_number, from_keyword
 from gpudoctor.analysis.source.entry_points import training_programs
-from gpudoctor.analysis.source.model_families import family
 from gpudoctor.analysis.source.networks import Network, network
-from gpudoctor.analysis.source.pretrained_models import adapted, trained_models
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.pretrained_models import adapted, family, trained_models
+from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.analysis.source.training_arguments import TRAINING_ARGUMENTS, argument_calls, in_a_test
 from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
@@ -465,7 +464,7 @@ def _is_optimizer(call: Call) -> bool:
 def _of_a_model(call: Call) -> bool:
     """Whether a module's parameters are optimised, and not an image or an embedding alone."""
     first = call.node.args[0] if call.node.args else None
-    first = first or next((item.value for item in call.node.keywords if item.arg == "params"), None)
+    first = first or keyword_value(call.node, "params")
     return first is not None and "parameters()" in ast.unparse(first)
 
 
