@@ -38,6 +38,8 @@ class _Draft:
     """The step or epoch printed last before it."""
     seen: set[float] = field(default_factory=set)
     """Steps printed after it."""
+    ordinary: int = 0
+    """The reader's count of ordinary lines when it came last."""
 
     @property
     def handled(self) -> bool:
@@ -64,7 +66,7 @@ class Drafts:
     def __bool__(self) -> bool:
         return bool(self._drafts)
 
-    def add(self, event: LogEvent, step: float | None) -> tuple[int, bool, bool]:
+    def add(self, event: LogEvent, step: float | None, ordinary: int = 0) -> tuple[int, bool, bool]:
         """Keep an event after a step; gives its number, whether it is new, and whether it is to be followed."""
         alike = _alike(event)
         key: Hashable = (event.code, event.kind, event.rank, "")
@@ -80,6 +82,7 @@ class Drafts:
             habit = self._survived.get(alike, 0) >= _HABIT
             if not (draft.handled or (habit and draft.seen)):
                 self._count(draft, event.line, event.count)
+                draft.ordinary = ordinary
                 return old, False, False
             self._survived[alike] = self._survived.get(alike, 0) + draft.event.count
             first = self._first_handled.get(key)
@@ -92,7 +95,7 @@ class Drafts:
             return -1, False, False
         number = self._same[key] = self._next
         self._next += 1
-        self._drafts[number] = _Draft(event, step)
+        self._drafts[number] = _Draft(event, step, ordinary=ordinary)
         follow = event.fatal and self._followed.get(alike, 0) < _MOST_FOLLOWED_ALIKE
         follow = follow and sum(self._followed.values()) < _MOST_FOLLOWED
         if follow:
@@ -156,14 +159,19 @@ class Drafts:
                 self._count(survived[alike], event.last_line, event.count)
                 del self._drafts[number]
 
-    def finished(self, lines: int) -> Iterator[LogEvent]:
-        """The events of a file of so many lines."""
+    def finished(self, lines: int, ordinary: int = 0) -> Iterator[LogEvent]:
+        """The events of a file of so many lines, of which so many were ordinary."""
         near = lines - max(_NEAR_END, lines // 50)
         self._count_habits()
         for item in self._drafts.values():
             event = item.event
             often = event.count >= _LASTS or (lines <= _SHORT and event.count > 1)
-            yield replace(event, progress=len(item.seen), at_end=event.last_line >= near and often)
+            yield replace(
+                event,
+                progress=len(item.seen),
+                followed=ordinary - item.ordinary,
+                at_end=event.last_line >= near and often,
+            )
 
 
 def _alike(event: LogEvent) -> Hashable:

@@ -30,6 +30,9 @@ _BEGINNING = 25
 """Lines at the beginning of a file, by which a second run in the same file is known."""
 _SAME_BEGINNING = 4
 """Different ones of these that must come again behind a failure."""
+_OPENING, _SHORTEST_OPENING = 3, 2
+"""First lines of a file that, if they come again in a row, show that a job was appended."""
+_MOMENT = re.compile(r"\d{6}|\d\d:\d\d:\d\d")
 _FOLLOWED = 300
 """Lines behind a failure that are read for signs that the training went on."""
 _BACK = 80
@@ -40,6 +43,10 @@ _OFTEN = 500
 """Lines that gave alike events, after which only the last one of `_LOOK_EVERY` lines is read whole."""
 _MOST_FRAMES = 200
 """Lines of a traceback that is compared with earlier ones."""
+_OF_A_PROGRAM = re.compile(
+    r"(?!wandb:|srun:|slurmstepd|Traceback|During handling|The above exception|\[(?:rank|default))\w"
+)
+"""How an ordinary line begins: code of a traceback, frames, rulers and the summaries of trackers do not."""
 _WORLD = re.compile(
     r"(?i)world[_ ]?size['\"]?\s*[:=]\s*(\d{1,6})|nranks (\d{1,6})|"
     r"distributed init \(rank \d+, world (\d{1,6})\)"
@@ -164,6 +171,8 @@ class _FileReader:
         self._again: int | None = None
         """The event that the last line repeated."""
         self._changes = 0
+        self._ordinary = 0
+        """Lines behind a failure that are neither errors nor parts of a traceback."""
         self._beginning: set[str] = set()
         self._begun_again: set[str] = set()
         self._outcomes: dict[Hashable, _Outcome] = {}
@@ -171,6 +180,11 @@ class _FileReader:
         """Of the line worth reading that was read last."""
         self._gave = False
         """Whether an event came since then."""
+        self._opening: list[str] = []
+        self._moments: set[str] = set()
+        """Lines of the beginning with a time: the same one again is a copy, and no second job."""
+        self._reopened = 0
+        """Lines of the opening that have come again in a row."""
         self._recent: list[tuple[bytes, int]] = []
         """The last pieces and their lines, and all since the first that was left out."""
         self._past: list[tuple[bytes, int]] = []
@@ -343,7 +357,10 @@ class _FileReader:
         """One piece; `known` says that it is worth reading by itself."""
         parts = _OTHER_RANK.split(raw) if b"rank" in raw or b"[default" in raw else [raw]
         for part in parts:
-            self._text(plain(text_of(part)), number, known=known)
+            text, changes = plain(text_of(part)), self._changes
+            self._text(text, number, known=known)
+            if self._changes == changes and not self._tracebacks.took and _OF_A_PROGRAM.match(text):
+                self._ordinary += 1
         if self._follow > 0:
             self._follow -= 1
 
@@ -356,11 +373,19 @@ class _FileReader:
         if self._stacks.take(line, number):
             self._changes += 1
             return  # the dumps of the ranks are alike: they are no second beginning
+        alike = skeleton(line.text).strip() if number <= _BEGINNING or self._follow > 0 else ""
         if number <= _BEGINNING and not self._drafts and not self._tracebacks.waiting:
-            self._beginning.add(skeleton(line.text))
-        elif self._follow > 0 and skeleton(line.text) in self._beginning:
-            self._begun_again.add(skeleton(line.text))
-            if len(self._begun_again) >= _SAME_BEGINNING:
+            self._beginning.add(alike)
+            if alike and len(self._opening) < _OPENING and not alike.startswith("Traceback"):
+                self._opening.append(f"{line.rank} {alike}")
+            self._moments.add(text if _MOMENT.search(text) else "")
+        elif self._follow > 0 and alike and text not in self._moments:
+            if alike in self._beginning:
+                self._begun_again.add(alike)
+            at = self._reopened if self._reopened < len(self._opening) else 0
+            self._reopened = at + 1 if self._opening and f"{line.rank} {alike}" == self._opening[at] else 0
+            reopened = self._reopened >= max(len(self._opening), _SHORTEST_OPENING)
+            if reopened or len(self._begun_again) >= _SAME_BEGINNING:
                 self._restart()
         for chain in self._tracebacks.take(line, number):
             self._chain(chain)
@@ -450,14 +475,17 @@ class _FileReader:
             self._gave = True
             event = self._reading.gave(event)
         step, whole = self._mark or (None, None)
-        number, new, follow = self._drafts.add(replace(event, step=whole), step)
+        number, new, follow = self._drafts.add(replace(event, step=whole), step, self._ordinary)
         self._again = None if new or event.exception else number
         if follow:
             self._follow = _FOLLOWED
 
     def _restart(self) -> None:
         """The program began again: what failed before was not its end."""
+        for chain in self._tracebacks.finish():
+            self._chain(chain)
         self._begun_again.clear()
+        self._reopened = 0
         self._drafts.begun_again()
         self._outcomes.clear()
         self._reading = None
@@ -485,7 +513,7 @@ class _FileReader:
         for chain in self._tracebacks.finish():
             self._chain(chain)
         self._job.ranks |= self._own_ranks
-        return list(self._drafts.finished(self.lines))
+        return list(self._drafts.finished(self.lines, self._ordinary))
 
     def stacks(self) -> list[RankStack]:
         """Where its ranks stood; nothing where they trained on after the last dump."""
