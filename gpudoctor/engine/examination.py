@@ -45,7 +45,7 @@ from gpudoctor.model import (
     Summary,
     Unavailable,
 )
-from gpudoctor.model.log_summary import LogSummary
+from gpudoctor.model.log_message import LogSummary
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import Unread

@@ -1,7 +1,7 @@
 """The log and its first cause as a report carries them."""
 
 from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
-from gpudoctor.model.log_summary import LogMoment, LogSummary
+from gpudoctor.model.log_message import LogMoment, LogSummary
 from gpudoctor.model.signs.job_log import JobLog
 
 _MOST = 500

@@ -1,7 +1,7 @@
 """The log as plain data: the report's `log`."""
 
 from gpudoctor.model import Json
-from gpudoctor.model.log_summary import LogMoment, LogSummary
+from gpudoctor.model.log_message import LogMoment, LogSummary
 
 JsonObject = dict[str, Json]
 

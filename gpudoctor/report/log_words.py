@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model.log_summary import LogMoment, LogSummary
+from gpudoctor.model.log_message import LogMoment, LogSummary
 from gpudoctor.text import count
 
 ROLES = {

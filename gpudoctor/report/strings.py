@@ -18,8 +18,8 @@ from gpudoctor.model import (
     Skipped,
     Subject,
 )
+from gpudoctor.model.proof import Replay
 from gpudoctor.model.redaction import mask_text
-from gpudoctor.model.replay import Replay
 from gpudoctor.model.run import RunSummary, Series
 from gpudoctor.report.printable import printable
 

@@ -1,7 +1,7 @@
 """A synthetic job as plain data: the report's `synthetic`."""
 
 from gpudoctor.model import Json
-from gpudoctor.model.synthetic import SyntheticSummary
+from gpudoctor.model.run import SyntheticSummary
 
 JsonObject = dict[str, Json]
 

@@ -1,6 +1,6 @@
 """A synthetic job in words and rows, for every format that people read."""
 
-from gpudoctor.model.synthetic import SyntheticSummary
+from gpudoctor.model.run import SyntheticSummary
 from gpudoctor.report.run_words import rate_text
 from gpudoctor.text import duration, percent, size
 

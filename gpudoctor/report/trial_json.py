@@ -3,9 +3,7 @@
 import math
 
 from gpudoctor.model import Json, SourceSpan
-from gpudoctor.model.leak import LeakSearch
-from gpudoctor.model.proof import Cure, Proof, TrialRow, TrialSummary
-from gpudoctor.model.replay import Replay
+from gpudoctor.model.proof import Cure, LeakSearch, Proof, Replay, TrialRow, TrialSummary
 
 JsonObject = dict[str, Json]
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
-from gpudoctor.model.signs.environment import Environment
-from gpudoctor.model.signs.job import Job, Profile
+from gpudoctor.model.signs.job import Environment, Job, Profile
 from gpudoctor.vitals.targets import TargetKind, Targets
 from gpudoctor.vitals.timeouts import within
 

@@ -10,11 +10,9 @@ from gpudoctor.analysis.run.steady_run import Run, dear, measured, period, site_
 from gpudoctor.analysis.run.steady_state import PARTS
 from gpudoctor.analysis.run.trainer_engines import started_at
 from gpudoctor.model.check import Check
-from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Evidence, SourceSpan
-from gpudoctor.model.finding import Cost, Finding, Whose
+from gpudoctor.model.finding import Cost, Detail, Finding, Severity, Whose
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.severity import Severity
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration, percent
 

@@ -19,8 +19,8 @@ from gpudoctor.analysis.run.line_costs import (
 from gpudoctor.analysis.run.run_numbers import gpu_use
 from gpudoctor.analysis.run.steady_state import Steady, steady
 from gpudoctor.model.evidence import Measurement, SourceSpan
+from gpudoctor.model.finding import Severity
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.severity import Severity
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.model.signs.source import Script, Source

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.line_costs import lines, place_of
 from gpudoctor.analysis.run.steady_run import recorded, script_at, source_of
-from gpudoctor.model.finding import Finding
+from gpudoctor.model.finding import Confidence, Finding
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.severity import Confidence
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.signs.source import Loop, LoopRole, Script
 

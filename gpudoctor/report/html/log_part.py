@@ -3,7 +3,7 @@
 import html
 from collections.abc import Iterator
 
-from gpudoctor.model.log_summary import LogSummary
+from gpudoctor.model.log_message import LogSummary
 from gpudoctor.report.log_words import moment_rows
 from gpudoctor.report.printable import one_line
 

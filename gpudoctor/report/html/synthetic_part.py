@@ -3,7 +3,7 @@
 import html
 from collections.abc import Iterator
 
-from gpudoctor.model.synthetic import SyntheticSummary
+from gpudoctor.model.run import SyntheticSummary
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.synthetic_words import job_words, memory_heading, memory_rows, small_print, speed_words
 

@@ -1,6 +1,6 @@
 """The time line of a log in text, for `--verbose`."""
 
-from gpudoctor.model.log_summary import LogSummary
+from gpudoctor.model.log_message import LogSummary
 from gpudoctor.report.log_words import moment_rows
 from gpudoctor.ui.console.canvas import Canvas
 

@@ -1,6 +1,6 @@
 """The part of a text report that shows a synthetic job: memory beside its estimate, speed, the program."""
 
-from gpudoctor.model.synthetic import SyntheticSummary
+from gpudoctor.model.run import SyntheticSummary
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.synthetic_words import job_words, memory_heading, memory_rows, small_print, speed_words
 from gpudoctor.ui.console.canvas import Canvas
