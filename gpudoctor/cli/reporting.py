@@ -139,7 +139,7 @@ def rendered(
     if arguments.strict:
         report = named_strictly(report)
     if arguments.format == "json":
-        from gpudoctor.mend.patches import with_patches
+        from gpudoctor.mend.plan import with_patches
 
         report = with_patches(report)
     if arguments.share:

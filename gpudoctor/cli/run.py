@@ -28,7 +28,7 @@ from gpudoctor.errors import DoctorError
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.recorder.folder import CommandEnd
-    from gpudoctor.recorder.watch import Now
+    from gpudoctor.recorder.live_ranks import Now
 
 EPILOG = """\
 examples:
@@ -203,7 +203,7 @@ def _record(
     interrupts: Interrupts,
 ) -> "tuple[CommandEnd, Now | None]":
     """How the command ended, and the ranks as they were seen last."""
-    from gpudoctor.recorder.hang import HangWatch
+    from gpudoctor.recorder.live_ranks import HangWatch
     from gpudoctor.recorder.run import RunPlan, record
     from gpudoctor.ui.status_line import StatusLine
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.model import Patient, Report
     from gpudoctor.recorder.folder import CommandEnd
-    from gpudoctor.recorder.watch import Now
+    from gpudoctor.recorder.live_ranks import Now
 
 REPORT_SECONDS = 60.0
 """Seconds that a report may take after the command has ended: its allocation is held meanwhile."""

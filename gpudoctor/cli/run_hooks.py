@@ -18,7 +18,7 @@ from gpudoctor.model.read_limits import REPORT
 from gpudoctor.text import duration
 
 if TYPE_CHECKING:
-    from gpudoctor.recorder.hang import Standing
+    from gpudoctor.recorder.live_ranks import Standing
 
 FIRST_LOOK, LAST_PAUSE = 60.0, 900.0
 """Seconds after which a run is examined for `--on-finding`; the pause doubles up to the second number."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from urllib.parse import quote
 
-from gpudoctor.engine.fingerprint import fingerprint
+from gpudoctor.engine.baseline import fingerprint
 from gpudoctor.model import (
     Applicability,
     Crashed,

@@ -12,8 +12,7 @@ from recorded import wait_for
 from recordings import make_process, make_recording, make_steps, record, write_recording
 
 from gpudoctor.cli.run_hooks import Alarm, _ranges, hang_text
-from gpudoctor.recorder.hang import HangWatch, Standing, standings
-from gpudoctor.recorder.watch import Now, RankNow, look
+from gpudoctor.recorder.live_ranks import HangWatch, Now, RankNow, Standing, look, standings
 from gpudoctor.report.tensorboard import crc32c, event_file
 
 FINDING = {

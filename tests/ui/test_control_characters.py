@@ -10,8 +10,8 @@ import pytest
 from windows import make_rank, make_tick, make_window
 
 from gpudoctor.cli import main
+from gpudoctor.mend.file_text import read_file
 from gpudoctor.mend.plan import FileMend
-from gpudoctor.mend.text import read_file
 from gpudoctor.report.markdown import code, escape
 from gpudoctor.report.printable import printable
 from gpudoctor.ui.console.canvas import Canvas
