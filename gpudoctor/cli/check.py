@@ -140,7 +140,7 @@ def _examine(
     patient: "Patient", request: "Request", arguments: argparse.Namespace, targets: "Targets"
 ) -> "Report":
     from gpudoctor.engine.examination import examine
-    from gpudoctor.ui.live import waiting
+    from gpudoctor.ui.status_line import waiting
 
     with waiting(patient, quiet=arguments.quiet):
         return examine(patient, request, targets.problems)

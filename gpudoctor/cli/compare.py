@@ -91,7 +91,7 @@ def _render(result: "Comparison", arguments: argparse.Namespace) -> str:
         return comparison_json(result, arguments.max_regression)
     if arguments.format == "markdown":
         return comparison_markdown(result)
-    from gpudoctor.ui.console.comparison_text import render_comparison
+    from gpudoctor.ui.console.run_text import render_comparison
 
     terminal = arguments.output is None and sys.stdout.isatty()
     return render_comparison(

@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         show(list_json(pages))
     else:
-        from gpudoctor.ui.console.listing import render_listing
+        from gpudoctor.ui.console.manual_page import render_listing
 
         show(render_listing(pages, width=text_width()))
     note_problems(registry)
@@ -62,7 +62,7 @@ def _overrides(how: str) -> int:
     if how == "json":
         show(overrides_json(found))
     else:
-        from gpudoctor.ui.console.listing import render_overrides
+        from gpudoctor.ui.console.manual_page import render_overrides
 
         show(render_overrides(found, width=text_width()))
     return 0

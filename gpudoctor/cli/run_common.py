@@ -74,7 +74,7 @@ def recorded_patient(
 def examine_recorded(command: tuple[str, ...], folder: Path, request: "Request", *, quiet: bool) -> "Report":
     """The report of a command that was run and recorded in the folder."""
     from gpudoctor.engine.examination import examine
-    from gpudoctor.ui.live import waiting
+    from gpudoctor.ui.status_line import waiting
 
     patient = recorded_patient(command, folder)
     with waiting(patient, quiet=quiet):

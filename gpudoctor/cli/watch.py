@@ -149,7 +149,7 @@ def _source(arguments: argparse.Namespace, request: "Request", stack: ExitStack)
 def _find(arguments: argparse.Namespace) -> int:
     from gpudoctor.cli.terminal import PIPE_WIDTH, terminal_width, wants_colour
     from gpudoctor.ui.encoding import write_text
-    from gpudoctor.ui.found_jobs import render_jobs
+    from gpudoctor.ui.watch_text import render_jobs
     from gpudoctor.watch.find_jobs import find_jobs
 
     jobs = find_jobs()

@@ -11,8 +11,7 @@ from sample_reports import full_report, healthy_report
 from gpudoctor.engine.run_summary import summarise
 from gpudoctor.model.run import Series
 from gpudoctor.report import render
-from gpudoctor.report.html.charts import DrawnSeries, band_chart, line_chart
-from gpudoctor.report.html.scales import ticks, time_ticks
+from gpudoctor.report.html.charts import DrawnSeries, band_chart, line_chart, ticks, time_ticks
 
 VOID = {"meta", "br", "img", "hr", "link", "input"}
 NAN = float("nan")

@@ -10,7 +10,7 @@ from sarif_schema import report_schema
 
 from gpudoctor.model.run import MemoryRow, SyntheticSummary
 from gpudoctor.report import FORMATS, render
-from gpudoctor.report.synthetic_words import memory_rows, speed_words
+from gpudoctor.report.run_words import memory_rows, speed_words
 from gpudoctor.ui.console import render_text
 
 GIB = 1 << 30
