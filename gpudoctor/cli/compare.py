@@ -5,10 +5,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.output_file import write_file
+from gpudoctor.cli.output import PIPE_WIDTH, terminal_width, wants_colour, write_file
 from gpudoctor.cli.report import read
 from gpudoctor.cli.reporting import check_output
-from gpudoctor.cli.terminal import PIPE_WIDTH, terminal_width, wants_colour
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:

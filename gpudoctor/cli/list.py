@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print every registered check, grouped by topic; a plugin that failed is named on standard error."""
     if arguments.overrides:
         return _overrides(arguments.format)
-    from gpudoctor.cli.pager import note_problems, show, text_width
+    from gpudoctor.cli.output import note_problems, show, text_width
     from gpudoctor.engine.manual import read_page, topic_order
     from gpudoctor.engine.registry import load_registry
 
@@ -55,7 +55,7 @@ def listed_overrides() -> "list[Override]":
 
 
 def _overrides(how: str) -> int:
-    from gpudoctor.cli.pager import show, text_width
+    from gpudoctor.cli.output import show, text_width
     from gpudoctor.report.pages import overrides_json
 
     found = listed_overrides()

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from gpudoctor.cli.output_file import write_file
-from gpudoctor.cli.terminal import PIPE_WIDTH, terminal_width, wants_colour
+from gpudoctor.cli.output import PIPE_WIDTH, terminal_width, wants_colour, write_file
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.flag_types import seconds
 from gpudoctor.cli.reporting import choose_checks, load_settings
-from gpudoctor.cli.values import seconds
 from gpudoctor.errors import UsageError
 from gpudoctor.text import duration
 

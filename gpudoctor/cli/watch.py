@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.flag_types import positive, seconds
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, load_settings
-from gpudoctor.cli.values import positive, seconds
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _source(arguments: argparse.Namespace, request: "Request", stack: ExitStack)
 
 
 def _find(arguments: argparse.Namespace) -> int:
-    from gpudoctor.cli.terminal import PIPE_WIDTH, terminal_width, wants_colour
+    from gpudoctor.cli.output import PIPE_WIDTH, terminal_width, wants_colour
     from gpudoctor.ui.encoding import write_text
     from gpudoctor.ui.watch_text import render_jobs
     from gpudoctor.watch.find_jobs import find_jobs
