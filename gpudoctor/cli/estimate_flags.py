@@ -1,4 +1,4 @@
-"""The flags of `gpudoctor estimate`, named as the fields of `TrainingJob`; `--vary`: the same jobs over values of one."""
+"""The flags of `gpudoctor estimate`, named as the fields of `TrainingJob`, and the values of `--vary`."""
 
 import argparse
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The model and the training configs that `estimate` is given: a name, a config.json, numbers, files of a job."""
+"""The model and the configs that `estimate` is given: a name, a config.json, numbers, files of a job."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from gpudoctor.errors import UsageError
 from gpudoctor.estimate import from_numbers, lookup
 from gpudoctor.estimate.find import FoundModel, find_cached, find_path, is_path, parse_config
 from gpudoctor.model.read_limits import CONFIG
-from gpudoctor.vitals.memory.declared_job import DeclaredJob, settle
+from gpudoctor.vitals.memory.from_config import DeclaredJob, settle
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.configs import ConfigFile

@@ -1,4 +1,4 @@
-"""A baseline: the findings of an old project, by fingerprint, so that it starts at zero and only new ones count."""
+"""A baseline: the known findings of an old project, by fingerprint, so that only new ones count."""
 
 import hashlib
 import json

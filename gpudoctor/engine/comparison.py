@@ -1,4 +1,4 @@
-"""Compares two recordings: the time of a step with an interval, where it went, memory, loss; whether it is one job."""
+"""Compares two recordings: step time with an interval, where it went, memory, loss; whether it is one job."""
 
 import math
 import random
@@ -209,10 +209,10 @@ def _blocks(state: Steady, measure: str) -> list[tuple[float, float]]:
         every = state.values("count")
         amounts = [max(1.0, count) for count in every] if every else [1.0] * len(durations)
     blocks: list[tuple[float, float]] = []
-    for count in BLOCKS:
-        edges = [i * len(durations) // count for i in range(count + 1)]
+    for blocked in BLOCKS:
+        edges = [i * len(durations) // blocked for i in range(blocked + 1)]
         blocks = [(math.fsum(durations[a:b]), math.fsum(amounts[a:b])) for a, b in pairwise(edges) if b > a]
-        if _resemblance([seconds / max(amount, 1e-12) for seconds, amount in blocks]) < 1 / math.sqrt(count):
+        if _resemblance([seconds / max(amount, 1e-12) for seconds, amount in blocks]) < 1 / math.sqrt(blocked):
             break
     return blocks
 

@@ -18,10 +18,10 @@ from gpudoctor.analysis.run.run_numbers import (
 from gpudoctor.analysis.run.steady_run import run_of
 from gpudoctor.analysis.run.steady_state import OTHER, Steady, counts, steady
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.run import LineShare, RunGpu, RunMemory, RunSummary, RunThroughput, Series, Spread
+from gpudoctor.model.run import LineShare, RunGpu, RunMemory, RunSeries, RunSummary, RunThroughput, Spread
 from gpudoctor.model.signs.recording import PHASES, Process, Recording
 
-# Series of a run for drawings: a few hundred points each, whatever its length.
+# RunSeries of a run for drawings: a few hundred points each, whatever its length.
 
 POINTS = 240
 """Points of a series: one for every few pixels of a page."""
@@ -35,25 +35,25 @@ _MACHINE = (
 _GPU = (("util", "1"), ("sm", "1"), ("memory", "B"), ("power", "W"), ("temperature", "Cel"))
 
 
-def run_series(recording: Recording) -> tuple[Series, ...]:
+def run_series(recording: Recording) -> tuple[RunSeries, ...]:
     """Everything worth drawing that was recorded."""
     begun = started(recording)
     return (*_of_ranks(recording, begun), *_of_machine(recording))
 
 
-def _of_ranks(recording: Recording, begun: float | None) -> Iterator[Series]:
+def _of_ranks(recording: Recording, begun: float | None) -> Iterator[RunSeries]:
     trained = [process for process in recording.ranks if len(process.steps)]
     for place, process in enumerate(trained[:_RANKS]):
         offset = process.wall - begun if begun is not None and process.wall else 0.0
         bins = _bins(len(process.steps))
         t = tuple(process.steps.column("t")[end - 1] + offset for _, end in bins)
         name = "step_seconds" if place == 0 else f"step_seconds.rank{process.rank}"
-        yield Series(name=name, unit="s", t=t, values=_each(bins, _per_step(process)))
+        yield RunSeries(name=name, unit="s", t=t, values=_each(bins, _per_step(process)))
         if place == 0:
             yield from _of_lead(process, bins, t)
 
 
-def _of_lead(process: Process, bins: Sequence[tuple[int, int]], t: tuple[float, ...]) -> Iterator[Series]:
+def _of_lead(process: Process, bins: Sequence[tuple[int, int]], t: tuple[float, ...]) -> Iterator[RunSeries]:
     table = process.steps
     durations = table.column("duration")
     parts = {name: table.column(name) for name in PHASES if len(table.column(name))}
@@ -62,7 +62,7 @@ def _of_lead(process: Process, bins: Sequence[tuple[int, int]], t: tuple[float, 
         shares[name] = tuple(sum(values[a:b]) / max(sum(durations[a:b]), 1e-12) for a, b in bins)
     shares[OTHER] = tuple(max(0.0, 1.0 - sum(values)) for values in zip(*shares.values(), strict=True))
     for name, values in shares.items():
-        yield Series(name=f"phase.{name}", unit="1", t=t, values=values)
+        yield RunSeries(name=f"phase.{name}", unit="1", t=t, values=values)
     for column, name, unit, pick in (
         ("loss", "loss", "", _mean), ("grad_norm", "grad_norm", "", _mean), ("lr", "lr", "", _mean),
         ("peak", "device_peak", "B", max), ("allocated", "device_allocated", "B", max),
@@ -70,10 +70,10 @@ def _of_lead(process: Process, bins: Sequence[tuple[int, int]], t: tuple[float, 
     ):  # fmt: skip
         found = _known(bins, table.column(column), pick)
         if found:
-            yield Series(name=name, unit=unit, t=t, values=found)
+            yield RunSeries(name=name, unit=unit, t=t, values=found)
 
 
-def _of_machine(recording: Recording) -> Iterator[Series]:
+def _of_machine(recording: Recording) -> Iterator[RunSeries]:
     table = recording.machine
     bins = _bins(len(table))
     t = tuple(table.column("t")[end - 1] for _, end in bins)
@@ -82,7 +82,7 @@ def _of_machine(recording: Recording) -> Iterator[Series]:
     for name, unit in wanted:
         found = _known(bins, table.column(name), max if unit == "B" else _mean)
         if found:
-            yield Series(name=name, unit=unit, t=t, values=found)
+            yield RunSeries(name=name, unit=unit, t=t, values=found)
 
 
 def _bins(rows: int) -> list[tuple[int, int]]:

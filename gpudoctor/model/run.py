@@ -77,7 +77,7 @@ class LineShare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class RunSeries:
     """One quantity over the run, thinned out for drawing."""
 
     name: str
@@ -138,7 +138,7 @@ class RunSummary:
     """Stack samples that failed or were cut, more often in fast Python code than in waits."""
     healthy: bool = False
     """Whether nothing about it needs a second look: it ended well, made steps enough, and loses little."""
-    series: tuple[Series, ...] = ()
+    series: tuple[RunSeries, ...] = ()
     """For drawings; not part of the JSON report."""
 
     @property

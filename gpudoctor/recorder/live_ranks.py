@@ -1,4 +1,4 @@
-"""What the parent sees of a run while it lasts: the ranks' live files, the file `stop`, whether the run stands still."""
+"""What the parent sees of a run while it lasts: live files of the ranks, the file `stop`, a standstill."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -87,7 +87,7 @@ def _rank(path: Path, live: Mapping[str, Any], age: float) -> RankNow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class RankStanding:
     """Ranks that stand at the same place."""
 
     ranks: tuple[int, ...]
@@ -108,7 +108,7 @@ class HangWatch:
         self._told_at = -1
         self._lived = False
 
-    def look(self, now: Now, passed: float) -> tuple[float, list[Standing]] | None:
+    def look(self, now: Now, passed: float) -> tuple[float, list[RankStanding]] | None:
         """Seconds without a step and who stands where, once a hang; None while all is well or it was told."""
         if self._first is None and any(True for _ in self._folder.glob("rank-*.gdr")):
             self._first = passed
@@ -125,14 +125,14 @@ class HangWatch:
         return still, standings(self._folder)
 
 
-def standings(folder: Path) -> list[Standing]:
+def standings(folder: Path) -> list[RankStanding]:
     """Where the ranks stand by their last heartbeats; the fewest first, for they are the odd ones."""
     with suppress(DoctorError, Unavailable, OSError):
         groups: dict[tuple[int, str, str], list[int]] = {}
         for process in read_recording(str(folder)).ranks:
             groups.setdefault(_stands(process), []).append(process.rank)
         found = [
-            Standing(ranks=tuple(ranks), step=step, phase=phase, place=place)
+            RankStanding(ranks=tuple(ranks), step=step, phase=phase, place=place)
             for (step, phase, place), ranks in groups.items()
         ]
         return sorted(found, key=lambda item: (len(item.ranks), item.step))

@@ -4,15 +4,19 @@ import glob
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.errors import UsageError
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
+from gpudoctor.model.external_files import open_file, read_head
+from gpudoctor.model.read_limits import SMALL_JSON
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT
-from gpudoctor.vitals.left_behind_kinds import LeftKind, is_left_behind, kind_of
+from gpudoctor.vitals.log_lines import text_of
+from gpudoctor.vitals.scheduler_records import begins_as_record, is_scheduler_record
 from gpudoctor.vitals.targets import near_name
 
 if TYPE_CHECKING:
@@ -21,6 +25,105 @@ if TYPE_CHECKING:
     from gpudoctor.model.signs.kernel_log import KernelLog
     from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
     from gpudoctor.model.signs.source import Source
+
+# Tells by its content what a file is that a job left behind beside its logs, whatever its name.
+
+_HEAD = 8192
+_CONFIG_HEAD = 4096
+_LAST_LINES = 5
+
+
+class LeftKind(Enum):
+    """What a file is."""
+
+    LOG = "log"
+    """Text that the job printed, and all that nothing else fits."""
+
+    KERNEL_LOG = "kernel log"
+    """It is read as a log, too."""
+
+    SNAPSHOT = "snapshot"
+    """A memory snapshot of torch."""
+
+    SURVEY = "survey"
+    """The output of `nvidia-smi -q`, text or XML."""
+
+    STACKS = "stacks"
+    """The output of `py-spy dump --json`; its text is read as a log."""
+
+    SCHEDULER = "scheduler"
+    """What a scheduler kept of the job: sacct, scontrol, kubectl."""
+
+    SCRIPT = "script"
+    CONFIG = "config"
+
+
+_SCRIPTS = {".py", ".pyw", ".ipynb"}
+_CONFIGS = {".yaml", ".yml", ".toml", ".jsonc"}
+
+
+def kind_of(path: Path) -> LeftKind:
+    """The kind of a file, by its ending where that says it, else by its content. Raises `OSError`."""
+    from gpudoctor.vitals.recording.snapshot import is_pickle
+    from gpudoctor.vitals.saved_kernel_log import is_kernel_log
+
+    suffix = path.suffix.lower()
+    if suffix in _SCRIPTS:
+        return LeftKind.SCRIPT
+    if suffix in _CONFIGS:
+        return LeftKind.CONFIG
+    raw = read_head(path, _HEAD)
+    head = text_of(raw)
+    if _is_survey(path, head):
+        return LeftKind.SURVEY
+    if head.lstrip()[:1] == "[" and '"frames"' in head and '"thread' in head:
+        return LeftKind.STACKS
+    small = path.stat().st_size <= SMALL_JSON.most
+    if small and begins_as_record(head) and is_scheduler_record(read_head(path, SMALL_JSON.most)):
+        return LeftKind.SCHEDULER
+    if is_pickle(path):
+        return LeftKind.SNAPSHOT
+    if suffix == ".json" and _is_config(raw[:_CONFIG_HEAD]):
+        return LeftKind.CONFIG
+    return LeftKind.KERNEL_LOG if is_kernel_log(path) else LeftKind.LOG
+
+
+def _is_config(head: bytes) -> bool:
+    """Whether JSON is a config and no object of Kubernetes."""
+    return head.lstrip()[:1] == b"{" and b'"events"' not in head and b'"kind"' not in head
+
+
+def _is_survey(path: Path, head: str) -> bool:
+    """Whether all of a file is of `nvidia-smi -q`: a job script may print that at the top of its log, too."""
+    from gpudoctor.vitals.smi_query.blocks import LISTING, is_xml
+
+    if is_xml(head):
+        return True
+    first = next((line for line in head.splitlines() if line.strip()), "")
+    if LISTING not in first:
+        return False
+    lines = [line for line in text_of(_tail(path)).splitlines()[1:] if line.strip()]
+    return all(line[:1].isspace() or line.startswith(("GPU ", "===")) for line in lines[-_LAST_LINES:])
+
+
+def _tail(path: Path) -> bytes:
+    with open_file(path) as stream:
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - _HEAD))
+        return stream.read(_HEAD)
+
+
+def is_left_behind(path: Path) -> bool:
+    """Whether a file of a folder, whose name is none of a log, is a dump or a record by its content."""
+    try:
+        kind = kind_of(path)
+        if kind is LeftKind.SNAPSHOT:
+            return b"segments" in read_head(path, 256)
+        if kind is LeftKind.KERNEL_LOG:
+            return path.suffix == ""
+        return kind in (LeftKind.SURVEY, LeftKind.STACKS, LeftKind.SCHEDULER)
+    except OSError:
+        return False
+
 
 _PACKED = (".gz", ".xz", ".zst")
 _DUMPS = {"", ".json", ".xml", ".pickle", ".pkl"}

@@ -6,7 +6,7 @@ from gpudoctor.model import Unavailable
 from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
 from gpudoctor.recorder import run
 from gpudoctor.vitals.host.cgroup import read_group
-from gpudoctor.vitals.host.mounts import read_mounts
+from gpudoctor.vitals.host.disks import read_mounts
 from gpudoctor.vitals.host.proc_tree import Tree
 
 

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.model.run import Series
+from gpudoctor.model.run import RunSeries
 from gpudoctor.text import duration, number, percent, size
 
 # Axes: round numbers for ticks, and numbers as text in the unit of their quantity.
@@ -101,7 +101,7 @@ class DrawnSeries:
     """A series with its name in the drawing; `style` is a class of the style sheet."""
 
     label: str
-    series: Series
+    series: RunSeries
     style: str
 
 

@@ -4,7 +4,7 @@ import html
 from collections.abc import Iterator
 
 from gpudoctor.model.log_message import LogSummary
-from gpudoctor.model.run import RunSummary, Series, SyntheticSummary
+from gpudoctor.model.run import RunSeries, RunSummary, SyntheticSummary
 from gpudoctor.model.signs.recording import PHASES
 from gpudoctor.report.html.charts import DrawnSeries, band_chart, line_chart
 from gpudoctor.report.printable import one_line
@@ -151,7 +151,7 @@ def _charts(run: RunSummary) -> Iterator[str]:
     yield line_chart("Network", curves(("net_rx", "received"), ("net_tx", "sent")), span)
 
 
-def _bands(by_name: dict[str, Series], run: RunSummary) -> list[DrawnSeries]:
+def _bands(by_name: dict[str, RunSeries], run: RunSummary) -> list[DrawnSeries]:
     """Phases that are worth a band, in a fixed order; the others go to `other`."""
     found = {name: by_name[f"phase.{name}"] for name in BANDS if f"phase.{name}" in by_name}
     small = [name for name in found if run.phases.get(name, 0.0) < _LEAST and name != "other"]
@@ -161,7 +161,7 @@ def _bands(by_name: dict[str, Series], run: RunSummary) -> list[DrawnSeries]:
             continue
         if name == "other":
             parts = [series.values, *(found[each].values for each in small)]
-            series = Series(
+            series = RunSeries(
                 name=series.name, unit="1", t=series.t,
                 values=tuple(sum(values) for values in zip(*parts, strict=True)),
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The text report: the verdict, the findings in their order, one line about the rest; the same as one paragraph."""
+"""The text report: the verdict, the findings in their order, one line about the rest; or one paragraph."""
 
 import shlex
 from collections import Counter
