@@ -18,7 +18,7 @@ from gpudoctor.model import Report
 from gpudoctor.model.comparison import Change, Comparison
 from gpudoctor.model.signs.recording import Recording, RunEnd
 from gpudoctor.report.comparison import comparison_json, comparison_markdown
-from gpudoctor.ui.console.comparison_text import render_comparison
+from gpudoctor.ui.console.run_text import render_comparison
 from gpudoctor.vitals.build_recorded_patient import admit_recording
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "gpudoctor/report/comparison-1.schema.json").read_text())

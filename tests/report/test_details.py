@@ -19,8 +19,7 @@ from gpudoctor.report.markdown import code, escape
 from gpudoctor.report.nagios import exit_code
 from gpudoctor.report.printable import printable
 from gpudoctor.report.sarif import uri
-from gpudoctor.report.steps import is_code
-from gpudoctor.report.units import effect_text, threshold_text
+from gpudoctor.report.units import effect_text, is_code, threshold_text
 from gpudoctor.text import duration, number, percent, quantity, size
 
 

@@ -8,9 +8,9 @@ import pytest
 from sample_reports import healthy_report
 from sarif_schema import report_schema
 
-from gpudoctor.model.synthetic import MemoryRow, SyntheticSummary
+from gpudoctor.model.run import MemoryRow, SyntheticSummary
 from gpudoctor.report import FORMATS, render
-from gpudoctor.report.synthetic_words import memory_rows, speed_words
+from gpudoctor.report.run_words import memory_rows, speed_words
 from gpudoctor.ui.console import render_text
 
 GIB = 1 << 30

@@ -17,7 +17,7 @@ from gpudoctor.model import (
     Rule,
     Unavailable,
 )
-from gpudoctor.model.budget import cpus_per_rank, ranks_here
+from gpudoctor.model.job_devices import cpus_per_rank, ranks_here
 from gpudoctor_checks.data.loader_bound import LoaderBoundDetail
 
 _MOST = 16

@@ -2,7 +2,7 @@
 
 from gpudoctor.analysis.job_log.flight_verdict import FlightKind
 from gpudoctor.model import Applicability, Effort, advise, where
-from gpudoctor.model.advice import Condition
+from gpudoctor.model.rule import Condition
 from gpudoctor_checks.failure.bus_error import BusErrorDetail
 from gpudoctor_checks.failure.collective_timeout import CollectiveTimeoutDetail
 from gpudoctor_checks.failure.device_assert import DeviceAssertDetail

@@ -1,13 +1,67 @@
-"""What the page shows of a run: where a step's time goes, the run over time, numbers, lines."""
+"""What the page shows of a run, of a job's log and of a synthetic job."""
 
 import html
 from collections.abc import Iterator
 
-from gpudoctor.model.run import RunSummary, Series
+from gpudoctor.model.log_message import LogSummary
+from gpudoctor.model.run import RunSeries, RunSummary, SyntheticSummary
 from gpudoctor.model.signs.recording import PHASES
 from gpudoctor.report.html.charts import DrawnSeries, band_chart, line_chart
-from gpudoctor.report.run_words import phase_rows, rate_text
+from gpudoctor.report.printable import one_line
+from gpudoctor.report.run_words import (
+    job_words,
+    memory_heading,
+    memory_rows,
+    moment_rows,
+    phase_rows,
+    rate_text,
+    small_print,
+    speed_words,
+)
 from gpudoctor.text import duration, number, percent, size
+
+# What the page shows of a job's log: the time line with the role of each message.
+
+
+def log_part(log: LogSummary) -> Iterator[str]:
+    """The section about it; nothing where the log has no message that matters."""
+    rows = [*moment_rows(log)]
+    if not rows:
+        return
+    yield "<h2>Time line of the log</h2>"
+    yield "<table><tr><th>role</th><th>where</th><th>message</th></tr>"
+    for role, place, text in rows:
+        yield f"<tr><th>{_text(role)}</th><td>{_text(place)}</td><td><code>{_text(text)}</code></td></tr>"
+    yield "</table>"
+
+
+def _text(text: str) -> str:
+    return html.escape(one_line(text))
+
+
+# What the page shows of a synthetic job: memory beside its estimate, speed, and the program.
+
+
+def synthetic_part(job: SyntheticSummary) -> Iterator[str]:
+    """The sections about it."""
+    yield "<h2>A synthetic job: random weights, random tokens</h2>"
+    yield f"<p>{_text(job_words(job))}</p>"
+    if speed := speed_words(job):
+        yield f"<p>{_text(speed)}</p>"
+    rows = memory_rows(job)
+    if rows:
+        yield f"<h2>{_text(memory_heading(job))}</h2>"
+        yield "<table><tr><th></th><th>estimated</th><th>measured</th><th></th></tr>"
+        for name, *cells in rows:
+            numbers = "".join(f'<td class="number">{_text(cell)}</td>' for cell in cells)
+            yield f"<tr><th>{_text(name)}</th>{numbers}</tr>"
+        yield "</table>"
+    said = [*small_print(job), f"program: {job.script}"]
+    listed = "".join(f"<li>{_text(text)}</li>" for text in said)
+    yield f"<details><summary>about these numbers</summary><ul>{listed}</ul></details>"
+
+
+# What the page shows of a run: where a step's time goes, the run over time, numbers, lines.
 
 _COMPUTES = ("forward", "backward", "optimizer")
 BANDS = (*_COMPUTES, *(name for name in PHASES if name not in _COMPUTES), "other")
@@ -97,7 +151,7 @@ def _charts(run: RunSummary) -> Iterator[str]:
     yield line_chart("Network", curves(("net_rx", "received"), ("net_tx", "sent")), span)
 
 
-def _bands(by_name: dict[str, Series], run: RunSummary) -> list[DrawnSeries]:
+def _bands(by_name: dict[str, RunSeries], run: RunSummary) -> list[DrawnSeries]:
     """Phases that are worth a band, in a fixed order; the others go to `other`."""
     found = {name: by_name[f"phase.{name}"] for name in BANDS if f"phase.{name}" in by_name}
     small = [name for name in found if run.phases.get(name, 0.0) < _LEAST and name != "other"]
@@ -107,7 +161,7 @@ def _bands(by_name: dict[str, Series], run: RunSummary) -> list[DrawnSeries]:
             continue
         if name == "other":
             parts = [series.values, *(found[each].values for each in small)]
-            series = Series(
+            series = RunSeries(
                 name=series.name, unit="1", t=series.t,
                 values=tuple(sum(values) for values in zip(*parts, strict=True)),
             )  # fmt: skip

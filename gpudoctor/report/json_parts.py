@@ -1,13 +1,137 @@
-"""Proofs and trials as plain data."""
+"""Parts of the JSON report as plain data: its `log`, `run`, `synthetic`, proofs and trials."""
 
+import dataclasses
 import math
 
 from gpudoctor.model import Json, SourceSpan
-from gpudoctor.model.leak import LeakSearch
-from gpudoctor.model.proof import Cure, Proof, TrialRow, TrialSummary
-from gpudoctor.model.replay import Replay
+from gpudoctor.model.log_message import LogMoment, LogSummary
+from gpudoctor.model.proof import Cure, LeakSearch, Proof, Replay, TrialRow, TrialSummary
+from gpudoctor.model.run import RunSummary, SyntheticSummary
+
+# The log as plain data: the report's `log`.
 
 JsonObject = dict[str, Json]
+
+
+def log_object(log: LogSummary) -> JsonObject:
+    """What was read, and the time line with the role of each message."""
+    return {
+        "files": list(log.files),
+        "lines": log.lines,
+        "bytes": log.bytes,
+        "ranks": list(log.ranks),
+        "world": log.world,
+        "last_step": log.last_step,
+        "finished": log.finished,
+        "died": log.died,
+        "moments": [_moment(item) for item in log.moments],
+    }
+
+
+def _moment(item: LogMoment) -> JsonObject:
+    return {
+        "role": item.role,
+        "code": item.code or None,
+        "kind": item.kind,
+        "path": item.path,
+        "line": item.line,
+        "last_line": item.last_line,
+        "count": item.count,
+        "rank": item.rank,
+        "node": item.node or None,
+        "time": item.time or None,
+        "step": item.step,
+        "text": item.text,
+    }
+
+
+# The `run` of the JSON report: the keys of the schema; null where something was not recorded.
+
+
+def run_object(run: RunSummary) -> JsonObject:
+    """A run as plain data, without its series."""
+    spreads: JsonObject = {name: _plain(spread) for name, spread in run.throughput.spreads.items()}
+    return {
+        "recording": run.recording,
+        "origin": run.origin,
+        "command": list(run.command),
+        "seconds": run.seconds,
+        "exit_code": run.exit_code,
+        "signal": run.signal,
+        "stopped_by": run.stopped_by,
+        "healthy": run.healthy,
+        "steps": run.steps,
+        "steady_steps": run.steady_steps,
+        "ranks": run.ranks,
+        "marker": run.marker,
+        "warm_up_seconds": run.warm_up_seconds,
+        "start_seconds": run.start_seconds,
+        "step_seconds": _plain(run.step_seconds) if run.step_seconds else None,
+        "throughput": {
+            "steps_per_second": run.throughput.steps_per_second,
+            "samples_per_second": run.throughput.samples_per_second,
+            "tokens_per_second": run.throughput.tokens_per_second,
+            "mfu": run.throughput.mfu,
+            "spread": spreads,
+        },
+        "phases": dict(run.phases),
+        "memory": _plain(run.memory),
+        "gpus": [_plain(gpu) for gpu in run.gpus],
+        "device_idle": run.device_idle,
+        "gain_unknown": run.gain_unknown or None,
+        "samples": run.samples,
+        "lost_samples": run.lost_samples,
+        "lines": [_plain(line) for line in run.lines],
+    }
+
+
+def _plain(value: object) -> JsonObject:
+    return dict(dataclasses.asdict(value))  # type: ignore[call-overload]  # one of model.run's
+
+
+# A synthetic job as plain data: the report's `synthetic`.
+
+
+def synthetic_object(job: SyntheticSummary) -> JsonObject:
+    """Everything but the estimate, which stands beside it as the report's `estimate`."""
+    return {
+        "model": job.model,
+        "method": job.method,
+        "parameters": job.parameters,
+        "job": job.job,
+        "script": job.script,
+        "kind": job.kind,
+        "device": job.device,
+        "device_bytes": job.device_bytes,
+        "ranks": job.ranks,
+        "versions": dict(job.versions),
+        "memory": [
+            {
+                "instant": row.instant,
+                "title": row.title,
+                "estimated_bytes": row.estimated,
+                "measured_bytes": row.measured,
+                "ratio": round(row.ratio, 5) if row.measured else None,
+            }
+            for row in job.memory
+        ],
+        "memory_ended": job.memory_ended or None,
+        "estimated_peak_bytes": job.estimated_peak,
+        "run_peak_bytes": job.run_peak,
+        "run_resident_bytes": job.run_resident,
+        "step_seconds": job.step_seconds,
+        "tokens_per_step": job.tokens_per_step,
+        "tokens_per_second": job.tokens_per_second,
+        "flops_per_step": job.flops_per_step,
+        "flops_per_second": job.flops_per_second,
+        "peak_flops": job.peak_flops,
+        "mfu": job.mfu,
+        "assumptions": list(job.assumptions),
+        "notes": list(job.notes),
+    }
+
+
+# Proofs and trials as plain data.
 
 
 def proof_object(proof: Proof | None) -> JsonObject | None:
