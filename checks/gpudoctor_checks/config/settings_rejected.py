@@ -8,9 +8,11 @@ class SettingsRejected(LogCheck):
     """A library rejected the settings.
 
     What it finds:
-        A job that died because a library tests its settings at the start: sizes that do not divide, a
-        precision that the GPU lacks, an evaluation strategy that does not fit the saving, a wrong command
-        line.
+        A job that died because a library tests its settings at the start:
+        - sizes that do not divide
+        - a precision that the GPU lacks
+        - an evaluation strategy that does not fit the saving
+        - a wrong command line
     Why it hurts:
         The job waits in the queue and ends in its first seconds.
     How it knows:

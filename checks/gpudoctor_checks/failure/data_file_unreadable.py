@@ -8,8 +8,8 @@ class DataFileUnreadable(LogCheck):
     """A data file is missing, damaged or forbidden.
 
     What it finds:
-        A job that died because a file does not exist on this node, is damaged, is empty, cannot be parsed,
-        or may not be read.
+        A job that died because of a file. The file is missing on this node, damaged, empty, unreadable, or
+        cannot be parsed.
     Why it hurts:
         One file of a million ends the run, often hours after its start.
     How it knows:

@@ -37,16 +37,20 @@ class Killed(Check):
     """The run was killed from outside.
 
     What it finds:
-        A command that ended by a signal from outside: from the kernel or the control group for memory, from a
-        scheduler's time limit, or from a person. If a program kills itself, the finding names its line.
+        A command that was ended by a signal from outside. The sender is the kernel or the control group
+        (memory), a scheduler (time limit), or a person. If a program kills itself, the finding names its line.
     Why it hurts:
         The job ended without an exception and without a last checkpoint; its log simply stops.
     How it knows:
-        From a recording: the exit code and signal of the command, kills that the control group counted, the
-        kernel's messages of that time, the memory of the machine in the last seconds.
-        From a job's log: the messages that name it, in the exception or line that came first.
-        Beside the log: what sacct, scontrol or kubectl say of the job, and the kills in a kernel log that its
-        control group, its process or its time ties to this death.
+        From a recording:
+        - the exit code and signal of the command
+        - kills that the control group counted
+        - the kernel's messages of that time
+        - the memory of the machine in the last seconds
+
+        From a job's log: the messages that name it, in the exception or line that came first. Beside the log:
+        sacct, scontrol or kubectl output, and a kernel log. A kill in the kernel log counts if its control
+        group, process or time fits this death.
     False alarms:
         A run that gpudoctor or the user stopped is not a death.
     Remedies:
@@ -209,8 +213,8 @@ class Killed(Check):
             pattern=r"exit ?code:? ?-9\b(?:\) local_rank: (?P<local_rank>\d+))?|"
             r"return code = -9\b|\bSIGKILL\b|[Ss]ignal 9\b|exit ?code:? 137\b|(?:^|"
             r"[:\s\]])Killed\s*(?:$|python|\()|task \d+: Killed",
-            text="A process[ (local rank {local_rank})] was killed by SIGKILL[ (pid {pid})], and this log does "
-            "not say by whom: usually the kernel, because the host's memory ran out.",
+            text="A process[ (local rank {local_rank})] was killed by SIGKILL[ (pid {pid})]. This log does not "
+            "name the sender. Usually it is the kernel, because the host's memory ran out.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.SUSPECTED,
             everywhere=True,

@@ -23,14 +23,13 @@ class NativeCrash(Check):
     """The process crashed outside of Python: a segmentation fault, an abort.
 
     What it finds:
-        A run that ended by SIGSEGV, SIGABRT, SIGILL or SIGFPE: the Python stack at that moment if it was
-        recorded, and the extension that is the likely cause.
+        A run that ended by SIGSEGV, SIGABRT, SIGILL or SIGFPE. The finding has the Python stack of that moment,
+        if recorded, and the extension that is the likely cause.
     Why it hurts:
-        There is no traceback and no exception: the log simply ends.
+        The log ends without a traceback or an exception.
     How it knows:
         From a recording: the signal's own record with its stack, the exit code, the kernel's message with the
-        library's name.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        library's name. From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         An abort that follows an uncaught C++ exception of torch has a message in the log: read it first.
     Remedies:

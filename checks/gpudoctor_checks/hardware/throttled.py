@@ -51,12 +51,12 @@ class Throttled(Check):
         A hardware slowdown halves the clocks or worse. In a job of several GPUs all of them wait for the
         slowest one in every step.
     How it knows:
-        NVML's clocks event reasons (throttle reasons on older drivers), masked with 0xE8 as DCGM does; the
+        NVML's clocks event reasons (throttle reasons on older drivers), masked with 0xE8 as DCGM does. The
         current and the maximum clock.
     False alarms:
         An idle GPU lowers its clocks by design: while the idle reason is set, the check stays silent. It is
         also silent about the power cap alone, which is normal under load (GPU010 reports a lowered power
-        limit), and about clocks that a person has set.
+        limit). Clocks that a person has set are not reported either.
     Remedies:
         Repair the node's cooling or power; until then use another GPU or another node.
     References:

@@ -20,7 +20,7 @@ from gpudoctor.analysis.source.step_order import (
     periodic,
     script_of,
 )
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import nodes, receiver
 from gpudoctor.analysis.source.syntax_places import extent, line_at, place
 from gpudoctor.analysis.source.target_versions import Meant, meant_version, told_version
 from gpudoctor.model import (
@@ -93,25 +93,29 @@ class AccumulationWrong(Check):
     """Gradient accumulation, or the learning rate's schedule, is wrong.
 
     What it finds:
-        In a loop that steps every N micro-batches: a loss that is not divided by N, gradients cleared on each
-        micro-batch, a scheduler stepped on each micro-batch, a loss divided twice under
-        `accelerator.accumulate`. In any loop: `scheduler.step()` before `optimizer.step()`, and a scheduler
-        that is built but never stepped.
+        In a loop that steps every N micro-batches:
+        - a loss that is not divided by N
+        - gradients cleared on each micro-batch
+        - a scheduler stepped on each micro-batch
+        - a loss divided twice under `accelerator.accumulate`
+
+        In any loop: `scheduler.step()` before `optimizer.step()`, and a scheduler that is built but never
+        stepped.
     Why it hurts:
         Undivided, the gradient is N times too large: the learning rate is in effect N times higher. Cleared on
         each micro-batch, N - 1 of N batches are wasted. A schedule stepped per micro-batch decays N times too
-        fast. A scheduler before the optimizer skips the first value of its schedule; one that is never stepped
+        fast. A scheduler before the optimizer skips the first value of its schedule. One that is never stepped
         keeps the learning rate at its first value.
     How it knows:
         It reads the order and the guards (`if (i + 1) % N == 0`) of backward, step, clear and schedule in one
-        pass, and follows the loss back to where it is computed. Before torch 1.1 the scheduler stepped first:
-        if the project's files or its README name such a torch, that order is a note. It is also a note if the
+        pass. It follows the loss back to its computation. Before torch 1.1 the scheduler stepped first. If the
+        project's files or its README name such a torch, that order is a note. It is also a note if the
         scheduler steps with each batch: it skips one of thousands of values. A recorded run with one backward
         pass per step does not accumulate, so it refutes the finding.
     False alarms:
-        Losses summed over tokens and normalised elsewhere, gradients rescaled before the step, Trainer,
-        Lightning, DeepSpeed and Accelerate's own accumulation are not findings; nor is a schedule whose length
-        is counted in micro-batches. If you sum gradients on purpose, silence it on the line.
+        Losses summed over tokens and normalised elsewhere, and gradients rescaled before the step, are not
+        findings. Neither is accumulation by Trainer, Lightning, DeepSpeed and Accelerate. Nor is a schedule
+        whose length is counted in micro-batches. If you sum gradients on purpose, silence it on the line.
     Remedies:
         Divide the loss by N; clear gradients and step the schedule right after the optimizer's step.
     References:
@@ -207,7 +211,7 @@ class AccumulationWrong(Check):
         kept = any(not _each_micro_batch(item, cycle) for item in one.of(Kind.CLEAR))
         return self._finding(
             f"{clear.subject}.zero_grad() clears the gradients on each micro-batch, but {_step(cycle.step)} "
-            f"follows only after {cycle.count} of them: all but the last are lost.",
+            f"follows only after {cycle.count} of them. All but the last are lost.",
             AccumulationWrongDetail(how="cleared", kept=kept, text=f"{clear.subject}.zero_grad()"),
             clear,
             cycle.step,
@@ -231,7 +235,7 @@ class AccumulationWrong(Check):
             cycle.backward.node,
             self._finding(
                 f"{cycle.count} micro-batches add up to one {_step(cycle.step)}, and {shown} is not divided by "
-                f"{cycle.count}: the gradient is their sum, not their mean.",
+                f"{cycle.count}. The gradient is their sum, not their mean.",
                 AccumulationWrongDetail(
                     how="undivided",
                     edit_at="" if script is None else extent(script, loss),
@@ -423,7 +427,7 @@ def _loss_node(node: ast.Call) -> ast.expr | None:
     """`loss` of `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`."""
     if node.args:
         return None if isinstance(node.args[0], ast.Starred) else node.args[0]
-    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    owner = receiver(node)
     if isinstance(owner, ast.Call) and ast.unparse(owner.func).endswith(".scale") and owner.args:
         return owner.args[0]
     return owner

@@ -13,7 +13,7 @@ from gpudoctor.analysis.source.control_flow import bound, callers, enclosing, fu
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.optimizers import optimizers
 from gpudoctor.analysis.source.scopes import Scopes
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, is_method_call, nodes
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.analysis.source.train_eval_mode import (
     builds_no_graph,
@@ -102,25 +102,26 @@ class EvalModeMisuse(Check):
     """Evaluation runs as if it were training, or training as if it were evaluation.
 
     What it finds:
-        An evaluation loop that runs the model without `torch.no_grad()` (or `inference_mode`), or without
-        `model.eval()` where the model has dropout or batch norm; and a training loop in which `model.eval()`
-        is called and `model.train()` never follows, so all later steps train in eval mode.
+        - An evaluation loop that runs the model without `torch.no_grad()` (or `inference_mode`). Or it runs a
+          model with dropout or batch norm without `model.eval()`.
+        - A training loop in which `model.eval()` is called and `model.train()` never follows, so all later
+          steps train in eval mode.
     Why it hurts:
-        Without no_grad each batch keeps its activations: it wastes the memory of a training step, and the first
-        evaluation may run out of memory. Without eval() dropout falsifies the metric, and batch norm includes
-        the validation data in its statistics. Left in eval mode, dropout is off and batch norm is frozen after
-        the first evaluation: the model trains worse, without any message.
+        Without no_grad each batch keeps its activations. This wastes the memory of a training step, and the
+        first evaluation may run out of memory. Without eval() dropout falsifies the metric, and batch norm
+        includes the validation data in its statistics. If the model stays in eval mode, dropout is off and
+        batch norm is frozen after the first evaluation. The model trains worse, without any message.
     How it knows:
-        It reads what one pass of each loop runs, through functions, with decorators, `with` blocks and the
-        functions that call it. A data set in one tensor may be read in slices (`range(0, x.size(0), n)`).
+        It reads what one pass of each loop runs, through functions. Decorators, `with` blocks and calling
+        functions count too. A data set in one tensor may be read in slices (`range(0, x.size(0), n)`).
     False alarms:
         Lightning and Trainer switch both themselves and are not reported. Loops that need gradients of the
         input are not findings, nor is another model's eval (a teacher, an average). A module without parameters
-        builds no graph, volatile inputs of torch 0.3 did not, and loaded transformers are in eval mode, as is a
-        model after a training that ends with eval(). If only inputs are optimised, eval mode is intended.
-        Models without dropout and batch norm behave the same in both modes: a missing eval() is not a finding,
-        and staying in eval mode is a note. An instance norm counts only if it keeps running statistics, and is
-        a note. A graph in a loop that ends after a few batches is also a note.
+        builds no graph, and neither did volatile inputs of torch 0.3. Loaded transformers are in eval mode, as
+        is a model after a training that ends with eval(). If only inputs are optimised, eval mode is intended.
+        Models without dropout and batch norm behave the same in both modes. A missing eval() is then not a
+        finding, and staying in eval mode is a note. An instance norm counts only if it keeps running
+        statistics, and is a note. A graph in a loop that ends after a few batches is also a note.
     Remedies:
         Use `@torch.no_grad()` and `model.eval()` for the evaluation, and `model.train()` before training
         continues.
@@ -160,8 +161,8 @@ class EvalModeMisuse(Check):
             name="graph_part",
             default=0.4,
             unit="1",
-            source="measured on a CPU: a graph is 7 % of a forward pass of convolutions, 30 % of one of a "
-            "transformer or a small MLP, 42 % of one of a GRU",
+            source="measured on a CPU, share of a forward pass: convolutions 7 %, a transformer or a "
+            "small MLP 30 %, a GRU 42 %",
             meaning="A graph that nothing uses costs at most this part of an evaluation.",
         ),
     )
@@ -321,7 +322,7 @@ class EvalModeMisuse(Check):
         local = model if not left.forward.via or loop.function == call.function else ""
         return self.finding(
             f"{model_of(left.switch.call)}.eval() runs in the loop at {where} and does not "
-            f"call {model}.train() again: after the first evaluation {model} trains in eval mode.",
+            f"call {model}.train() again. After the first evaluation {model} trains in eval mode.",
             evidence=(left.switch.span, *left.switch.via, left.forward.span, left.loop.span),
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if layers else Severity.NOTE,
@@ -373,10 +374,7 @@ def _volatile(source: Source, loop: Loop) -> bool:
         for event in loop.events
     )
     return inputs and any(
-        isinstance(node.value, ast.Attribute)
-        and node.value.attr == "data"
-        and isinstance(node.slice, ast.Constant)
-        and node.slice.value == 0
+        is_attribute(node.value, "data") and isinstance(node.slice, ast.Constant) and node.slice.value == 0
         for script in source.scripts
         for node in nodes(script, ast.Subscript)
     )
@@ -400,19 +398,22 @@ def _told_of(event: Event, loop: Loop) -> bool:
 
 
 def _redefined(script: Script, node: ast.AST) -> int | None:
-    """The line where a later statement of its level, another cell of a notebook, defines the function again."""
-    outer = [item for item in enclosing(script, node) if isinstance(item, _NAMED)]
+    """The line where a later statement of its level, another notebook cell, defines the function again."""
+    outer = [item for item in enclosing(script, node) if isinstance(item, FunctionNode)]
     lines = [
         item.lineno
         for item in script.tree.body
-        if outer and isinstance(item, _NAMED) and item.name == outer[-1].name and item.lineno > outer[-1].lineno
+        if outer
+        and isinstance(item, FunctionNode)
+        and item.name == outer[-1].name
+        and item.lineno > outer[-1].lineno
     ]
     return min(lines, default=None)
 
 
 def _trains_until(script: Script, node: ast.AST, later: int) -> bool:
     """Whether a definition runs before the next of its name, and nothing above that speaks of eval mode."""
-    outer = [item for item in enclosing(script, node) if isinstance(item, _NAMED)][-1]
+    outer = [item for item in enclosing(script, node) if isinstance(item, FunctionNode)][-1]
     above = [call for call in script.calls if call.span.line < later]
     runs = any(
         call.name.rpartition(".")[2] == outer.name
@@ -422,9 +423,6 @@ def _trains_until(script: Script, node: ast.AST, later: int) -> bool:
         for call in above
     )
     return runs and not any(speaks_of_eval(call) for call in above)
-
-
-_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def _whole(script: Script, loop: Loop) -> bool:
@@ -492,7 +490,7 @@ def _known(call: Call) -> bool:
 
 def _plain(event: Event) -> bool:
     node = event.node
-    owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    owner = node.func.value if is_method_call(node) else None
     return isinstance(owner, ast.Name | ast.Attribute)
 
 

@@ -15,7 +15,14 @@ from gpudoctor.analysis.source.checkpoints import saves_of
 from gpudoctor.analysis.source.control_flow import enclosing, loop_node, steady
 from gpudoctor.analysis.source.loaders import Loader, loaders
 from gpudoctor.analysis.source.optimizers import assignments_to
-from gpudoctor.analysis.source.syntax import nodes, parents
+from gpudoctor.analysis.source.syntax import (
+    FunctionNode,
+    is_attribute,
+    is_method_call,
+    last_name,
+    nodes,
+    parents,
+)
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.model import (
     Check,
@@ -97,23 +104,25 @@ class ZeroGradMissing(Check):
     """Gradients are never cleared between optimizer steps.
 
     What it finds:
-        A training loop with `backward()` and `optimizer.step()` on each pass that never clears the gradients:
-        no `zero_grad` of the optimizer or model, no `p.grad = None`; or that clears them only before the loop,
-        once an epoch. In loops with several optimizers, the one that is left out.
+        - A training loop with `backward()` and `optimizer.step()` on each pass that never clears the gradients.
+          It has no `zero_grad` of the optimizer or model, and no `p.grad = None`.
+        - Or that clears them only before the loop, once an epoch.
+
+        In loops with several optimizers, the one that is left out.
     Why it hurts:
         `backward()` adds to `.grad`. Without clearing, each update uses the sum of the gradients of all steps
-        so far: it grows with the run, the loss plateaus or diverges, and no error is raised.
+        so far. It grows with the run, and the loss plateaus or diverges. No error is raised.
     How it knows:
-        It reads what one pass of the loop executes, through local functions and closures, and looks for a
-        backward, a step and anything that clears.
+        It reads what one pass of the loop executes, through local functions and closures. It needs a backward,
+        a step and nothing that clears.
     False alarms:
         Gradient accumulation (cleared where the optimizer steps) is not a finding. Engines and wrappers that
-        clear by themselves (DeepSpeed, Lightning, HF Trainer) are not reported, nor is a loop that passes its
-        optimizer to a function that gpudoctor could not read. A loop over a range in a function that measures
-        speed or memory is a note, and so is one that reads a clock or the memory and draws its targets at
-        random: its model is thrown away. A clear right before the loop is a note where a graph loader or an
-        unread collate function may give all data as one batch, and not a finding if the batch is the whole data
-        set. Parameters and optimizers that each pass creates again have no old gradients.
+        clear by themselves (DeepSpeed, Lightning, HF Trainer) are not reported. Neither is a loop that passes
+        its optimizer to a function that gpudoctor could not read. A loop over a range in a function that
+        measures speed or memory is a note. So is one that reads a clock or the memory and draws its targets at
+        random. Its model is discarded. A clear right before the loop is a note if a graph loader or collate
+        function may yield all data. It is not a finding if the batch is the whole data set. Parameters and
+        optimizers that each pass creates again have no old gradients.
     Remedies:
         Call `optimizer.zero_grad()` right after each `optimizer.step()`.
     References:
@@ -160,7 +169,7 @@ class ZeroGradMissing(Check):
             self,
             suspected,
             f"In {found} of {looked} steps the first backward pass found the gradients that the last optimizer "
-            "step had used: the program never clears them, and each step uses the sum of all earlier ones.",
+            "step had used. The program never clears them, and each step uses the sum of all earlier ones.",
             evidence=(
                 *spans,
                 run.measured("uncleared_cycles", found, "{steps}"),
@@ -291,11 +300,7 @@ def _owners(given: ast.expr) -> set[str]:
     """Whose parameters an optimizer gets: `net` of `net.parameters()`, `z` of `[z]`."""
     if isinstance(given, ast.List | ast.Tuple):
         return set().union(*(_owners(item) for item in given.elts))
-    if (
-        isinstance(given, ast.Call)
-        and isinstance(given.func, ast.Attribute)
-        and given.func.attr == "parameters"
-    ):
+    if is_method_call(given, "parameters"):
         return {ast.unparse(given.func.value)}
     return {ast.unparse(given)}
 
@@ -342,7 +347,7 @@ def _measures_on_noise(source: Source, script: Script, loop: Loop) -> bool:
 
 def _drawn(value: ast.expr) -> ast.expr:
     """`torch.rand(8)` of `torch.rand(8).to(device)`."""
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _MOVES:
+    while is_method_call(value, *_MOVES):
         value = value.func.value
     return value
 
@@ -412,10 +417,8 @@ def _clears(event: Event) -> bool:
             event.call.method in {"zero_", "fill_"} and "grad" in event.call.receiver
         )
     if isinstance(node, ast.Assign):
-        return any(isinstance(target, ast.Attribute) and target.attr == "grad" for target in node.targets)
-    return isinstance(node, ast.Delete) and any(
-        isinstance(target, ast.Attribute) and target.attr == "grad" for target in node.targets
-    )
+        return any(is_attribute(target, "grad") for target in node.targets)
+    return isinstance(node, ast.Delete) and any(is_attribute(target, "grad") for target in node.targets)
 
 
 def _hidden(local: frozenset[str], loop: Loop) -> bool:
@@ -428,7 +431,7 @@ def _hidden(local: frozenset[str], loop: Loop) -> bool:
         if call.name.startswith(OWNERS):
             return True
         given = [*event.node.args, *(keyword.value for keyword in event.node.keywords)]
-        if any(_last_name(part) in local for part in given):
+        if any(last_name(part) in local for part in given):
             return True  # a closure
         unread = event.span not in followed and not call.name.startswith(OURS) and call.method != "step"
         if call.method in local and event.span not in followed:
@@ -447,19 +450,12 @@ def _functions_that_clear(script: Script) -> frozenset[str]:
         for node in nodes(script, ast.Attribute)
         if node.attr == "grad" or CLEARS.search(node.attr)
         for above in enclosing(script, node)
-        if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef)
+        if isinstance(above, FunctionNode)
     )
 
 
-def _last_name(node: ast.expr) -> str:
-    """The last identifier of `a.b.name`, "" for anything else."""
-    if isinstance(node, ast.Name):
-        return node.id
-    return node.attr if isinstance(node, ast.Attribute) else ""
-
-
 def _optimizer_argument(node: ast.expr) -> bool:
-    name = _last_name(node)
+    name = last_name(node)
     return bool(OPTIMIZER.search(name)) and "option" not in name.lower()
 
 

@@ -47,16 +47,16 @@ class OutOfMemory(Check):
     """The run died because the device's memory was full.
 
     What it finds:
-        An out-of-memory error of the device: at which step, phase and line, and how much was in use, reserved
-        and requested.
+        An out-of-memory error of the device: its step, phase and line. The finding says how much was in use,
+        reserved and requested.
     Why it hurts:
         The job ended, often hours after its start: at the first evaluation, the longest batch, the first
         checkpoint.
     How it knows:
-        From a recording: the exception with the allocator's numbers at that moment, and the memory at the ends
-        of the steps before it. From a memory snapshot: the refused allocations of its history.
-        From a job's log: the messages that name it, in the exception or line that came first. A memory
-        snapshot beside the log adds the lines that held the memory.
+        From a recording: the exception with the allocator's numbers, and the memory at the ends of the steps
+        before it. From a memory snapshot: the refused allocations of its history. From a job's log: the
+        messages that name it, in the exception or line that came first. A memory snapshot beside the log adds
+        the lines that allocated the memory.
     False alarms:
         Another check reports a lack of host memory.
     Remedies:
@@ -111,7 +111,7 @@ class OutOfMemory(Check):
             kind="other-process",
             cue=("@never@",),
             pattern="(?!)",
-            text="The GPU ran out of memory while other processes used it: this process held {own} of {total}.",
+            text="The GPU ran out of memory while other processes used it: this process used {own} of {total}.",
         ),
         LogMessage(
             kind="library-alloc",
