@@ -22,7 +22,6 @@ from gpudoctor.model import (
     Setting,
     Severity,
     SourceSpan,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -99,17 +98,14 @@ class OptimizerMismatch(Check):
     severity = Severity.ERROR
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
+        source, configs = patient.source_and_configs
         for link in links(patient):
             for mismatch in mismatches(link, OPTIMISATION):
                 yield self._between(mismatch)
             yield from self._kinds(link)
-        for file in configs.files if configs is not None else ():
+        for file in configs.files:
             yield from self._sections(file)
-        if source is not None:
-            yield from self._in_source(patient, source)
+        yield from self._in_source(patient, source)
 
     def _between(self, mismatch: Mismatch) -> Finding:
         items = (mismatch.engine, mismatch.argument)

@@ -10,7 +10,6 @@ from gpudoctor.analysis.source.declared_settings import Written, from_entry, fro
 from gpudoctor.analysis.source.pretrained_models import adapted, trained_models, trainers
 from gpudoctor.analysis.source.syntax import is_method_call, keyword_value
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, in_a_test
-from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -23,7 +22,6 @@ from gpudoctor.model import (
     Setting,
     Severity,
     SourceSpan,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -76,15 +74,12 @@ class QuantisationConflict(Check):
     severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
-        for file in configs.files if configs is not None else ():
+        source, configs = patient.source_and_configs
+        for file in configs.files:
             yield from self._in_config(file)
         for link in links(patient):
             yield from self._sharded(link)
-        if source is not None:
-            yield from self._in_source(patient, source)
+        yield from self._in_source(patient, source)
 
     # configs
 

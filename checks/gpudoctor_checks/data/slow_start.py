@@ -27,7 +27,6 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
-    Unavailable,
     Whose,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
@@ -159,16 +158,8 @@ class SlowStart(Check):
         )
 
     def _declared_anywhere(self, patient: Patient) -> Iterator[Finding]:
-        try:
-            source = patient.source
-        except Unavailable:
-            yield from self._from_configs(patient.configs)
-            return
+        source, configs = patient.source_and_configs
         yield from self._from_source(source)
-        try:
-            configs = patient.configs
-        except Unavailable:
-            return
         yield from self._from_configs(configs)
 
     def _from_configs(self, configs: Configs) -> Iterator[Finding]:

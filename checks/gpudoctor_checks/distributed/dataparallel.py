@@ -99,24 +99,18 @@ class Dataparallel(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        process = run.lead.process if run is not None else None
-        if run is None or process is None or not process.of("model"):
+        if run is None or not run.lead.process.of("model"):
             yield from suspected
             return
-        model = wrapped(process, "DataParallel")
-        if model is None or gpus_here(run.recording) < self.limit("gpus"):
+        model, gpus = wrapped(run.lead.process, "DataParallel"), gpus_here(run.recording)
+        if model is None or gpus < self.limit("gpus"):
             return
-        where = place_of(model)
         yield confirmed(
             self,
             suspected,
-            f"{model.get('name')} is trained by DataParallel. One process drives "
-            f"{gpus_here(run.recording)} GPUs and "
-            "copies the model to all of them in every step.",
-            evidence=(
-                *spots(patient, where),
-                run.measured("gpus", gpus_here(run.recording), "{gpus}"),
-            ),
+            f"{model.get('name')} is trained by DataParallel. One process drives {gpus} GPUs and copies the "
+            "model to all of them in every step.",
+            evidence=(*spots(patient, place_of(model)), run.measured("gpus", gpus, "{gpus}")),
             severity=Severity.WARNING,
             detail=DataparallelDetail(),
         )

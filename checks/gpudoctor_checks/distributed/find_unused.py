@@ -63,12 +63,11 @@ class FindUnused(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run)
-        process = run.lead.process if run is not None else None
-        asked = torch_fact(process, "find_unused") if process is not None else None
-        if run is None or process is None or asked is None:
+        if run is None or torch_fact(run.lead.process, "find_unused") is None:
             yield from suspected
             return
-        if asked is not True or torch_fact(process, "unused") is not False:
+        process = run.lead.process
+        if torch_fact(process, "find_unused") is not True or torch_fact(process, "unused") is not False:
             return
         model = wrapped(process, "DDP")
         where = place_of(model) if model is not None else None

@@ -170,7 +170,7 @@ class TeacherTrained(Check):
             f"({percent(inner.share)} of the trainable elements). The backward pass through it is wasted.",
             evidence=(
                 inner.call.span,
-                run.measured("unheld_share", inner.share, "1"),
+                run.measured("unheld_share", inner.share),
             ),
             severity=self._worth(run),
             detail=TeacherTrainedDetail(how="graph", teacher=name, call=place(inner.call.span)),

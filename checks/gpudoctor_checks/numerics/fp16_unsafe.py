@@ -15,7 +15,6 @@ from gpudoctor.analysis.source.step_order import StepOrder
 from gpudoctor.analysis.source.syntax import is_method_call, is_name, nodes
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.analysis.source.training_arguments import argument_calls, deepspeed_configs, training_arguments
-from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -32,7 +31,6 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
     TrackRecord,
-    Unavailable,
     Whose,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
@@ -201,7 +199,7 @@ class Fp16Unsafe(Check):
             f"The loss scale ended at {scale:g} and {skipped} steps were skipped ({percent(share)}): the "
             "gradients overflow in fp16 at any scale.",
             evidence=(
-                run.measured("loss_scale", scale, "1"),
+                run.measured("loss_scale", scale),
                 run.measured("steps_skipped", skipped, "{steps}"),
             ),
             confidence=Confidence.CONFIRMED,
@@ -210,17 +208,14 @@ class Fp16Unsafe(Check):
         )
 
     def _declared(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
-        if source is not None:
-            yield from self._in_loops(source)
-            yield from self._trainer(source)
+        source, configs = patient.source_and_configs
+        yield from self._in_loops(source)
+        yield from self._trainer(source)
         for setup in training_arguments(patient):
             yield from self._model(setup)
         for setup in deepspeed_configs(patient):
             yield from self._static(setup)
-        for file in configs.files if configs is not None else ():
+        for file in configs.files:
             yield from self._pure(file)
 
     # source: loops of one's own

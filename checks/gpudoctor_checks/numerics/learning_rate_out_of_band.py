@@ -34,7 +34,6 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
     TrackRecord,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -262,7 +261,7 @@ class LearningRateOutOfBand(Check):
             f"{name} trained with a rate of {used:g}; {found.message.partition(' ')[2]}",
             evidence=(
                 *(spans if not used else spans[:1]),
-                run.measured("learning_rate", used, "1"),
+                run.measured("learning_rate", used),
             ),
             severity=found.severity,
             cost=Cost(breaks=_NOTHING if found.detail_of(LearningRateOutOfBandDetail).cure == "low" else None),
@@ -287,7 +286,7 @@ class LearningRateOutOfBand(Check):
             "the model learns nothing.",
             evidence=(
                 *spans,
-                run.measured("learning_rate", spent.rate, "1"),
+                run.measured("learning_rate", spent.rate),
                 run.measured("steps_below", spent.steps, "{steps}"),
             ),
             severity=Severity.WARNING,
@@ -296,10 +295,8 @@ class LearningRateOutOfBand(Check):
         )
 
     def _declared(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
-        for rate in (*_from_source(source), *_from_configs(configs.files if configs is not None else ())):
+        source, configs = patient.source_and_configs
+        for rate in (*_from_source(source), *_from_configs(configs.files)):
             finding = self.judge(rate)
             if finding is not None:
                 yield finding
@@ -401,9 +398,7 @@ def _schedules(patient: Patient) -> list[SourceSpan]:
     return [call.span for script in scripts for call in script.calls if _SCHEDULE.match(call.name)][:3]
 
 
-def _from_source(source: Source | None) -> Iterator[Rate]:
-    if source is None:
-        return
+def _from_source(source: Source) -> Iterator[Rate]:
     for script in source.scripts:
         for call in script.calls:
             if call.name.split(".", 1)[0] not in PACKAGES or in_a_test(call):

@@ -83,9 +83,10 @@ class AutotuneOff(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        process = run.lead.process if run is not None else None
-        if process is not None and (torch_fact(process, "cudnn_benchmark") is True or on_gpu(process) is False):
-            return
+        if run is not None:
+            process = run.lead.process
+            if torch_fact(process, "cudnn_benchmark") is True or on_gpu(process) is False:
+                return
         yield from suspected
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
