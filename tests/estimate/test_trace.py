@@ -8,10 +8,7 @@ import pytest
 from packages import need
 from tiny_models import TINY
 
-torch = pytest.importorskip("torch")
-need("transformers", "peft")
-
-import peft  # noqa: E402, F401  # in a fake world its defaults would be fake tensors, and traced
+need("torch", "transformers", "peft")
 
 from gpudoctor.errors import UsageError  # noqa: E402
 from gpudoctor.estimate.job import TrainingJob  # noqa: E402
@@ -25,6 +22,8 @@ PLAIN = TrainingJob(method="full", seq=24, batch=2, dtype="fp32", attention="eag
 
 @pytest.fixture(autouse=True)
 def quiet():
+    import peft  # noqa: F401  # in a fake world its defaults would be fake tensors, and traced
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -32,6 +31,8 @@ def quiet():
 
 def saved_bytes(config, job):
     """What a real forward on the CPU keeps: autograd's saved tensors and the loss, each storage once."""
+    import torch
+
     built = build(config, job)
     own = (*built.model.parameters(), *built.model.buffers(), *built.batch.values(), *built.spare)
     known = {each.untyped_storage().data_ptr() for each in own}

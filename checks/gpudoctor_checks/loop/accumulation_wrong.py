@@ -20,7 +20,7 @@ from gpudoctor.analysis.source.step_order import (
     periodic,
     script_of,
 )
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import nodes, receiver
 from gpudoctor.analysis.source.syntax_places import extent, line_at, place
 from gpudoctor.analysis.source.target_versions import Meant, meant_version, told_version
 from gpudoctor.model import (
@@ -427,7 +427,7 @@ def _loss_node(node: ast.Call) -> ast.expr | None:
     """`loss` of `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`."""
     if node.args:
         return None if isinstance(node.args[0], ast.Starred) else node.args[0]
-    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    owner = receiver(node)
     if isinstance(owner, ast.Call) and ast.unparse(owner.func).endswith(".scale") and owner.args:
         return owner.args[0]
     return owner

@@ -13,7 +13,7 @@ from gpudoctor.analysis.source.control_flow import bound, callers, enclosing, fu
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.optimizers import optimizers
 from gpudoctor.analysis.source.scopes import Scopes
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, is_method_call, nodes
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.analysis.source.train_eval_mode import (
     builds_no_graph,
@@ -374,10 +374,7 @@ def _volatile(source: Source, loop: Loop) -> bool:
         for event in loop.events
     )
     return inputs and any(
-        isinstance(node.value, ast.Attribute)
-        and node.value.attr == "data"
-        and isinstance(node.slice, ast.Constant)
-        and node.slice.value == 0
+        is_attribute(node.value, "data") and isinstance(node.slice, ast.Constant) and node.slice.value == 0
         for script in source.scripts
         for node in nodes(script, ast.Subscript)
     )
@@ -401,19 +398,22 @@ def _told_of(event: Event, loop: Loop) -> bool:
 
 
 def _redefined(script: Script, node: ast.AST) -> int | None:
-    """The line where a later statement of its level, another cell of a notebook, defines the function again."""
-    outer = [item for item in enclosing(script, node) if isinstance(item, _NAMED)]
+    """The line where a later statement of its level, another notebook cell, defines the function again."""
+    outer = [item for item in enclosing(script, node) if isinstance(item, FunctionNode)]
     lines = [
         item.lineno
         for item in script.tree.body
-        if outer and isinstance(item, _NAMED) and item.name == outer[-1].name and item.lineno > outer[-1].lineno
+        if outer
+        and isinstance(item, FunctionNode)
+        and item.name == outer[-1].name
+        and item.lineno > outer[-1].lineno
     ]
     return min(lines, default=None)
 
 
 def _trains_until(script: Script, node: ast.AST, later: int) -> bool:
     """Whether a definition runs before the next of its name, and nothing above that speaks of eval mode."""
-    outer = [item for item in enclosing(script, node) if isinstance(item, _NAMED)][-1]
+    outer = [item for item in enclosing(script, node) if isinstance(item, FunctionNode)][-1]
     above = [call for call in script.calls if call.span.line < later]
     runs = any(
         call.name.rpartition(".")[2] == outer.name
@@ -423,9 +423,6 @@ def _trains_until(script: Script, node: ast.AST, later: int) -> bool:
         for call in above
     )
     return runs and not any(speaks_of_eval(call) for call in above)
-
-
-_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def _whole(script: Script, loop: Loop) -> bool:
@@ -493,7 +490,7 @@ def _known(call: Call) -> bool:
 
 def _plain(event: Event) -> bool:
     node = event.node
-    owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    owner = node.func.value if is_method_call(node) else None
     return isinstance(owner, ast.Name | ast.Attribute)
 
 

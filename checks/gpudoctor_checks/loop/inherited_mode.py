@@ -7,7 +7,7 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import callers, calls_function, enclosing, statement
 from gpudoctor.analysis.source.optimizers import follows
 from gpudoctor.analysis.source.scopes import handed
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_name, nodes
 from gpudoctor.analysis.source.train_eval_mode import model_of, switches_to_eval, switches_to_train
 from gpudoctor.model.signs.source import Call, Script, Source
 
@@ -93,7 +93,7 @@ def in_the_last_phase(script: Script, node: ast.AST) -> bool:
     ):
         return False
     sides = (test.left, test.comparators[0])
-    named = [side for side in sides if isinstance(side, ast.Name) and side.id == loop.target.id]
+    named = [side for side in sides if is_name(side, loop.target.id)]
     other = next((side for side in sides if isinstance(side, ast.Constant)), None)
     if not named or other is None:
         return False

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.scopes import Scopes
+from gpudoctor.analysis.source.syntax import is_name, receiver
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Event, Loop, Source
 
@@ -94,7 +95,7 @@ class LossFlow:
                 waiting += [(part, scope) for part in item.elts]
             elif isinstance(item, ast.Call):
                 returned = list(self._returned(item, scope))
-                inside = item.func.value if isinstance(item.func, ast.Attribute) else None
+                inside = receiver(item)
                 call = self._calls.get(item)
                 model = call is not None and call.name.startswith("torch.nn.")
                 if returned and not model:
@@ -145,5 +146,5 @@ class LossFlow:
 
 def _owner(node: ast.Name | ast.Attribute) -> Iterator[ast.expr]:
     """`outputs` of `outputs.loss`; nothing for an attribute of self."""
-    if isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+    if isinstance(node, ast.Attribute) and not (is_name(node.value, "self")):
         yield node.value

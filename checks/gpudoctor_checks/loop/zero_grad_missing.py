@@ -15,7 +15,14 @@ from gpudoctor.analysis.source.checkpoints import saves_of
 from gpudoctor.analysis.source.control_flow import enclosing, loop_node, steady
 from gpudoctor.analysis.source.loaders import Loader, loaders
 from gpudoctor.analysis.source.optimizers import assignments_to
-from gpudoctor.analysis.source.syntax import nodes, parents
+from gpudoctor.analysis.source.syntax import (
+    FunctionNode,
+    is_attribute,
+    is_method_call,
+    last_name,
+    nodes,
+    parents,
+)
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.model import (
     Check,
@@ -293,11 +300,7 @@ def _owners(given: ast.expr) -> set[str]:
     """Whose parameters an optimizer gets: `net` of `net.parameters()`, `z` of `[z]`."""
     if isinstance(given, ast.List | ast.Tuple):
         return set().union(*(_owners(item) for item in given.elts))
-    if (
-        isinstance(given, ast.Call)
-        and isinstance(given.func, ast.Attribute)
-        and given.func.attr == "parameters"
-    ):
+    if is_method_call(given, "parameters"):
         return {ast.unparse(given.func.value)}
     return {ast.unparse(given)}
 
@@ -344,7 +347,7 @@ def _measures_on_noise(source: Source, script: Script, loop: Loop) -> bool:
 
 def _drawn(value: ast.expr) -> ast.expr:
     """`torch.rand(8)` of `torch.rand(8).to(device)`."""
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _MOVES:
+    while is_method_call(value, *_MOVES):
         value = value.func.value
     return value
 
@@ -414,10 +417,8 @@ def _clears(event: Event) -> bool:
             event.call.method in {"zero_", "fill_"} and "grad" in event.call.receiver
         )
     if isinstance(node, ast.Assign):
-        return any(isinstance(target, ast.Attribute) and target.attr == "grad" for target in node.targets)
-    return isinstance(node, ast.Delete) and any(
-        isinstance(target, ast.Attribute) and target.attr == "grad" for target in node.targets
-    )
+        return any(is_attribute(target, "grad") for target in node.targets)
+    return isinstance(node, ast.Delete) and any(is_attribute(target, "grad") for target in node.targets)
 
 
 def _hidden(local: frozenset[str], loop: Loop) -> bool:
@@ -430,7 +431,7 @@ def _hidden(local: frozenset[str], loop: Loop) -> bool:
         if call.name.startswith(OWNERS):
             return True
         given = [*event.node.args, *(keyword.value for keyword in event.node.keywords)]
-        if any(_last_name(part) in local for part in given):
+        if any(last_name(part) in local for part in given):
             return True  # a closure
         unread = event.span not in followed and not call.name.startswith(OURS) and call.method != "step"
         if call.method in local and event.span not in followed:
@@ -449,19 +450,12 @@ def _functions_that_clear(script: Script) -> frozenset[str]:
         for node in nodes(script, ast.Attribute)
         if node.attr == "grad" or CLEARS.search(node.attr)
         for above in enclosing(script, node)
-        if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef)
+        if isinstance(above, FunctionNode)
     )
 
 
-def _last_name(node: ast.expr) -> str:
-    """The last identifier of `a.b.name`, "" for anything else."""
-    if isinstance(node, ast.Name):
-        return node.id
-    return node.attr if isinstance(node, ast.Attribute) else ""
-
-
 def _optimizer_argument(node: ast.expr) -> bool:
-    name = _last_name(node)
+    name = last_name(node)
     return bool(OPTIMIZER.search(name)) and "option" not in name.lower()
 
 

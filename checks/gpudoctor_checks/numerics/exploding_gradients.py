@@ -115,8 +115,8 @@ class ExplodingGradients(Check):
             evidence=(
                 *([spot(patient, where)] if where is not None else []),
                 *(spot(patient, place) for place in loss_lines(patient)),
-                run.measured("gradient_norm", late, "1"),
-                run.measured("gradient_norm_growth", ratio, "1"),
+                run.measured("gradient_norm", late),
+                run.measured("gradient_norm_growth", ratio),
             ),
             confidence=Confidence.CONFIRMED,
             severity=Severity.ERROR if far else Severity.WARNING,
@@ -157,8 +157,8 @@ class ExplodingGradients(Check):
             message,
             evidence=(
                 *(spot(patient, place) for place in loss_lines(patient)),
-                run.measured("gradient_norm", median(curve.values), "1"),
-                run.measured("gradient_norm_at_most", max(curve.values), "1"),
+                run.measured("gradient_norm", median(curve.values)),
+                run.measured("gradient_norm_at_most", max(curve.values)),
             ),
             confidence=Confidence.CONFIRMED,
             severity=Severity.WARNING,

@@ -148,9 +148,9 @@ class LossTrouble(Check):
             evidence=(
                 *([spot(patient, where)] if where is not None else []),
                 *(spot(patient, place) for place in loss_lines(patient)),
-                run.measured("loss_at_start", curve.early, "1"),
-                run.measured("loss_at_best", curve.best, "1"),
-                run.measured("loss_at_end", curve.late, "1"),
+                run.measured("loss_at_start", curve.early),
+                run.measured("loss_at_best", curve.best),
+                run.measured("loss_at_end", curve.late),
             ),
             confidence=Confidence.CONFIRMED,
             severity=severity,

@@ -12,7 +12,7 @@ from enum import Enum
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import steady
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import nodes, receiver
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Event, Guard, GuardKind, Loop, Script, Source
 
@@ -199,7 +199,7 @@ def _step(event: Event, node: ast.Call, name: str, receiver: str) -> Iterator[St
 
 def _loss(node: ast.Call, name: str) -> str:
     """`loss` of `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`."""
-    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    owner = receiver(node)
     if name.endswith((".Tensor.backward", "?.backward")) and not node.args and owner is not None:
         if isinstance(owner, ast.Call) and ast.unparse(owner.func).endswith(".scale") and owner.args:
             return ast.unparse(owner.args[0])
