@@ -110,7 +110,7 @@ def test_messages_and_remedies_have_short_sentences(path):
 
 
 _VERBS = """
-    accept add align allow apply ask avoid balance build bump cache call cap change check choose clear clip close
+    accept activate add align allow apply ask avoid balance build bump cache call cap change check choose clear clip close
     collect compare compile compute contact copy correct count create cut decode delete disable divide do download
     drain drop enable encode end evaluate exclude expand export extend fetch file find fit fix follow free freeze
     gather get give grow hide import increase initialise install iterate keep launch leave let limit list load log

@@ -68,7 +68,7 @@ class NanLoss(Check):
                 "grad",
             ),
             pattern=r"""(?i)(?<![a-z])(?:train_?|total_?)?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\()?-?(?:nan|"""
-            r"""inf)\b|\bgrad_?norm['\"]?\s*[:=]\s*['\"]?nan\b""",
+            r"""inf)\b|(?<![a-z])loss[ \t]+(?:nan|inf)\b|\bgrad_?norm['\"]?\s*[:=]\s*['\"]?nan\b""",
             text="The logged loss or gradient norm is not finite, and the training goes on with it.",
             everywhere=True,
             lasting=True,
