@@ -23,7 +23,7 @@ from typing import Any, TextIO
 from gpudoctor.errors import DoctorError
 from gpudoctor.estimate import TrainingJob, lookup
 from gpudoctor.estimate.measure import MeasuredEstimate, compare
-from gpudoctor.estimate.measure.launch_program import measure_program
+from gpudoctor.estimate.measure.launch import measure_program
 from gpudoctor.estimate.synthetic import plan, write
 from gpudoctor.estimate.synthetic.deepspeed import ZERO, made
 from gpudoctor.estimate.synthetic.local_device import here

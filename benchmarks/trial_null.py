@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-from gpudoctor.trial.decision import LOOKS, decide
-from gpudoctor.trial.pairs import WindowPair, candidate_goes_first
+from gpudoctor.trial.decision import LOOKS, WindowPair, candidate_goes_first, decide
 
 NOISE = Path(__file__).parent / "data" / "trial-noise.csv"
 BLOCK = 8

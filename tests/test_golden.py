@@ -1,5 +1,6 @@
 """The snapshots that guard a rewrite: a change of a text, of a price or of a remedy is seen, a move is not."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,23 +33,38 @@ def test_command(capsys):
 """
 
 
-@pytest.fixture
-def snapshot(tmp_path):
-    """Make a snapshot of the tests above, with one message and one detail; returns its folder."""
+MADE = {
+    "waits": ("It waits.", 1),
+    "waits, another detail": ("It waits.", 2),
+    "idles": ("It idles.", 1),
+    "3.1 ms": ("3.1 ms", 1),
+    "3.2 ms": ("3.2 ms", 1),
+    "3.3 ms": ("3.3 ms", 1),
+    "no utf-8": ("caf\\udce9.py waits", 1),
+    "other bytes": ("caf\\udcea.py waits", 1),
+}
+"""The snapshots that the tests compare: the message and the inner detail of each."""
 
-    def make(name: str, message: str, inner: int) -> Path:
-        folder = tmp_path / name
-        (tmp_path / "test_it.py").write_text(TESTS.format(message=message, inner=inner))
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "golden", "--golden", str(folder), "-p", "no:cacheprovider",
-             "-c", str(HELPER.parents[2] / "pyproject.toml"), "--rootdir", str(tmp_path), "test_it.py"],
-            cwd=tmp_path, env={"PYTHONPATH": str(HELPER.parent), "PATH": ""}, capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
-        assert "passed" in done.stdout, done.stdout + done.stderr
-        return folder
 
-    return make
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory):
+    """The folder of each snapshot, by its name; the tests above run in one process, once for every snapshot."""
+    root = tmp_path_factory.mktemp("snapshots")
+    # Remedies that a module holds are made when it is loaded: by this file, which nothing compares.
+    (root / "test_first.py").write_text(TESTS.format(message="first", inner=0))
+    for number, (message, inner) in enumerate(MADE.values()):
+        (root / f"test_it_{number}.py").write_text(TESTS.format(message=message, inner=inner))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "golden", "--golden", str(root / "all"), "-p", "no:cacheprovider",
+         "-c", str(HELPER.parents[2] / "pyproject.toml"), "--rootdir", str(root), str(root)],
+        cwd=root, env={"PYTHONPATH": str(HELPER.parent), "PATH": ""}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert f"{3 * (1 + len(MADE))} passed" in done.stdout, done.stdout + done.stderr
+    folders = {name: root / f"only {name}" for name in MADE}
+    for number, folder in enumerate(folders.values()):
+        folder.mkdir()
+        shutil.move(root / "all" / f"test_it_{number}.txt", folder / "test_it.txt")
+    return folders
 
 
 def compare(before: Path, now: Path, *more: str) -> subprocess.CompletedProcess[str]:
@@ -57,33 +73,27 @@ def compare(before: Path, now: Path, *more: str) -> subprocess.CompletedProcess[
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.slow
 def test_a_changed_message_is_seen_and_an_inner_detail_is_not(snapshot):
-    before, moved, changed = (
-        snapshot("a", "It waits.", 1),
-        snapshot("b", "It waits.", 2),
-        snapshot("c", "It idles.", 1),
-    )
+    before, moved, changed = snapshot["waits"], snapshot["waits, another detail"], snapshot["idles"]
     assert "It waits." in "".join(path.read_text() for path in before.glob("*.txt"))
     assert "loader-bound" in "".join(path.read_text() for path in before.glob("*.txt"))
-    assert (compare(before, moved).returncode, compare(before, moved).stdout) == (0, "")
+    same = compare(before, moved)
+    assert (same.returncode, same.stdout) == (0, "")
     done = compare(before, changed)
     assert done.returncode == 1
     assert "test_one" in done.stdout and "It idles." in done.stdout and "test_folder" not in done.stdout
 
 
-@pytest.mark.slow
 def test_what_differs_from_run_to_run_is_not_compared(snapshot):
-    before, again, now = snapshot("a", "3.1 ms", 1), snapshot("b", "3.2 ms", 1), snapshot("c", "3.3 ms", 1)
+    before, again, now = snapshot["3.1 ms"], snapshot["3.2 ms"], snapshot["3.3 ms"]
     done = compare(before, now, "--again", str(again))
     assert (done.returncode, done.stdout) == (0, "")
     assert "1 tests differ from run to run" in done.stderr
 
 
-@pytest.mark.slow
 def test_a_message_that_is_no_utf_8_is_compared_like_any_other(snapshot):
     """A file name of other bytes is in texts as lone surrogates; all that comes after it must be written too."""
-    before, now = snapshot("before", "caf\\udce9.py waits", 1), snapshot("now", "caf\\udcea.py waits", 1)
+    before, now = snapshot["no utf-8"], snapshot["other bytes"]
     found = compare(before, now)
     assert found.returncode == 1
     assert "udce9" in found.stdout and "udcea" in found.stdout

@@ -28,13 +28,11 @@ class Measured:
 
 def record(command: tuple[str, ...], windows: int, say: Callable[[str], None]) -> list[Measured]:
     """So many windows one after the other, as verify runs its baseline. Raises `SystemExit` if that fails."""
-    from gpudoctor.trial.arm import BASELINE
-    from gpudoctor.trial.cleanup_watchdog import CleanupWatchdog
-    from gpudoctor.trial.processes import adopt_orphans
+    from gpudoctor.trial.processes import CleanupWatchdog, adopt_orphans
     from gpudoctor.trial.protection import RunProtection
     from gpudoctor.trial.scratch import remove_scratch, scratch_folder
     from gpudoctor.trial.session import TrialSession
-    from gpudoctor.trial.trial_runner import TrialRunner
+    from gpudoctor.trial.trial_runner import BASELINE, TrialRunner
     from gpudoctor.vitals.recording import read_recording
 
     adopt_orphans()

@@ -1,4 +1,4 @@
-"""What is known of a gain: without a look at the device, nobody knows what a wait of the host costs."""
+"""What a cure gives back: without a look at the device, nobody knows what a wait of the host costs."""
 
 from dataclasses import replace
 
@@ -11,6 +11,14 @@ from gpudoctor.model.signs.recording import Recording
 
 UNSEEN = "neither the device's clock nor its utilisation was recorded"
 """Why it is not known for a recording, as a clause."""
+
+
+def speedup(share: float) -> float:
+    """The factor by which a step gets faster when a share of it (0..1) is gone: 1 / (1 - share).
+
+    A share of 1 would be infinite; it is held at 0.99, since something always remains.
+    """
+    return 1.0 / (1.0 - min(max(share, 0.0), 0.99))
 
 
 def unknown_in(recording: Recording) -> str:

@@ -140,7 +140,7 @@ def _write(compared: "MeasuredEstimate", found: "JobMeasurement", path: Path) ->
     """Write the calibration; returns what to say of it."""
     from gpudoctor import __version__
     from gpudoctor.estimate.calibration import write
-    from gpudoctor.estimate.measure.observe import calibration_of
+    from gpudoctor.estimate.measure.compare import calibration_of
 
     made = calibration_of(compared, found, __version__)
     if made is None:

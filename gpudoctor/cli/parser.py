@@ -58,7 +58,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise `UsageError` with argparse's sentence and where to look."""
-        raise UsageError(f"{message} (see `{self.prog} --help`)")
+        raise UsageError(f"{message}; see: {self.prog} --help")
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
@@ -138,6 +138,6 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     elif left:
         if words[0] == "check" and (sentence := _meant([*words[1:], *rest])):
             raise UsageError(sentence)
-        parser.error(f"unrecognized arguments: {' '.join(left)}")
+        raise UsageError(f"unknown arguments: {' '.join(left)}; see: gpudoctor {words[0]} --help")
     arguments.script_arguments = tuple(rest)
     return arguments

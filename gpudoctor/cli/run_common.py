@@ -38,7 +38,7 @@ def command_of(arguments: argparse.Namespace, name: str) -> tuple[str, ...]:
     if not words:
         raise UsageError(f"no command was given; put it after --: gpudoctor {name} -- python train.py")
     if words[0].startswith("-"):
-        raise UsageError(f"{words[0]} is not a flag of {name} (see `gpudoctor {name} --help`)")
+        raise UsageError(f"{words[0]} is not a flag of {name}; see: gpudoctor {name} --help")
     return tuple(words)
 
 

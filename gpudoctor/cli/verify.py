@@ -18,7 +18,7 @@ from gpudoctor.errors import DoctorError
 if TYPE_CHECKING:
     from gpudoctor.cli.verify_result import VerifyResult
     from gpudoctor.engine.examination import Request
-    from gpudoctor.trial.cleanup_watchdog import CleanupWatchdog
+    from gpudoctor.trial.processes import CleanupWatchdog
     from gpudoctor.trial.unchanged import Unchanged
 
 EPILOG = """\
@@ -154,7 +154,7 @@ def _compared(result: "VerifyResult", files: "Unchanged") -> "VerifyResult":
 @contextmanager
 def _scratch() -> "Iterator[tuple[Path, CleanupWatchdog]]":
     """A folder for everything that the runs write, gone afterwards, and who sees to it where we cannot."""
-    from gpudoctor.trial.cleanup_watchdog import CleanupWatchdog
+    from gpudoctor.trial.processes import CleanupWatchdog
     from gpudoctor.trial.scratch import remove_scratch, scratch_folder
 
     folder = scratch_folder()

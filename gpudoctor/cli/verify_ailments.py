@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from gpudoctor.model.leak import LeakSearch
     from gpudoctor.model.replay import Replay
     from gpudoctor.model.signs.recording import Recording
-    from gpudoctor.trial.arm import Arm
     from gpudoctor.trial.cure import Cures
     from gpudoctor.trial.session import TrialSession
+    from gpudoctor.trial.trial_runner import Arm
 
 _REPLAY_SHARE = 0.4
 """Share of the time that is left which a replay may take."""
@@ -81,7 +81,7 @@ class Ailments:
 
     def _replayed(self, report: "Report", recording: "Recording") -> "Report":
         from gpudoctor.trial.replay import bad_step, replay
-        from gpudoctor.trial.replay_finding import explained
+        from gpudoctor.trial.replay_words import explained
 
         session = self._session
         bad = bad_step(report.findings, recording)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from gpudoctor.model import Report
-    from gpudoctor.trial.arm import Arm
     from gpudoctor.trial.bounded_run import RunOutcome
     from gpudoctor.trial.protection import RunProtection
+    from gpudoctor.trial.trial_runner import Arm
     from gpudoctor.ui.status_line import StatusLine
 
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from gpudoctor.model import Report
     from gpudoctor.model.proof import TrialSummary
     from gpudoctor.model.signs.recording import Recording
-    from gpudoctor.trial.arm import Arm
-    from gpudoctor.trial.cleanup_watchdog import CleanupWatchdog
+    from gpudoctor.trial.processes import CleanupWatchdog
     from gpudoctor.trial.session import TrialSession
+    from gpudoctor.trial.trial_runner import Arm
 
 _BATCH = "DataLoader.batch_size"
 

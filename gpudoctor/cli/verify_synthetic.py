@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from gpudoctor.estimate.synthetic.plan import Synthetic
     from gpudoctor.estimate.synthetic.write import WrittenProgram
     from gpudoctor.model import Report
-    from gpudoctor.trial.arm import Arm
-    from gpudoctor.trial.cleanup_watchdog import CleanupWatchdog
+    from gpudoctor.trial.processes import CleanupWatchdog
     from gpudoctor.trial.protection import RunProtection
+    from gpudoctor.trial.trial_runner import Arm
     from gpudoctor.ui.status_line import StatusLine
 
 _SHARE = 0.5
@@ -66,7 +66,7 @@ class SyntheticRun:
     def measure(self, guard: "RunProtection", scratch: Path, line: "StatusLine") -> None:
         """The first steps under the meter: memory by instant, beside the estimate."""
         from gpudoctor.estimate.measure import compare
-        from gpudoctor.estimate.measure.launch_program import measure_program
+        from gpudoctor.estimate.measure.launch import measure_program
         from gpudoctor.trial.processes import die_with_us
 
         assert self.written is not None
@@ -107,7 +107,7 @@ class SyntheticRun:
         """The arm of the same job with other fields. Raises `DoctorError` where that cannot run here."""
         from gpudoctor.estimate.synthetic.write import ask
         from gpudoctor.report.estimate_words import flags_text
-        from gpudoctor.trial.arm import Arm
+        from gpudoctor.trial.trial_runner import Arm
 
         plan = plan_of(self.arguments, self.plan.place, changes)
         facts = ask(plan) if anew else self.facts

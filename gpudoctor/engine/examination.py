@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from gpudoctor import __version__
-from gpudoctor.analysis.known_gain import claimed, knowable
+from gpudoctor.analysis.known_gain import claimed, knowable, speedup
 from gpudoctor.analysis.run.unmeasured import as_notes, unmeasured
-from gpudoctor.analysis.source.name_availability import too_old
+from gpudoctor.analysis.source.target_versions import too_old
 from gpudoctor.engine.claims import Examined, Ran, unexamined
 from gpudoctor.engine.manual import named
 from gpudoctor.engine.ranking import Case, rank
@@ -290,7 +290,7 @@ def _bounded(remedy: Remedy, finding: Finding) -> Remedy:
         return remedy
     if finding.confidence is not Confidence.CONFIRMED:
         return remedy
-    most = round(1.0 / (1.0 - min(share, 0.99)), 3)
+    most = round(speedup(share), 3)
     effect = Effect(quantity="throughput", low=1.0, high=most, unit="x", provenance=EffectOrigin.BOUND)
     return replace(remedy, effect=effect)
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from gpudoctor.analysis.known_gain import unknown_in
-from gpudoctor.analysis.run.device_peaks import peak_of_ranks
 from gpudoctor.analysis.run.line_ownership import THE_JOB, share_of
+from gpudoctor.analysis.run.recorded_gpus import peak_of_ranks
 from gpudoctor.analysis.run.rollouts import experience
 from gpudoctor.analysis.run.run_numbers import (
     RankMemory,

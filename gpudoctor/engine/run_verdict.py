@@ -5,10 +5,10 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from gpudoctor.analysis.known_gain import speedup
 from gpudoctor.analysis.run.cpu_contention import crowd
 from gpudoctor.analysis.run.deaths import EXIT, DeathMessage
 from gpudoctor.analysis.run.deaths import death as cause_of_death
-from gpudoctor.analysis.run.speedup_bounds import speedup
 from gpudoctor.analysis.run.steady_run import TRACED
 from gpudoctor.analysis.run.unmeasured import is_suspicion, without_steps
 from gpudoctor.engine.claims import (

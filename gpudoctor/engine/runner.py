@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from gpudoctor.analysis.job_log.findings import log_findings
-from gpudoctor.analysis.run.unentered_loops import elsewhere
+from gpudoctor.analysis.run.unmeasured import elsewhere
 from gpudoctor.model import (
     Check,
     Code,

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import CardReading, Device, Instant, Line, Verdict
-from gpudoctor.estimate.stack import stack
+from gpudoctor.estimate.tables import stack
 from gpudoctor.model import Provenance
 from gpudoctor.text import size
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpudoctor.estimate.analytic.layout import SIZE, lay_out
-from gpudoctor.estimate.analytic.trained import groups
+from gpudoctor.estimate.analytic.state import groups
 from gpudoctor.estimate.result import Estimate
 
 GB = 10**9

@@ -11,7 +11,7 @@ from gpudoctor.estimate.fit import Room
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
-from gpudoctor.estimate.stack import stack
+from gpudoctor.estimate.tables import stack
 from gpudoctor.text import capitalised, duration, joined, size
 
 if TYPE_CHECKING:

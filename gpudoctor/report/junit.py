@@ -6,7 +6,7 @@ from gpudoctor.engine.exit_codes import at_least
 from gpudoctor.model import Crashed, Found, Outcome, Passed, Ranked, Report, Skipped
 from gpudoctor.report.exhaustive import assert_never
 from gpudoctor.report.printable import one_line
-from gpudoctor.report.units import evidence_content, evidence_place, remedy_facts
+from gpudoctor.report.units import evidence_content, evidence_place, facts_line
 from gpudoctor.text import count
 
 
@@ -99,6 +99,9 @@ def _failure(case: ET.Element, findings: list[Ranked]) -> None:
 def _details(item: Ranked) -> str:
     finding = item.finding
     lines = [f"{finding.severity.value}, {finding.confidence.value}: {finding.message}"]
-    lines += [f"  {evidence_place(evidence)}  {evidence_content(evidence)}" for evidence in finding.evidence]
-    lines += [f"  -> {remedy.title} ({remedy_facts(remedy)})" for remedy in item.remedies]
+    lines += [
+        f"  evidence: {evidence_place(evidence)}  {evidence_content(evidence)}" for evidence in finding.evidence
+    ]
+    for remedy in item.remedies:
+        lines += [f"  fix: {remedy.title}", f"       {facts_line(remedy)}"]
     return "\n".join(lines)

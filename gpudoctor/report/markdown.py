@@ -13,7 +13,7 @@ from gpudoctor.report.units import (
     evidence_command,
     evidence_content,
     evidence_place,
-    remedy_facts,
+    facts_line,
 )
 from gpudoctor.text import count, percent
 
@@ -155,10 +155,12 @@ def _section(item: Ranked) -> str:
     ]
     for evidence in finding.evidence:
         command = evidence_command(evidence)
-        by_hand = f", by hand: {code(command)}" if command else ""
-        lines.append(f"- {code(evidence_place(evidence))} {code(evidence_content(evidence))}{by_hand}")
+        by_hand = f", reproduce: {code(command)}" if command else ""
+        lines.append(
+            f"- evidence: {code(evidence_place(evidence))} {code(evidence_content(evidence))}{by_hand}"
+        )
     for number, remedy in enumerate(item.remedies, start=1):
-        lines += ["", f"{number}\\. **{escape(remedy.title)}** ({escape(remedy_facts(remedy))})", ""]
+        lines += ["", f"{number}\\. fix: **{escape(remedy.title)}**<br>{escape(facts_line(remedy))}", ""]
         lines += [f"   - {code(step) if is_code(step) else escape(step)}" for step in remedy.steps]
     return "\n".join([*lines, "", "</details>"])
 

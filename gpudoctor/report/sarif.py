@@ -28,7 +28,7 @@ from gpudoctor.model import (
 from gpudoctor.model import Found as FoundOutcome
 from gpudoctor.report.exhaustive import assert_never
 from gpudoctor.report.json import JsonObject, evidence_object, finite
-from gpudoctor.report.units import remedy_facts
+from gpudoctor.report.units import facts_line
 
 _SCHEMA_URI = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _ROOT = "%SRCROOT%"
@@ -119,7 +119,7 @@ def _result(
 
 def _message(finding: Finding, ranked: Ranked | None) -> str:
     lines = [finding.message or finding.name]
-    lines += [f"- {remedy.title} ({remedy_facts(remedy)})" for remedy in (ranked.remedies if ranked else ())]
+    lines += [f"- {remedy.title} ({facts_line(remedy)})" for remedy in (ranked.remedies if ranked else ())]
     return "\n".join(lines)
 
 

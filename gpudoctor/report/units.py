@@ -3,6 +3,7 @@
 import math
 
 from gpudoctor.model import (
+    Applicability,
     Confidence,
     Cost,
     Effect,
@@ -98,16 +99,38 @@ def evidence_command(evidence: Evidence) -> str | None:
     return evidence.reproduce if isinstance(evidence, Measurement | Setting) else None
 
 
-def remedy_facts(remedy: Remedy) -> str:
-    """Effect, applicability and effort of a remedy: "1.9x to 2.3x, safe, one line"."""
-    parts = [effect_text(remedy.effect)] if remedy.effect else []
+RISKS = {
+    Applicability.SAFE: "none (same results)",
+    Applicability.UNSAFE: "results may change",
+    Applicability.DISPLAY_ONLY: "check by hand",
+}
+"""What each applicability means to the person who makes the change."""
+
+
+def remedy_gain(remedy: Remedy) -> list[str]:
+    """What a remedy is worth, with labels: ["gain: 1.9x to 2.3x"]; empty if that is not known."""
     proof = remedy.proof
-    if proof is not None:
-        gone = proof.cure.gone if proof.cure is not None else None
-        parts = [] if gone is None else ["cured in a trial" if gone else "not cured in a trial"]
-        if not math.isnan(proof.ratio):
-            parts.append(f"{proof.ratio:.2f}x measured ({interval(proof.low, proof.high)})")
-    return ", ".join([*parts, remedy.applicability.value, remedy.effort.value])
+    if proof is None:
+        return [f"gain: {effect_text(remedy.effect)}"] if remedy.effect else []
+    gone = proof.cure.gone if proof.cure is not None else None
+    parts = [] if gone is None else [f"trial: the finding {'is gone' if gone else 'remains'}"]
+    if not math.isnan(proof.ratio):
+        parts.append(f"gain: {proof.ratio:.2f}x measured ({interval(proof.low, proof.high)})")
+    return parts
+
+
+def remedy_facts(remedy: Remedy) -> list[str]:
+    """Gain, risk and effort: ["gain: 1.9x to 2.3x", "risk: none (same results)", "effort: one line"]."""
+    return [
+        *remedy_gain(remedy),
+        f"risk: {RISKS[remedy.applicability]}",
+        f"effort: {remedy.effort.value}",
+    ]
+
+
+def facts_line(remedy: Remedy) -> str:
+    """The same on one line."""
+    return " · ".join(remedy_facts(remedy))
 
 
 def _factor_text(effect: Effect) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from gpudoctor.model.proof import Conclusion, TrialRow
 from gpudoctor.model.signs.recording import Recording
-from gpudoctor.trial.arm import BASELINE, Arm
 from gpudoctor.trial.session import TrialSession
+from gpudoctor.trial.trial_runner import BASELINE, Arm
 from gpudoctor.trial.window import TrialWindow
 
 MEMORY_SHARE = 0.95

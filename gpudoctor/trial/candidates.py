@@ -7,8 +7,8 @@ from pathlib import Path
 
 from gpudoctor.mend.plan import EditPlan, make_plan
 from gpudoctor.model import Applicability, Ranked, Remedy, SourceSpan
-from gpudoctor.trial.arm import Arm
 from gpudoctor.trial.override_table import AT_PLACES, OVERRIDES
+from gpudoctor.trial.trial_runner import Arm
 
 _PYTHON = {".py", ".pyw"}
 _PLACED = set(AT_PLACES.values())

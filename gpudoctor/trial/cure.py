@@ -16,8 +16,7 @@ from gpudoctor.model.proof import Cure
 from gpudoctor.model.replay import BadStepDetail
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import size
-from gpudoctor.trial.arm import Arm
-from gpudoctor.trial.trial_runner import TrialRun, TrialRunner
+from gpudoctor.trial.trial_runner import Arm, TrialRun, TrialRunner
 from gpudoctor.trial.window import steps_made
 
 Diagnose = Callable[[Path, Arm, frozenset[str]], Report]

@@ -3,11 +3,97 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from functools import cache
+from statistics import fmean, median, stdev
 from typing import Literal
 
-from gpudoctor.trial.pairs import WindowPair, stalled
-from gpudoctor.trial.t_distribution import student_quantile
+# Student's t for whole degrees of freedom, in closed form (Abramowitz & Stegun 26.7.3 and 26.7.4).
+
+
+def student_cdf(t: float, degrees: int) -> float:
+    """P(T <= t). Raises `ValueError` for less than one degree of freedom."""
+    if degrees < 1:
+        raise ValueError(f"degrees of freedom must be at least 1, not {degrees}")
+    angle = math.atan2(t, math.sqrt(degrees))
+    cosine, sine = math.cos(angle), math.sin(angle)
+    even = degrees % 2 == 0
+    term = total = 1.0 if even else cosine
+    if degrees == 1:
+        total = 0.0
+    for k in range(1 if even else 2, degrees - 2, 2):
+        term *= k / (k + 1) * cosine**2
+        total += term
+    share = sine * total if even else 2 / math.pi * (angle + sine * total)
+    return 0.5 + share / 2
+
+
+@cache
+def student_quantile(probability: float, degrees: int) -> float:
+    """The t with P(T <= t) = `probability`, by bisection to 1e-9. Raises `ValueError` outside (0, 1)."""
+    if not 0 < probability < 1:
+        raise ValueError(f"a probability lies between 0 and 1, not {probability}")
+    if probability < 0.5:
+        return -student_quantile(1 - probability, degrees)
+    low, high = 0.0, 1.0
+    while student_cdf(high, degrees) < probability:
+        low, high = high, 2 * high
+    while high - low > 1e-9 * max(1.0, high):
+        middle = (low + high) / 2
+        low, high = (middle, high) if student_cdf(middle, degrees) < probability else (low, middle)
+    return (low + high) / 2
+
+
+# Pairs of bounded runs, back to back in balanced order, and which of them a stall has spoiled.
+
+STALL_FLOOR = 0.10
+"""A window has stalled only if it is at least this much slower than its arm's median."""
+STALL_SPREADS = 5.0
+"""... and at least so many robust standard deviations (1.4826 x MAD) of its arm."""
+MOST_ASIDE = 0.25
+"""Never more than this share of the pairs is set aside: what happens so often is no accident."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowPair:
+    """Two windows measured one right after the other; seconds a step, each the median of its window."""
+
+    baseline: float
+    candidate: float
+    candidate_first: bool = False
+
+    @property
+    def ratio(self) -> float:
+        """Above 1 where the candidate is faster."""
+        return self.baseline / self.candidate
+
+
+def candidate_goes_first(index: int) -> bool:
+    """Order of pair `index`: AB BA BA AB, and again, which cancels linear drift."""
+    return index % 4 in (1, 2)
+
+
+def stalled(pairs: Sequence[WindowPair]) -> list[bool]:
+    """Which pairs hold a window that something outside slowed down.
+
+    The rule looks at each arm alone and only upwards, so it treats both arms alike and never asks which way
+    a pair points. It needs four pairs.
+    """
+    if len(pairs) < 4:
+        return [False] * len(pairs)
+    arms = _excess([p.baseline for p in pairs]), _excess([p.candidate for p in pairs])
+    excess = [max(a, b) for a, b in zip(*arms, strict=True)]
+    worst = sorted((value for value in excess if value > 0), reverse=True)[: int(MOST_ASIDE * len(pairs))]
+    return [value > 0 and value in worst for value in excess]
+
+
+def _excess(seconds: Sequence[float]) -> list[float]:
+    """By how much (log) each window exceeds what is normal in its arm; 0 within it."""
+    logs = [math.log(value) for value in seconds]
+    middle = median(logs)
+    spread = 1.4826 * median(abs(value - middle) for value in logs)
+    limit = max(math.log1p(STALL_FLOOR), STALL_SPREADS * spread)
+    return [max(0.0, value - middle - limit) for value in logs]
+
 
 Verdict = Literal["faster", "slower", "no clear difference"]
 

@@ -1,27 +1,135 @@
-"""The bisection of a leak: lines that keep something are left out, containers let go, until the growth stops.
-
-Each try is a run of as many steps as the baseline's, judged by the same trend. First the suspected lines, those
-that the recording names before those that only the source shows: all of them left out, then one by one. At
-the guilty line the smallest change that still stops the growth: the graph cut, a number instead of a tensor,
-the last ones only. Where no line is guilty: containers by name, hooks, reference cycles, a profiler.
-"""
+"""The bisection of a leak: keeping lines are left out, containers let go, until the growth stops."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gpudoctor.analysis.run.memory_growth import rise
 from gpudoctor.analysis.run.steady_run import script_at
 from gpudoctor.analysis.source.retention import LAST, Retention, RetentionKind, keeping_at
-from gpudoctor.model import GROWTH, Confidence, Finding, Measurement, Patient, Ranked, SourceSpan, Trait
+from gpudoctor.mend.plan import make_plan
+from gpudoctor.model import (
+    GROWTH,
+    Code,
+    Confidence,
+    Finding,
+    Measurement,
+    Patient,
+    Ranked,
+    Remedy,
+    Severity,
+    SourceSpan,
+    Trait,
+)
 from gpudoctor.model.leak import LeakDetail, LeakSearch, LeakTry
 from gpudoctor.model.proof import Cure
-from gpudoctor.model.remedy import Edit
-from gpudoctor.trial.arm import Arm
-from gpudoctor.trial.cure import growth_rate, rate_text
-from gpudoctor.trial.leak_runs import LeakRuns, edited, without
-from gpudoctor.trial.trial_runner import TrialRunner
+from gpudoctor.model.remedy import Applicability, Edit, Effort, TextEdit
+from gpudoctor.model.signs.recording import Recording
+from gpudoctor.trial.candidates import edited_arm
+from gpudoctor.trial.cure import growth_rate, memory_column, rate_text
+from gpudoctor.trial.trial_runner import Arm, TrialRun, TrialRunner
 from gpudoctor.trial.window import steps_made
+
+# The runs of a leak's search: one change each, judged by the growth with it beside the baseline's.
+
+_GONE, _LESS = 0.2, 0.7
+"""Growth as a share of the baseline's, up to which it is gone, and up to which it is less."""
+_SLOWER, _SPARE = 2.5, 20.0
+
+
+@dataclass(slots=True, kw_only=True)
+class LeakRuns:
+    """Runs changes of one leaking command, as many steps each as its baseline made."""
+
+    bench: TrialRunner
+    finding: Finding
+    """Its traits say which memory grows."""
+    rate: float
+    """Bytes a step of the baseline."""
+    steps: int
+    seconds: float
+    """Of the baseline."""
+    deadline: float
+    """On the monotonic clock."""
+    doing: Callable[[str], None]
+    tries: list[LeakTry] = field(default_factory=list)
+    names: tuple[str, ...] = ()
+    """Containers that the last run has cleared."""
+
+    def left(self) -> bool:
+        """Whether there is time for another run."""
+        return time.monotonic() + _SPARE + self.seconds < self.deadline
+
+    def run(self, change: str, arm: Arm, place: SourceSpan | None = None) -> LeakTry:
+        """One run, judged and noted."""
+        self.doing(change)
+        limit = _SPARE + _SLOWER * self.seconds
+        lap = self.bench.look(arm, steps=self.steps, seconds=limit, machine=True)
+        reached = [item for rank in lap.recording.ranks for item in rank.of("override") if item.get("reached")]
+        self.names = tuple(dict.fromkeys(str(name) for item in reached for name in item.get("names") or ()))
+        if arm.overrides and not reached and not lap.problem:
+            made = LeakTry(change=change, place=place, outcome="no place to edit")
+        else:
+            made = self._judged(change, place, lap)
+        self.tries.append(made)
+        return made
+
+    def _judged(self, change: str, place: SourceSpan | None, lap: TrialRun) -> LeakTry:
+        """The growth of a run beside the baseline's."""
+        if lap.problem:
+            return LeakTry(change=change, place=place, outcome="failed", reason=lap.problem)
+        after = growth_rate(lap.recording, self.finding.traits)
+        if after is None:
+            reason = "it made too few steps to judge"
+            return LeakTry(change=change, place=place, outcome="failed", reason=reason)
+        gone, less = after <= _GONE * self.rate, after <= _LESS * self.rate
+        return LeakTry(
+            change=change,
+            place=place,
+            bytes_per_step=max(0.0, after),
+            p=_chance(lap.recording, self.finding.traits),
+            outcome="gone" if gone else "less" if less else "as before",
+        )
+
+
+def _chance(recording: Recording, traits: frozenset[Trait]) -> float | None:
+    column = memory_column(recording, traits)
+    found = [growth.trend.p for process in recording.ranks if (growth := rise(process, column)) is not None]
+    return min(found) if found else None
+
+
+def without(lines: Sequence[Retention]) -> Arm:
+    """The program without statements."""
+    return edited(tuple(edit for keeping in lines for edit in keeping.edits(RetentionKind.NOTHING)))
+
+
+def edited(edits: tuple[TextEdit, ...]) -> Arm:
+    """The program with these edits, in memory."""
+    remedy = Remedy(
+        id="leak",
+        title="",
+        steps=("",),
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE,
+        edits=edits,
+    )
+    return edited_arm(make_plan([_bearer(remedy)], unsafe=True), "leak")
+
+
+def _bearer(remedy: Remedy) -> Ranked:
+    """A finding for the remedy, as a plan of edits wants it."""
+    finding = Finding(
+        code=Code("edits"), name="", severity=Severity.NOTE, confidence=Confidence.CONFIRMED, message="",
+        evidence=(Measurement(name="", value=0, unit=""),),
+    )  # fmt: skip
+    return Ranked(rank=1, finding=finding, remedies=(remedy,), set_aside=(), reason="")
+
+
+# Each try is a run of as many steps as the baseline's, judged by the same trend. First the suspected lines,
+# those that the recording names before those that only the source shows: all of them left out, then one by one.
+# At the guilty line the smallest change that still stops the growth: the graph cut, a number instead of a
+# tensor, the last ones only. Where no line is guilty: containers by name, hooks, reference cycles, a profiler.
 
 _LINES = 4
 """Suspected lines that are tried."""

@@ -1,7 +1,7 @@
 """How the runs of a trial are kept away from the user's files: the strongest way that this machine allows.
 
 Every folder that the user may write to is covered by an overlay in a mount namespace of the run's own
-(`jail/mounts.py`), so that whatever a run saves, appends or deletes lands in the scratch place and is gone with
+(`jail/covering.py`): whatever a run saves, appends or deletes lands in the scratch place and is gone with
 it. Where no namespace can be had, Landlock refuses every write (`jail/landlock.py`) and the probe redirects the
 writers of Python into the scratch place (`probe/overrides/writes.py`), so that a training saves as it would
 have. Where there is no Landlock either, the redirection is all there is. The report says which.
@@ -18,8 +18,7 @@ from enum import Enum
 from pathlib import Path
 
 import gpudoctor
-from gpudoctor.trial.caches import cache_folders, link_entries, linked_caches
-from gpudoctor.trial.scratch import remove_scratch
+from gpudoctor.trial.scratch import cache_folders, link_entries, linked_caches, remove_scratch
 from gpudoctor.trial.trial_runner import Protection
 from gpudoctor.trial.trial_sites import CoveredPlaces, inside
 

@@ -1,5 +1,6 @@
-"""The scratch place: everything that the runs of a trial write lies there, and goes with it."""
+"""The scratch place: all that the runs of a trial write lies there, shared caches too, and goes with it."""
 
+import getpass
 import os
 import shutil
 import tempfile
@@ -54,3 +55,97 @@ def remove_scratch(folder: Path) -> None:
                 with suppress(OSError):
                     os.chmod(inner, 0o700)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+# Caches of libraries: the runs of a trial share what they put there, and none of it stays.
+#
+# A model that the first run downloads, or a kernel that it compiles, is there for the next one. Under an
+# overlay the folders themselves are shared; without one, variables lead to folders of links to what the user
+# has.
+
+_FOLDERS = (
+    ("XDG_CACHE_HOME", "~/.cache"),
+    ("HF_HOME", "~/.cache/huggingface"),
+    ("HF_HUB_CACHE", "~/.cache/huggingface/hub"),
+    ("HF_DATASETS_CACHE", "~/.cache/huggingface/datasets"),
+    ("HF_MODULES_CACHE", "~/.cache/huggingface/modules"),
+    ("HF_XET_CACHE", "~/.cache/huggingface/xet"),
+    ("TORCH_HOME", "~/.cache/torch"),
+    ("TORCH_EXTENSIONS_DIR", "~/.cache/torch_extensions"),
+    ("TORCHINDUCTOR_CACHE_DIR", "/tmp/torchinductor_{user}"),
+    ("TRITON_CACHE_DIR", "~/.triton/cache"),
+    ("CUDA_CACHE_PATH", "~/.nv/ComputeCache"),
+    ("MPLCONFIGDIR", "~/.config/matplotlib"),
+)
+"""Variable, and the folder where it is not set."""
+_LINKED = {"HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_MODULES_CACHE", "TRITON_CACHE_DIR"}
+"""Those whose entries stand for themselves, so that a folder of links serves as one."""
+_COPIED = {"TORCH_EXTENSIONS_DIR"}
+"""Those that a compiler writes to."""
+_COPIED_MOST = 500 << 20
+"""Bytes; a larger one begins empty."""
+_FRESH = {"HF_XET_CACHE", "TORCHINDUCTOR_CACHE_DIR", "MPLCONFIGDIR"}
+"""Those that begin empty."""
+
+
+def cache_folders(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Real paths of the caches, none within another; one that holds the working folder is none."""
+    here = os.getcwd()
+    found: list[str] = []
+    for path in sorted({os.path.realpath(path) for _, path in _named(environment)}):
+        if not _within(here, path) and not any(_within(path, known) for known in found):
+            found.append(path)
+    return found
+
+
+def linked_caches(place: Path, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Variables that lead to folders below `place`, with links to what the user's caches hold."""
+    result = {}
+    for name, path in _named(environment):
+        if name not in _LINKED | _COPIED | _FRESH:
+            continue
+        folder = place / name.lower()
+        result[name] = str(folder)
+        if name in _COPIED and _size(path) < _COPIED_MOST:
+            with suppress(OSError):
+                shutil.copytree(path, folder, symlinks=True)
+        link_entries(path if name in _LINKED else "", folder)
+    return result
+
+
+def link_entries(source: str, folder: Path) -> None:
+    """A folder with a link to each entry of another one; hidden ones and locks are left out."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(OSError):
+        for name in os.listdir(source) if source else ():
+            if not name.startswith(".") and not name.endswith(".lock"):
+                with suppress(OSError):
+                    (folder / name).symlink_to(os.path.join(source, name))
+
+
+def _size(path: str) -> int:
+    found = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with suppress(OSError):
+                found += os.lstat(os.path.join(folder, name)).st_size
+    return found
+
+
+def _named(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    found = []
+    for name, usual in _FOLDERS:
+        path = environment.get(name) or usual.format(user=_user())
+        found.append((name, os.path.abspath(os.path.expanduser(path))))
+    return found
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        return str(os.getuid())
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

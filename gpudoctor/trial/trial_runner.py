@@ -1,4 +1,4 @@
-"""The bench: runs arms of one command, each in a recording of its own, and keeps what came of them."""
+"""Runs arms of one command (with one change, or with none), each in a recording of its own."""
 
 import math
 import time
@@ -10,10 +10,56 @@ from typing import Any
 
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import duration
-from gpudoctor.trial.arm import BASELINE, Arm
 from gpudoctor.trial.bounded_run import Enough, RunOutcome, RunSpec, Watching, run_bounded, unwatched
 from gpudoctor.trial.window import FENCES, TrialWindow, fences, first_step, window
 from gpudoctor.vitals.recording import read_recording
+
+# An arm of a trial: the user's command with one change, or with none.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """What differs from the command as the user gave it."""
+
+    name: str
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """For the probe: name and value."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables to set."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Real path of a Python file to its new text."""
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """Real path of a config file to its new text."""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    """Flags of the user's script: `--batch-size` to `16`."""
+    command: tuple[str, ...] | None = None
+    """Another command altogether."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether it changes nothing."""
+        return self == Arm(name=self.name)
+
+    def words(self, command: tuple[str, ...]) -> tuple[str, ...]:
+        """The command with this arm's arguments: replaced where they stand, else added at the end."""
+        words = list(self.command or command)
+        for flag, value in self.arguments.items():
+            words = _with_argument(words, flag, value)
+        return tuple(words)
+
+
+BASELINE = Arm(name="baseline")
+
+
+def _with_argument(words: list[str], flag: str, value: str) -> list[str]:
+    """`--flag value` and `--flag=value` (and Hydra's `key=value`) with another value."""
+    for at, word in enumerate(words):
+        if word == flag and at + 1 < len(words):
+            return [*words[: at + 1], value, *words[at + 2 :]]
+        if word.startswith(flag + "="):
+            return [*words[:at], f"{flag}={value}", *words[at + 1 :]]
+    return [*words, flag, value] if flag.startswith("-") else [*words, f"{flag}={value}"]
+
 
 _REFUSALS = ("Permission denied", "Read-only file system", "Operation not permitted",
              "Value too large for defined data type")  # fmt: skip

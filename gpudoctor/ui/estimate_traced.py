@@ -1,7 +1,7 @@
 """The trace on a terminal: every instant beside the formulas', the lines at its peak, the allocator's."""
 
 from gpudoctor.estimate.answer import Answer
-from gpudoctor.estimate.traced.compare import TraceComparison, at_peak
+from gpudoctor.estimate.traced.result import TraceComparison, at_peak
 from gpudoctor.report import estimate_words as words
 from gpudoctor.text import size
 from gpudoctor.ui.estimate_page import TextPage

@@ -153,7 +153,7 @@ def test_fragments_beyond_twice_the_peak_are_a_note(tmp_path, capsys):
     code, printed, _ = report(tmp_path, capsys, fragments(300))
     assert code == 0 and "MEM006 fragmented note" in printed
     assert (
-        "Device 0: segments in use reserve 600 MiB, but at most 300 MiB was in use at a time; "
+        "Device 0: segments in use reserve 600 MiB, but at most 300 MiB was in use at a time. "
         "500 MiB is free but cannot be released."
     ) in printed
 

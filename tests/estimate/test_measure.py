@@ -7,10 +7,9 @@ import pytest
 
 from gpudoctor.estimate import estimate
 from gpudoctor.estimate.measure import JobMeasurement, Machine, MeasuredStep, MeasureEnd, compare
+from gpudoctor.estimate.measure.compare import calibration_of
 from gpudoctor.estimate.measure.cpu import on_cpu
-from gpudoctor.estimate.measure.meters import MeterWindow, _changes, _windows
-from gpudoctor.estimate.measure.observe import calibration_of
-from gpudoctor.estimate.measure.steps import read_step
+from gpudoctor.estimate.measure.meters import MeterWindow, _changes, _windows, read_step
 
 
 @dataclass

@@ -8,23 +8,22 @@ import pytest
 from packages import need
 from tiny_models import TINY
 
-torch = pytest.importorskip("torch")
-need("transformers", "peft")
-
-import peft  # noqa: E402, F401  # in a fake world its defaults would be fake tensors, and traced
+need("torch", "transformers", "peft")
 
 from gpudoctor.errors import UsageError  # noqa: E402
 from gpudoctor.estimate.job import TrainingJob  # noqa: E402
 from gpudoctor.estimate.real.build import build  # noqa: E402
 from gpudoctor.estimate.traced import run  # noqa: E402
+from gpudoctor.estimate.traced.cuda import fake_world  # noqa: E402
 from gpudoctor.estimate.traced.run import follow, trace  # noqa: E402
-from gpudoctor.estimate.traced.world import fake_world  # noqa: E402
 
 PLAIN = TrainingJob(method="full", seq=24, batch=2, dtype="fp32", attention="eager", checkpointing="none")
 
 
 @pytest.fixture(autouse=True)
 def quiet():
+    import peft  # noqa: F401  # in a fake world its defaults would be fake tensors, and traced
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -32,6 +31,8 @@ def quiet():
 
 def saved_bytes(config, job):
     """What a real forward on the CPU keeps: autograd's saved tensors and the loss, each storage once."""
+    import torch
+
     built = build(config, job)
     own = (*built.model.parameters(), *built.model.buffers(), *built.batch.values(), *built.spare)
     known = {each.untyped_storage().data_ptr() for each in own}

@@ -8,13 +8,12 @@ from some import some
 
 from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.estimate import TrainingJob, estimate_job, lookup
-from gpudoctor.estimate.real.pattern import Pattern, pattern
+from gpudoctor.estimate.real.config import Pattern, pattern
 from gpudoctor.estimate.traced import child
 from gpudoctor.estimate.traced.allocator import Allocator, replay
-from gpudoctor.estimate.traced.compare import TraceComparison
 from gpudoctor.estimate.traced.extrapolate import depth_of, residue, whole
 from gpudoctor.estimate.traced.ledger import Ledger, TracedWindow
-from gpudoctor.estimate.traced.result import Traced, from_object
+from gpudoctor.estimate.traced.result import TraceComparison, Traced, from_object
 
 MIB = 1 << 20
 

@@ -4,8 +4,9 @@ import textwrap
 import warnings
 
 import pytest
+from packages import need
 
-torch = pytest.importorskip("torch")
+need("torch")
 
 from gpudoctor.errors import UsageError  # noqa: E402
 from gpudoctor.estimate.traced.script import trace_script  # noqa: E402
@@ -134,6 +135,8 @@ def test_a_script_that_cannot_be_traced_says_why(traced, body, said):
 
 
 def test_the_world_is_as_before(traced):
+    import torch
+
     before = torch.nn.Module.__call__, torch.autograd._engine_run_backward, torch.compile, torch.save
     with pytest.raises(UsageError):
         traced("1 / 0")

@@ -1,5 +1,6 @@
 """The virtual device for tests: built once where there is a compiler, and programs run on it under gpudoctor."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -33,8 +34,6 @@ Truth = TypeVar("Truth")
 def extension() -> Path:
     """The built extension; skips the test, with a word, where it cannot be built."""
     torch = pytest.importorskip("torch")
-    from torch.utils.cpp_extension import include_paths
-
     compiler = shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         pytest.skip("no C++ compiler: the virtual device cannot be built")
@@ -42,19 +41,28 @@ def extension() -> Path:
     parts = b"".join(path.read_bytes() for path in (*sorted(FOLDER.glob("*.hpp")), source))
     key = hashlib.sha256(parts + f"{torch.__version__} {sys.version}".encode()).hexdigest()[:16]
     built = Path(tempfile.gettempdir()) / f"gpudoctor-virtual-device-{os.getuid()}-{key}.so"
-    if not built.exists():
-        library = Path(torch.__file__).parent / "lib"
-        made = built.with_suffix(f".{os.getpid()}")
-        command = [
-            compiler, "-std=c++20", "-O1", "-fPIC", "-shared", "-DTORCH_EXTENSION_NAME=virtual_device_c",
-            *(f"-I{path}" for path in (*include_paths(), sysconfig.get_paths()["include"])), str(source), "-o",
-            str(made), f"-L{library}", "-ltorch", "-ltorch_cpu", "-ltorch_python", "-lc10", f"-Wl,-rpath,{library}",
-        ]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.skip(f"the virtual device cannot be built: {done.stderr.strip()[-300:]}")
-        made.replace(built)
+    with built.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one worker builds it for all: it takes 40 s of CPU time
+        if not built.exists():
+            _build(compiler, source, built)
     return built
+
+
+def _build(compiler: str, source: Path, built: Path) -> None:
+    import torch
+    from torch.utils.cpp_extension import include_paths
+
+    library = Path(torch.__file__).parent / "lib"
+    made = built.with_suffix(f".{os.getpid()}")
+    command = [
+        compiler, "-std=c++20", "-O1", "-fPIC", "-shared", "-DTORCH_EXTENSION_NAME=virtual_device_c",
+        *(f"-I{path}" for path in (*include_paths(), sysconfig.get_paths()["include"])), str(source), "-o",
+        str(made), f"-L{library}", "-ltorch", "-ltorch_cpu", "-ltorch_python", "-lc10", f"-Wl,-rpath,{library}",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"the virtual device cannot be built: {done.stderr.strip()[-300:]}")
+    made.replace(built)
 
 
 def run_virtual(folder: Path, text: str, *, start: bool = False) -> tuple[dict, dict]:

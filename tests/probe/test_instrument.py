@@ -7,11 +7,15 @@ from types import FunctionType
 
 import pytest
 
-pytest.importorskip("torch")
-
 from gpudoctor.probe.instrument import MISSING, Unsuitable, forget_sources, instrument
 
 COUNT = 0
+
+
+@pytest.fixture(autouse=True)
+def with_torch():
+    """Torch is loaded, as it is wherever the probe instruments; not before the first test: it takes seconds."""
+    pytest.importorskip("torch")
 
 
 def plain(a, b=2, *rest, key=3, **others):

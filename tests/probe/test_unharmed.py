@@ -10,12 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from packages import need
 from probed import Run, run_script, run_without
 
 import gpudoctor.probe
 from gpudoctor.vitals.recording import read_recording
 
-torch = pytest.importorskip("torch")
+need("torch")
 
 TRAINING = """
 import gc, hashlib, os, random, sys, warnings

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
+from packages import need
 from probed import run_script, run_without
 
-pytest.importorskip("torch")
+need("torch")
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "benchmarks" / "attack" / "programs"
 SEEN = (

@@ -149,7 +149,7 @@ KILLED = """
 import os, signal, sys, time
 from pathlib import Path
 from gpudoctor.trial.bounded_run import RunSpec, run_bounded
-from gpudoctor.trial.cleanup_watchdog import CleanupWatchdog
+from gpudoctor.trial.processes import CleanupWatchdog
 scratch, folder = Path(sys.argv[1]), Path(sys.argv[2])
 
 def die(_seconds):

@@ -19,9 +19,8 @@ from gpudoctor.model import (
     Trait,
 )
 from gpudoctor.model.signs.recording import RunEnd
-from gpudoctor.trial.arm import Arm
 from gpudoctor.trial.cure import Cures, growth_rate
-from gpudoctor.trial.trial_runner import TrialRun
+from gpudoctor.trial.trial_runner import Arm, TrialRun
 
 KIB, MIB = 1 << 10, 1 << 20
 ON_HOST = frozenset({Trait.HOST_MEMORY_GROWS})

@@ -7,10 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from gpudoctor.model.proof import Conclusion
-from gpudoctor.trial.arm import BASELINE, Arm
-from gpudoctor.trial.measure import BaselineFailed, Tried, try_arm
+from gpudoctor.trial.pairs import BaselineFailed, Tried, try_arm
 from gpudoctor.trial.summary import reason_of
-from gpudoctor.trial.trial_runner import TrialRun
+from gpudoctor.trial.trial_runner import BASELINE, Arm, TrialRun
 from gpudoctor.trial.window import TrialWindow
 
 CURVE = {step: 2.0 / (1 + step) for step in range(20)}

@@ -7,10 +7,8 @@ import pytest
 from gpudoctor.model import BadStepDetail, Code, Confidence, Finding, Measurement, Ranked, Severity, Trait
 from gpudoctor.model.replay import Cause
 from gpudoctor.model.signs.recording import Process, Record, Recording, Table
-from gpudoctor.trial.replay import BadStep, bad_step, replay
-from gpudoctor.trial.replay_cause import cause_of
-from gpudoctor.trial.replay_finding import explained
-from gpudoctor.trial.replay_words import Story
+from gpudoctor.trial.replay import BadStep, bad_step, cause_of, replay
+from gpudoctor.trial.replay_words import Story, explained
 from gpudoctor.trial.trial_runner import TrialRun
 
 PLACE = {"path": "/job/train.py", "line": 41, "function": "step", "text": "loss = p.log().mean()"}

@@ -5,10 +5,17 @@ import random
 
 import pytest
 
-from gpudoctor.trial.decision import LOOKS, decide, next_look
-from gpudoctor.trial.losses import judge_losses
-from gpudoctor.trial.pairs import WindowPair, candidate_goes_first, stalled
-from gpudoctor.trial.t_distribution import student_cdf, student_quantile
+from gpudoctor.trial.decision import (
+    LOOKS,
+    WindowPair,
+    candidate_goes_first,
+    decide,
+    next_look,
+    stalled,
+    student_cdf,
+    student_quantile,
+)
+from gpudoctor.trial.pairs import judge_losses
 
 
 @pytest.mark.parametrize(

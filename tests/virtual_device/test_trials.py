@@ -7,8 +7,7 @@ from contextlib import nullcontext
 import pytest
 from virtual import FOLDER, HEAD, extension
 
-from gpudoctor.trial.arm import Arm
-from gpudoctor.trial.trial_runner import Protection, TrialRunner
+from gpudoctor.trial.trial_runner import Arm, Protection, TrialRunner
 from gpudoctor.trial.window import fences
 
 DEVICE = 6e-3

@@ -42,17 +42,18 @@ class BatchMismatch(Check):
     """Two places declare the batch size, and they disagree.
 
     What it finds:
-        A DeepSpeed config whose `train_batch_size` is not micro-batch x accumulation x ranks for any number of
-        ranks, or not for the number that the launch line starts; a DeepSpeed config and training arguments with
-        different micro-batches or accumulation; accumulation set in an accelerate config and in the script;
-        axolotl's `batch_size` together with `gradient_accumulation_steps`.
+        - A DeepSpeed config whose `train_batch_size` is not micro-batch x accumulation x ranks. The number of
+          ranks is the launch line's, or any.
+        - A DeepSpeed config and training arguments with different micro-batches or accumulation.
+        - Accumulation set in an accelerate config and in the script.
+        - Axolotl's `batch_size` together with `gradient_accumulation_steps`.
     Why it hurts:
         DeepSpeed and transformers compare them when the run starts, and stop if they differ. accelerate does
         not compare: the run silently uses one of the two. Its batch size and learning curve are then not the
         intended ones.
     How it knows:
-        It reads both files, resolves "auto" to the other side, and compares only files that are linked: one
-        names the other, the script or the launch line names both, or they are the only two that were given.
+        It reads both files and resolves "auto" to the other side. It compares only linked files: one names the
+        other, the launch line names both, or no others were given.
     False alarms:
         A config that a wrapper rewrites before the run. A value from an option's default is only suspected,
         because a launch line may change it.

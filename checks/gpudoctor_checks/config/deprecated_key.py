@@ -9,7 +9,6 @@ from gpudoctor.analysis.source.entry_points import in_a_training
 from gpudoctor.analysis.source.pretrained_models import TRAINERS, trainers
 from gpudoctor.analysis.source.target_versions import Meant, argument_fields, meant_version
 from gpudoctor.analysis.source.training_arguments import in_a_test, read_by, training_arguments
-from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -22,7 +21,6 @@ from gpudoctor.model import (
     Patient,
     Reads,
     Severity,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -52,10 +50,11 @@ class DeprecatedKey(Check):
     """A setting has been renamed or dropped by newer versions of its tool.
 
     What it finds:
-        `evaluation_strategy`, `no_cuda`, `per_gpu_train_batch_size`, `fp16_opt_level` and other former training
-        arguments, in files, calls and launch lines; `torch_dtype` and `use_auth_token` in `from_pretrained`,
-        `tokenizer` in a Trainer; old keys of DeepSpeed, accelerate and axolotl configs; `optim: adamw_hf` and
-        other values that transformers no longer accepts.
+        - `evaluation_strategy`, `no_cuda`, `per_gpu_train_batch_size`, `fp16_opt_level` and other former
+          training arguments, in files, calls and launch lines.
+        - `torch_dtype` and `use_auth_token` in `from_pretrained`, `tokenizer` in a Trainer.
+        - Old keys of DeepSpeed, accelerate and axolotl configs.
+        - `optim: adamw_hf` and other values that transformers no longer accepts.
     Why it hurts:
         A removed key raises a TypeError when the script starts, or a config's reader ignores it. A deprecated
         key warns now and fails after the next upgrade.
@@ -63,10 +62,10 @@ class DeprecatedKey(Check):
         It compares with the fields of the installed version, read from its files. A removed key is an error in
         a call, and a warning in a file. Without an installed version, a key removed within version 4 of
         transformers is a warning. A key removed in 5, or only deprecated, is a note. If the project's own files
-        exclude the installed version, gpudoctor compares with the newest release that they admit, and reports
-        no error. In a script that trains nothing, a removed argument of `from_pretrained` is a note, and a
-        deprecated one is silent.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        exclude the installed version, gpudoctor compares with the newest release that they admit. It then
+        reports no error. In a script that trains nothing, a removed argument of `from_pretrained` is a note,
+        and a deprecated one is silent. From a job's log: the messages that name it, in the exception or line
+        that came first.
     False alarms:
         An environment that pins an old version and was not examined; a key of your own with an old name.
     Remedies:
@@ -109,6 +108,7 @@ class DeprecatedKey(Check):
             r"HfArgumentParser: (?P<unused>[^\n]{1,120})",
             text="The program does not know the argument [{argument}][{unused}].",
             everywhere=True,
+            closing=True,
         ),
         LogMessage(
             kind="removed",
@@ -129,19 +129,16 @@ class DeprecatedKey(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
+        source, configs = patient.source_and_configs
         for setup in training_arguments(patient):
             if setup.kind is not ConfigKind.AXOLOTL:
                 meant = meant_version(patient, "transformers", setup.path)
                 yield from self._arguments(setup, meant, _fields(patient, setup))
-        for file in configs.files if configs is not None else ():
+        for file in configs.files:
             if read_by(file.kind, source):
-                yield from self._file(file, declared_names(source) if source is not None else frozenset())
-        if source is not None:
-            yield from self._loading(patient, source)
-            yield from self._trainers(patient, source)
+                yield from self._file(file, declared_names(source))
+        yield from self._loading(patient, source)
+        yield from self._trainers(patient, source)
 
     def _arguments(self, setup: Setup, meant: Meant, fields: frozenset[str] | None) -> Iterator[Finding]:
         if setup.call is not None and in_a_test(setup.call):

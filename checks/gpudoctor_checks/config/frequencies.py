@@ -19,7 +19,6 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import ConfigFile, Configs
 from gpudoctor.model.signs.source import Call, Known, Script, Source
@@ -93,21 +92,24 @@ class Frequencies(Check):
     """A declared period of logging, evaluation or saving is too short or too long.
 
     What it finds:
-        `logging_steps` below 10, `eval_steps` and `save_steps` below 50 in `TrainingArguments` and the classes
-        that extend it; Lightning's `log_every_n_steps`, `val_check_interval`, `every_n_train_steps`; the keys
-        of the same meaning in config files: LLaMA-Factory, axolotl, torchtune, Lightning, DeepSpeed's
-        `steps_per_print`, `training_log_freq` and the like in your own sections. Also a logging or evaluation
-        period longer than `max_steps`: it never happens.
+        - `logging_steps` below 10, `eval_steps` and `save_steps` below 50 in `TrainingArguments` and the
+          classes that extend it.
+        - Lightning's `log_every_n_steps`, `val_check_interval`, `every_n_train_steps`.
+        - The keys of the same meaning in config files, such as DeepSpeed's `steps_per_print`. It knows
+          LLaMA-Factory, axolotl, torchtune and Lightning, and reads `training_log_freq` and the like in your
+          own sections.
+
+        Also a logging or evaluation period longer than `max_steps`: it never happens.
     Why it hurts:
-        Each log reads the loss back and makes the host wait for the GPU; each evaluation stops the training for
-        a pass over another set; each save writes weights and optimizer state, three times the model's size in
+        Each log reads the loss back and makes the host wait for the GPU. Each evaluation stops the training for
+        a pass over another set. Each save writes weights and optimizer state, three times the model's size in
         the case of Adam. If they happen every few steps, they take more time than the training.
     How it knows:
         It reads the arguments of the call with their command-line defaults, and the keys of config files. It
-        respects strategies (`eval_strategy: epoch`), and ignores defaults that nobody wrote. The declaration
+        respects strategies (`eval_strategy: epoch`), and ignores defaults that are not written. The declaration
         does not show the cost: the finding is a note, except for saves every few steps.
     False alarms:
-        Short runs on purpose: if `max_steps` is given, what happens at most 20 times in the run is not a
+        Short runs on purpose: if `max_steps` is given, an action that happens at most 20 times is not a
         finding. Steps of many seconds, for which logging each one costs nothing.
     Remedies:
         Log every 50 steps, evaluate and save every 500 (transformers' default), or at the end of an epoch.
@@ -248,16 +250,8 @@ class Frequencies(Check):
 
 def _everywhere(patient: Patient) -> Iterator[Declared]:
     """What scripts declare and what configs declare; unavailable when there is neither."""
-    try:
-        source = patient.source
-    except Unavailable:
-        yield from _from_configs(patient.configs)
-        return
+    source, configs = patient.source_and_configs
     yield from _from_source(source)
-    try:
-        configs = patient.configs
-    except Unavailable:
-        return
     yield from _from_configs(configs)
 
 

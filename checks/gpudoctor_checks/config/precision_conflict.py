@@ -8,7 +8,6 @@ from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
 from gpudoctor.analysis.source.pretrained_models import trained_models
 from gpudoctor.analysis.source.training_arguments import argument_calls, deepspeed_configs, training_arguments
-from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -21,7 +20,6 @@ from gpudoctor.model import (
     Setting,
     Severity,
     SourceSpan,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -43,20 +41,22 @@ class PrecisionConflict(Check):
     """Mixed precision is declared in two places that disagree.
 
     What it finds:
-        `fp16` and `bf16` both on in one set of training arguments or one DeepSpeed config; DeepSpeed's fp16 or
-        bf16 against the training arguments'; AMP together with DeepSpeed's own mixed precision, in a config
-        (`amp`) or in the script (a GradScaler around a DeepSpeed engine); `mixed_precision` in an accelerate
-        config that also names a DeepSpeed file; a model loaded in one half precision and trained in the other.
+        - `fp16` and `bf16` both on in one set of training arguments or one DeepSpeed config.
+        - DeepSpeed's fp16 or bf16 against the training arguments'.
+        - AMP together with DeepSpeed's own mixed precision, in a config (`amp`) or in the script (GradScaler
+          around an engine).
+        - `mixed_precision` in an accelerate config that also names a DeepSpeed file.
+        - A model loaded in one half precision and trained in the other.
     Why it hurts:
         Most of these stop the run when it starts. The others scale the loss twice, or train in an unintended
-        precision: gradients in fp16 without a scaler underflow to zero.
+        precision. Gradients in fp16 without a scaler underflow to zero.
     How it knows:
-        It reads the switches of all linked files, with "auto" resolved to the training arguments, and the
-        arguments of the calls in the script. What the readers of these files refuse is an error; the rest is a
+        It reads the switches of all linked files and the arguments of the calls in the script. "auto" is
+        resolved to the training arguments. What the readers of these files refuse is an error; the rest is a
         warning.
     False alarms:
-        A wrapper that rewrites one of the files before the run; sections of your own config whose script
-        prefers one switch on purpose.
+        - A wrapper that rewrites one of the files before the run.
+        - Sections of your own config whose script prefers one switch on purpose.
     Remedies:
         Keep one: bf16 on cards that have it (Ampere and later), and "auto" in the DeepSpeed config.
     References:
@@ -71,9 +71,7 @@ class PrecisionConflict(Check):
     severity = Severity.ERROR
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
+        source, configs = patient.source_and_configs
         for setup in training_arguments(patient):
             yield from self._both(setup)
         for setup in deepspeed_configs(patient):
@@ -84,12 +82,11 @@ class PrecisionConflict(Check):
             both = list(mismatches(link, PRECISION))
             if both:
                 yield self._between(both)
-        for file in configs.files if configs is not None else ():
+        for file in configs.files:
             yield from self._accelerate(file)
             yield from self._sections(file)
-        if source is not None:
-            yield from self._scalers(source)
-            yield from self._models(source)
+        yield from self._scalers(source)
+        yield from self._models(source)
 
     def _both(self, setup: Setup) -> Iterator[Finding]:
         fp16, bf16 = setup.on("fp16"), setup.on("bf16", "pure_bf16")

@@ -8,8 +8,8 @@ from gpudoctor.analysis.source.config_links import Link, links
 from gpudoctor.analysis.source.control_flow import bound_to, switched_off
 from gpudoctor.analysis.source.declared_settings import Written, from_entry, from_keyword
 from gpudoctor.analysis.source.pretrained_models import adapted, trained_models, trainers
+from gpudoctor.analysis.source.syntax import is_method_call, keyword_value
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, in_a_test
-from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -22,7 +22,6 @@ from gpudoctor.model import (
     Setting,
     Severity,
     SourceSpan,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -46,21 +45,23 @@ class QuantisationConflict(Check):
     """A quantised model is trained or set up in a way that does not work with it.
 
     What it finds:
-        A 4-bit or 8-bit model trained without adapters; `load_in_4bit` and `load_in_8bit` both on; axolotl's
-        `qlora` without 4 bits; bitsandbytes under ZeRO-3 without a storage type that can be sharded; a compute
-        dtype of float32, which is the default of a 4-bit `BitsAndBytesConfig`.
+        - A 4-bit or 8-bit model trained without adapters.
+        - `load_in_4bit` and `load_in_8bit` both on.
+        - Axolotl's `qlora` without 4 bits.
+        - Bitsandbytes under ZeRO-3 without a storage type that can be sharded.
+        - A compute dtype of float32, which is the default of a 4-bit `BitsAndBytesConfig`.
     Why it hurts:
         Packed integers have no gradient: the libraries refuse to train them. ZeRO-3 shards parameters of one
         dtype and cannot shard bitsandbytes' 8 bits. A float32 compute dtype multiplies every 4-bit layer in
         float32, without tensor cores, two to four times slower than bf16.
     How it knows:
-        It reads the switches in configs, and in source the model that goes to a Trainer with the quantisation
-        it was loaded with, and whether any adapter library is in use.
+        It reads the switches in configs. In source it follows the model that goes to a Trainer, with its
+        quantisation, and any adapter library in use.
     False alarms:
         Adapters that are attached in a module that was not read; inference with float32 on purpose.
     Remedies:
-        LoRA on the quantised model; `bnb_4bit_compute_dtype` bf16; ZeRO-2, or
-        `bnb_4bit_quant_storage` equal to the training dtype.
+        LoRA on the quantised model; `bnb_4bit_compute_dtype` bf16; ZeRO-2, or `bnb_4bit_quant_storage` equal to
+        the training dtype.
     References:
         - https://huggingface.co/docs/transformers/quantization/bitsandbytes
         - https://huggingface.co/docs/peft/accelerate/deepspeed
@@ -73,15 +74,12 @@ class QuantisationConflict(Check):
     severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
-        for file in configs.files if configs is not None else ():
+        source, configs = patient.source_and_configs
+        for file in configs.files:
             yield from self._in_config(file)
         for link in links(patient):
             yield from self._sharded(link)
-        if source is not None:
-            yield from self._in_source(patient, source)
+        yield from self._in_source(patient, source)
 
     # configs
 
@@ -278,9 +276,7 @@ def _optimised(source: Source) -> Iterator[tuple[Script, Call, Written]]:
             for call in script.calls
             if call.name.startswith("torch.optim.") and not switched_off(source, call)
             for node in call.node.args[:1]
-            if isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr == "parameters"
+            if is_method_call(node, "parameters")
         }
         for load in script.calls_to(".from_pretrained"):
             item = _quantised(script, load) if bound_to(script, load.node) in given - {""} else None
@@ -299,7 +295,7 @@ def _quantised(script: Script, load: Call) -> Written | None:
         item = from_keyword(script, load, name)
         if item is not None and item.on:
             return item
-    node = next((item.value for item in load.node.keywords if item.arg == "quantization_config"), None)
+    node = keyword_value(load.node, "quantization_config")
     if node is None:
         return None
     for call in script.calls_to(".BitsAndBytesConfig"):

@@ -12,7 +12,6 @@ from gpudoctor.analysis.source.training_arguments import (
     in_a_test,
     read_by,
 )
-from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -24,7 +23,6 @@ from gpudoctor.model import (
     Reads,
     Setting,
     Severity,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry, Section
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -72,16 +70,18 @@ class UnknownKey(Check):
     """A config has a key that its reader does not recognise.
 
     What it finds:
-        Misspelt keys of training arguments (files and calls), DeepSpeed, accelerate, LLaMA-Factory, axolotl,
-        torchtune, Lightning's trainer, PEFT and bitsandbytes configs, with the likely key; keyword arguments
-        that the installed `TrainingArguments` does not have; keys that a strict reader refuses.
+        - Misspelt keys of training arguments (files and calls) and of DeepSpeed, accelerate, LLaMA-Factory,
+          axolotl, torchtune and Lightning configs. PEFT and bitsandbytes configs too. The finding names the
+          likely key.
+        - Keyword arguments that the installed `TrainingArguments` does not have.
+        - Keys that a strict reader refuses.
     Why it hurts:
         Strict readers (accelerate, LLaMA-Factory, DeepSpeed's ZeRO section, Python calls) stop the run. The
         others ignore the key: the run starts with the default, and the intended warm-up or offload is silently
         missing.
     How it knows:
         It compares each key with the names that the tool accepts. For calls of transformers and PEFT these are
-        the fields of the installed version; for the rest, tables of names with their versions. A key one or two
+        the fields of the installed version. For the rest, tables of names with their versions. A key one or two
         letters away from a known one is a misspelling. gpudoctor ignores a key far from all of them: it is the
         user's own.
     False alarms:
@@ -100,15 +100,12 @@ class UnknownKey(Check):
     severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
-        for file in configs.files if configs is not None else ():
+        source, configs = patient.source_and_configs
+        for file in configs.files:
             if read_by(file.kind, source):
-                own = declared_names(source) if source is not None else frozenset()
-                yield from self._in_file(file, argument_fields(patient, file.path, "transformers"), own)
-        if source is not None:
-            yield from self._in_source(patient, source)
+                fields = argument_fields(patient, file.path, "transformers")
+                yield from self._in_file(file, fields, declared_names(source))
+        yield from self._in_source(patient, source)
 
     # files
 

@@ -23,17 +23,18 @@ class ZeroStageMisfit(Check):
     """The ZeRO stage or the offload does not suit the job's size.
 
     What it finds:
-        A DeepSpeed config with stage 3 or an offload if a setting with less communication also fits with its
-        margin; and a stage that is too low for the job to fit, while a higher stage or an offload fits.
+        - A DeepSpeed config with stage 3 or an offload if a setting with less communication also fits with its
+          margin.
+        - A stage that is too low for the job to fit, while a higher stage or an offload fits.
     Why it hurts:
-        Stage 3 gathers every weight twice a step, half as much traffic again as stages 1 and 2; an offload
+        Stage 3 gathers every weight twice a step, half as much traffic again as stages 1 and 2. An offload
         moves gradients and states over PCIe at every step and computes the update on the CPU. Too low a stage
         runs out of memory.
     How it knows:
-        The analytic estimate of the same job under each stage, with and without offload, on the number of GPUs
-        that the launch line, the scheduler or `--gpus` says. It reports "more than needed" only if batch,
-        length, types and optimizer are all given. It reports "less than needed" also if the job fails with the
-        smallest possible values.
+        The analytic estimate of the same job under each stage, with and without offload. The launch line, the
+        scheduler or `--gpus` gives the number of GPUs. It reports "more than needed" only if batch, length,
+        types and optimizer are all given. It reports "less than needed" also if the job fails with the smallest
+        possible values.
     False alarms:
         An offload kept on purpose, to leave the GPU to something else; links between nodes so slow that they
         dominate.

@@ -35,20 +35,20 @@ class DatasetReopens(Check):
     """Each item opens or loads the same file again, or a sampler reads every item for its length.
 
     What it finds:
-        A `__getitem__` that opens or loads a file whose path does not depend on the index: `h5py.File`,
-        `np.load` without `mmap_mode`, `pd.read_csv`, `json.load`, `torch.load`, `pickle.load`. A sampler that
-        fetches every item of the data set to learn its length, and a sampler of batches by token budget that
-        never yields the batch it has begun when the set ends.
+        A `__getitem__` that opens or loads a file whose path does not depend on the index. Examples:
+        `h5py.File`, `np.load` without `mmap_mode`, `pd.read_csv`, `json.load`, `torch.load`, `pickle.load`. A
+        sampler that fetches every item of the data set to learn its length. A sampler of batches by token
+        budget that never yields the last batch it has begun.
     Why it hurts:
-        Opening an HDF5 file costs 0.3 to 1 ms, ten times that on a network file system; loading a whole file
-        reads all of it for one item, so an epoch reads the set as often as it has items. Lengths by decoding
+        Opening an HDF5 file costs 0.3 to 1 ms, ten times that on a network file system. Loading a whole file
+        reads all of it for one item. An epoch then reads the set as often as it has items. Lengths by decoding
         read the whole set before the first step. A lost batch is data that is never trained on.
     How it knows:
-        From the source: the path is followed back; it counts when it is an attribute that only the
-        constructor sets, a constant or a module-level name, and the result is not kept in the data set.
+        From the source: the path is followed back. It counts if it is a constant, a module-level name, or an
+        attribute that only the constructor sets. The result must not be kept in the data set.
     False alarms:
-        Files of some hundred bytes. Paths that depend on the index, files opened on the first use and kept,
-        cached functions and memory-mapped arrays are silent.
+        Files of some hundred bytes. Paths that depend on the index and files opened on first use and kept are
+        silent. So are cached functions and memory-mapped arrays.
     Remedies:
         Open once per worker and keep it; memory-map arrays; store lengths beside the data.
     References:

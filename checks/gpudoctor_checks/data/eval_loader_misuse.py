@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.control_flow import loop_node, never_runs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, every_loader
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Known, LoopRole, Source
 
@@ -35,21 +35,21 @@ class EvalLoaderMisuse(Check):
     """An evaluation loader shuffles, drops its last batch, or pads itself with repeated samples.
 
     What it finds:
-        `shuffle=True` or `drop_last=True` on a loader that only feeds an evaluation, and a
-        `DistributedSampler` there whose padding nobody takes out again.
+        `shuffle=True` or `drop_last=True` on a loader that only feeds an evaluation. A `DistributedSampler`
+        there whose padding is never removed.
     Why it hurts:
-        A shuffle makes results differ from run to run wherever batches matter (batch norm left in training
-        mode, padding, limits on batches), and reads the disk in random order for nothing. `drop_last` omits up
-        to a batch of samples from the metric. A DistributedSampler repeats samples until every rank has the
-        same number, and those count twice.
+        A shuffle makes results differ from run to run if batches matter (batch norm in training mode, padding).
+        It also reads the disk in random order for nothing. `drop_last` omits up to a batch of samples from the
+        metric. A DistributedSampler repeats samples until every rank has the same number, and those count
+        twice.
     How it knows:
         From the source: gpudoctor follows the loader to the loops that read from it; its arguments are
         literals.
     False alarms:
-        Not reported are loaders that read a random part on purpose (a loop with a break), that a training loop
-        also uses, or whose role is unclear. Nor is a set that is read several times without training in
-        between, to average over random batches. Nor is a loader with `train` in its name, unless every loop
-        that reads from it evaluates.
+        Not reported are loaders that read a random part on purpose (a loop with a break). Neither are loaders
+        with an unclear role. Loaders that a training loop also uses are not reported either. Nor is a set that
+        is read several times without training in between, to average over random batches. Nor is a loader with
+        `train` in its name, unless every loop that reads from it evaluates.
     Remedies:
         `shuffle=False, drop_last=False`; in distributed evaluation, gather and cut to the set's length.
     References:
@@ -156,7 +156,7 @@ def _repeated(loader: Loader) -> bool:
 
 def _sampler(loader: Loader) -> bool:
     """Whether the sampler is a DistributedSampler, made in the call or bound once to the name given."""
-    given = next((item.value for item in loader.call.node.keywords if item.arg == "sampler"), None)
+    given = keyword_value(loader.call.node, "sampler")
     if isinstance(given, ast.Call):
         return ast.unparse(given.func).endswith("DistributedSampler")
     if not isinstance(given, ast.Name | ast.Attribute):

@@ -16,7 +16,6 @@ from gpudoctor.analysis.live.stack_shares import (
 )
 from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.data_feeders import feeders
 from gpudoctor.analysis.run.data_waits import (
     LoaderFacts,
     WorkerActivity,
@@ -26,7 +25,7 @@ from gpudoctor.analysis.run.data_waits import (
     without_loader,
     workers,
 )
-from gpudoctor.analysis.run.recorded_loaders import loader_call, loader_spans, training_loaders
+from gpudoctor.analysis.run.recorded_loaders import feeders, loader_call, loader_spans, training_loaders
 from gpudoctor.analysis.run.recorded_statements import callers, heads_loop
 from gpudoctor.analysis.run.steady_run import Run, judged_by_share, spot
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole
@@ -95,28 +94,27 @@ class LoaderBound(Check):
     """The training process prepares its data itself, so the GPU waits for every batch.
 
     What it finds:
-        A DataLoader with `num_workers=0` (torch's default) that feeds a training loop, while its data set or
-        collate function does real work for each item: reads and decodes a file, tokenises, augments, parses, or
-        loops in Python.
+        A DataLoader with `num_workers=0` (torch's default) that feeds a training loop. Its data set or collate
+        function does real work for each item: decoding, tokenising, parsing, a loop.
     Why it hurts:
-        With no workers the same process prepares the batch and launches the GPU work, one after the other.
-        A JPEG decode with augmentation takes 5 to 15 ms on one core: 32 of them are 150 to 500 ms for a batch
-        whose training step may take 50 ms.
+        With no workers the same process prepares the batch and launches the GPU work, one after the other. A
+        JPEG decode with augmentation needs 5 to 15 ms on one core. A batch of 32 needs 150 to 500 ms, while its
+        training step may need 50 ms.
     How it knows:
-        From the source: gpudoctor follows the loader to its loop, and the data set to its `__getitem__`,
+        From the source: gpudoctor follows the loader to its loop. It follows the data set to its `__getitem__`,
         transforms and collate function. That is a suspicion; only a run shows the share. Work of about a
         millisecond per item is a warning: images, audio, video, tables, tokens. From a recording: the share of
-        step time that the training thread waits for its next batch, the median over ranks; waits at the start
-        of epochs are DATA003's finding.
+        step time that the training thread waits for its next batch (median over ranks). Waits at the start of
+        epochs are DATA003's finding.
     False alarms:
-        A step that is far longer than the work for one batch hides the loss. Other work is a note, and so is
-        work of one of several optional data sets, or of a Trainer's collator. Not reported are tensors in
-        memory, items that are only indexed, stacked or padded, and classes with an ambiguous name.
+        A step that is far longer than the work for one batch hides the loss. Other work is a note. So is work
+        of one of several optional data sets, or of a Trainer's collator. Not reported are tensors in memory,
+        items that are only indexed, stacked or padded, and classes with an ambiguous name.
     Remedies:
         Use as many workers as the CPUs that this process may use, and keep them alive between epochs. Or do the
-        work once before the training, and store the result. If transferring batches takes the time, use no
-        workers, fetch whole batches by one index, or use tensors instead of objects. A generator of your own
-        has no workers: do the work before the loop, or put the generator into a DataLoader.
+        work once before the training, and store the result. If the time goes to transferring batches, use no
+        workers. Fetch whole batches by one index, or use tensors instead of objects. A generator of your own
+        has no workers. Do the work before the loop, or put the generator into a DataLoader.
     References:
         - https://pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading
         - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#enable-asynchronous-data-loading-and-augmentation
@@ -304,7 +302,7 @@ class LoaderBound(Check):
         place = f"{first.span.path.rpartition('/')[2]}:{first.span.line}"
         items = "several items at once" if first.several else "every item"
         felt = _felt(loader, first)
-        unknown = "" if felt or first.light else "; only a run shows how long that takes compared with a step"
+        unknown = "" if felt or first.light else ". Only a run shows how long that takes compared with a step"
         yield self.finding(
             f"{kind} has num_workers={int(told.value)}{origin}: the training process itself {first.what} "
             f"for {items} ({place}){more}, and the training waits meanwhile{unknown}.",

@@ -43,15 +43,15 @@ class LoaderDead(Check):
     """A loader worker died, or the training waits for a batch that never arrives.
 
     What it finds:
-        A DataLoader worker that exited or was killed, and a wait for data of over a minute when the run stopped
-        or died.
+        A DataLoader worker that exited or was killed. A wait for data of over a minute when the run stopped or
+        died.
     Why it hurts:
         A worker that dies ends the training, with a message that does not say why. A worker that hangs does not
         even end it.
     How it knows:
-        From a recording: the exception of the training process, its message about the worker (exit code or
-        signal), kills for memory meanwhile, and heartbeats that show where it waits.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        From a recording: the exception of the training process and its message about the worker (exit code or
+        signal). Kills for memory at that time, and heartbeats that show where it waits. From a job's log: the
+        messages that name it, in the exception or line that came first.
     False alarms:
         A slow first batch or a cold disk: a wait that ended is not a finding.
     Remedies:
@@ -101,7 +101,7 @@ class LoaderDead(Check):
             kind="worker-killed",
             cue="killed by signal",
             pattern=r"DataLoader worker \(pid\(?s?\)? ?(?P<pid>[\d, ]+)\)? is killed by signal: "
-            r"(?P<signal>(?!Bus error)\w[\w ]*)",
+            r"(?P<signal>(?!Bus error|Terminated|Hangup|Interrupt)\w[\w ]*)",
             text="A loader worker (pid {pid}) was ended by a signal: {signal}.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,

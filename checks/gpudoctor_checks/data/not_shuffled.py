@@ -7,9 +7,9 @@ from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import processes, recorded, run_of, spots
-from gpudoctor.analysis.source.call_frequency import without_comments
 from gpudoctor.analysis.source.loaders import Loader, loaders, trains
 from gpudoctor.analysis.source.origins import construction
+from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.model import (
     Check,
     Code,
@@ -43,10 +43,10 @@ class NotShuffled(Check):
     """A classifier trains on its samples in the order of the data set.
 
     What it finds:
-        In a recording: a loader that reads its set in order, and batches of one class each, for several classes
-        in turn. In the source: a training loader without shuffle and sampler over a set of torchvision, in a
-        loop with cross-entropy. A set that lists its samples class by class (`ImageFolder` and the like) is a
-        warning, one in a mixed order (MNIST, CIFAR) a note.
+        In a recording: a loader that reads its set in order. Its batches contain one class each, for several
+        classes in turn. In the source: a training loader without shuffle and sampler over a set of torchvision,
+        in a loop with cross-entropy. A set that lists its samples class by class (`ImageFolder` and the like)
+        is a warning. One in a mixed order (MNIST, CIFAR) is a note.
     Why it hurts:
         In class order the model learns to answer with the current class, and forgets the earlier ones. Batch
         norm sees one class at a time. In a mixed order every epoch repeats the same batches.
@@ -55,9 +55,9 @@ class NotShuffled(Check):
         batch. From the source: the call that makes the set, and the arguments of the loader. A recording whose
         batches hold several classes refutes the source.
     False alarms:
-        Samplers of any kind, `random_split`, permutations anywhere in the script, iterable sets, sets of the
-        program's own (in the source), text and time series, and losses other than cross-entropy are not
-        findings.
+        Samplers of any kind, `random_split`, permutations anywhere in the script and iterable sets are not
+        findings. Neither are the program's own set classes, text, time series, and losses other than
+        cross-entropy.
     Remedies:
         `shuffle=True` for the training loader.
     References:

@@ -65,17 +65,16 @@ class PaddingWaste(Check):
     """Every training sample is padded to one fixed, large length.
 
     What it finds:
-        `padding="max_length"` of a tokenizer or a collator with a maximum of 256 tokens or more (or the
-        model's own), and items padded by hand to such a length, in a program that trains on them without
-        packing.
+        `padding="max_length"` of a tokenizer or a collator with a maximum of 256 tokens or more (or the model's
+        own). Items padded by hand to such a length. The program trains on them without packing.
     Why it hurts:
-        Padding costs as much as text: attention, matrix products and activations. A set whose samples have 150
-        tokens on average, padded to 512, spends 70 % of its time and activation memory on padding.
+        Padding costs as much as text: attention, matrix products and activations. Samples of 150 tokens on
+        average, padded to 512, spend 70 % of time and activation memory on padding.
     How it knows:
         From the source: the arguments of the call, N followed through constants and options. The share of
         padding depends on the data, so this is a note; a recording can count it.
     False alarms:
-        Data that fills the length (packed or cut texts), TPUs and CUDA graphs that need one shape, text
+        Data that fills the length (packed or cut texts). TPUs and CUDA graphs that need one shape. Text
         encoders of diffusion models. Evaluation and short maxima are not reported.
     Remedies:
         Pad each batch to its longest sample (a padding collator), group samples of similar length, or pack.
@@ -128,7 +127,7 @@ class PaddingWaste(Check):
             severity=severity,
             suspected=suspected,
             detail=PaddingWasteDetail(length=0, how="recording", old=False, single=False),
-            numbers=(run.measured("padding_share", share, "1"),),
+            numbers=(run.measured("padding_share", share),),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from gpudoctor.analysis.run.recorded_loaders import training_loaders
 from gpudoctor.analysis.source.built_classes import built
 from gpudoctor.analysis.source.loaders import Loader, trains
 from gpudoctor.analysis.source.origins import construction
+from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name, keyword_value
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Known, Script, Source
 from gpudoctor_checks.data.worker_seeds import same_seeds
@@ -36,18 +37,19 @@ class SameSeed(Check):
     """All workers of a loader draw the same random numbers.
 
     What it finds:
-        A set of the program's own that creates a generator in `__init__` (`numpy.random.default_rng`,
-        `RandomState`, `random.Random`) and draws from it in `__getitem__`, in a training loader with two or
-        more workers; and a `worker_init_fn` that seeds NumPy, `random` or torch with one number for all workers
-        whose items (the set, its transforms, the collate function) then draw from that generator.
+        - A set class of the program that creates a generator in `__init__` (`numpy.random.default_rng`,
+          `RandomState`, `random.Random`). It draws from the generator in `__getitem__`, in a training loader
+          with two or more workers.
+        - A `worker_init_fn` that seeds NumPy, `random` or torch with one number for all workers. The items
+          (set, transforms, collate function) then draw from that generator.
     Why it hurts:
-        Each worker gets a copy of the set, the generator's state included: the same crops, flips and noise in
-        each worker. Unless `persistent_workers` is set, new workers start each epoch from the same copy, so
-        each epoch repeats the draws of the first.
+        Each worker gets a copy of the set with the generator's state. All workers make the same crops, flips
+        and noise. Unless `persistent_workers` is set, new workers start each epoch from the same copy. Each
+        epoch then repeats the draws of the first.
     How it knows:
-        From the source: the class of the loader's set, the attribute that holds the generator, the number of
-        workers, the arguments of the seeding call, through lambdas, partials, methods and functions. If the
-        source does not show the number of workers, a recording does.
+        From the source: the class of the loader's set, the attribute with the generator, and the number of
+        workers. gpudoctor follows the seeding call's arguments through lambdas, partials, methods and
+        functions. If the source does not show the number of workers, a recording does.
     False alarms:
         torch seeds NumPy's and `random`'s global functions differently in each worker (NumPy since 1.9): they
         are not a finding. Nor is a set that calls `get_worker_info` or recreates its generator outside of
@@ -79,7 +81,7 @@ class SameSeed(Check):
         made = construction(loader.script, loader.dataset)
         own = built(source, loader.script, made).own if made is not None else ()
         homes = [(script, node) for node in own for script in source.scripts if node in _classes(script)]
-        start = next((item.value for item in loader.call.node.keywords if item.arg == "worker_init_fn"), None)
+        start = keyword_value(loader.call.node, "worker_init_fn")
         if start is not None and not (isinstance(start, ast.Constant) and start.value is None):
             yield from self._started(source, loader, start, workers)
             return
@@ -92,7 +94,7 @@ class SameSeed(Check):
             name, maker, draw = held
             yield self.finding(
                 f"{node.name} makes self.{name} once, and each of the {workers} workers of {loader.label} "
-                "gets a copy of it: all of them draw the same random numbers.",
+                "gets a copy of it. All of them draw the same random numbers.",
                 evidence=(script.span(draw), script.span(maker), loader.call.span),
                 confidence=Confidence.SUSPECTED,
                 cost=Cost(breaks=_REPEATS),
@@ -145,13 +147,15 @@ def _held(script: Script, owner: ast.ClassDef) -> tuple[str, ast.Call, ast.Call]
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             continue
         target, value = statement.targets[0], statement.value
-        if not (isinstance(target, ast.Attribute) and _is_self(target.value) and isinstance(value, ast.Call)):
+        if not (
+            isinstance(target, ast.Attribute) and is_name(target.value, "self") and isinstance(value, ast.Call)
+        ):
             continue
         if names.get(value) not in _GENERATORS or _bound_again(owner, statement, target.attr):
             continue
         called = {node.func.attr for node in ast.walk(items)
-                  if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-                  and _is_self(node.func.value)}  # fmt: skip
+                  if is_method_call(node)
+                  and is_name(node.func.value, "self")}  # fmt: skip
         for function in (items, *(methods[name] for name in sorted(called & set(methods)))):
             for node in ast.walk(function):
                 method = node.func if isinstance(node, ast.Call) else None
@@ -167,7 +171,7 @@ def _bound_again(owner: ast.ClassDef, statement: ast.Assign, name: str) -> bool:
         stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
         if stored and _is_held(node, name) and node is not statement.targets[0]:
             return True
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if is_method_call(node):
             renewed = node.func.attr in {"seed", "spawn", "setstate", "set_state", "jumped"}
             if renewed and _is_held(node.func.value, name):
                 return True
@@ -176,8 +180,4 @@ def _bound_again(owner: ast.ClassDef, statement: ast.Assign, name: str) -> bool:
 
 
 def _is_held(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == name and _is_self(node.value)
-
-
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
+    return is_attribute(node, name) and is_name(node.value, "self")

@@ -23,6 +23,7 @@ from gpudoctor.analysis.run.steady_state import Steady
 from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
+from gpudoctor.analysis.source.syntax import FunctionNode, is_method_call
 from gpudoctor.model import (
     Check,
     Code,
@@ -42,7 +43,6 @@ from gpudoctor.text import duration, percent
 
 _RANDOM = re.compile(r"\brandom\b|randint|choice\(|shuffle|np\.random|torch\.rand|augment|mask_prob|sample\(")
 _PIXELS = frozenset({"getpixel", "putpixel"})
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 _HOT = 0.1
 """Share of the making of items from which on a line is named."""
@@ -73,20 +73,21 @@ class SlowPreprocessing(Check):
     """Each item is prepared by a slow method, again in every epoch.
 
     What it finds:
-        In the data set or the collate function of a training loader: Python loops nested over pixels, array
-        cells or `getpixel`/`putpixel`; tokenising text that does not change, or reading numbers from a text
-        file (`np.loadtxt`), item by item, in a training of several epochs.
+        - In the data set or the collate function of a training loader: Python loops over pixels, array cells or
+          `getpixel`/`putpixel`.
+        - Tokenising text that does not change, item by item, in a training of several epochs. Reading numbers
+          from a text file (`np.loadtxt`) in the same way.
     Why it hurts:
-        A Python loop over the pixels of a 224 x 224 image takes 10 to 50 ms, NumPy 0.1 ms. A tokenizer takes
-        0.2 to 2 ms a text: over three epochs the same text is tokenised three times, and workers that could
-        read ahead are busy with it. `np.loadtxt` takes 1 to 10 µs a number, `np.load` of the same array some
-        microseconds in all.
+        A Python loop over the pixels of a 224 x 224 image takes 10 to 50 ms, NumPy 0.1 ms. A tokenizer needs
+        0.2 to 2 ms per text. Over three epochs it tokenises the same text three times, in workers that could
+        read ahead. `np.loadtxt` takes 1 to 10 µs a number, `np.load` of the same array some microseconds in
+        all.
     How it knows:
         From the source: gpudoctor follows the loader to the code that makes an item. Loops over pixels are a
         warning. Tokenising is a note, since workers may hide it; only a run shows that.
     False alarms:
-        Enough workers hide either. Decoding and resizing images, random augmentation, texts that are changed
-        at random before they are tokenised, and a training of one epoch are silent.
+        Enough workers hide either. Decoding and resizing images, random augmentation, and texts that change at
+        random before they are tokenised are silent. So is a training of one epoch.
     Remedies:
         NumPy or torch operations on the whole array; tokenise once before the training and store the result.
     References:
@@ -190,8 +191,8 @@ class SlowPreprocessing(Check):
         yield seen_in_run(run, share, spans).finding(
             self,
             f"Making an item takes {duration(each)}, {percent(own)} of it in the program's own "
-            f"lines{at(spans)}; "
-            f"the training waits for its data {percent(wait.always)} of the time.",
+            f"lines{at(spans)}. "
+            f"The training waits for its data {percent(wait.always)} of the time.",
             name="preprocessing_share",
             severity=Severity.WARNING if share >= self.limit("share_warned") and not idle else Severity.NOTE,
             suspected=suspected,
@@ -275,11 +276,7 @@ def _over_cells(loop: ast.For) -> bool:
         if not outer or not inner:
             continue
         for part in ast.walk(node):
-            if (
-                isinstance(part, ast.Call)
-                and isinstance(part.func, ast.Attribute)
-                and part.func.attr in _PIXELS
-            ):
+            if is_method_call(part, *_PIXELS):
                 return True
             if (
                 isinstance(part, ast.Subscript)
@@ -312,7 +309,7 @@ def _function(script: Script, span: SourceSpan) -> ast.AST | None:
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Call) and (node.lineno, node.col_offset + 1) == (span.line, span.column):
             above = list(enclosing(script, node))
-            return next((item for item in above if isinstance(item, _FUNCTIONS)), above[0] if above else None)
+            return next((item for item in above if isinstance(item, FunctionNode)), above[0] if above else None)
     return None
 
 

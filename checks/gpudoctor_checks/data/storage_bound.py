@@ -16,14 +16,13 @@ class StorageBound(Check):
     """The data comes too slowly from the disk or the network.
 
     What it finds:
-        Loader workers in uninterruptible sleep, or CPUs in I/O wait, for a large part of a run whose steps wait
-        for data.
+        Loader workers in uninterruptible sleep, or CPUs in I/O wait, for much of a run that waits for data.
     Why it hurts:
         More workers do not help: they queue for the same disk. A network file system reads some hundred small
         files a second, regardless of the link's bandwidth.
     How it knows:
         From a recording: the state of the workers and the machine's I/O wait, sampled each second in steady
-        state, and the share of the step that waits for data.
+        state. The share of the step that waits for data.
     False alarms:
         gpudoctor ignores a cold first epoch. It counts I/O wait of other jobs only while this one waits for
         data.
@@ -80,7 +79,7 @@ class StorageBound(Check):
         spans = [spot(patient, loader.place)] if loader is not None and loader.place is not None else []
         yield seen_in_run(run, wait.share, spans).finding(
             self,
-            f"The training waits for its data {percent(wait.share)} of the time, and its workers wait for "
+            f"The training waits for its data {percent(wait.share)} of the time. Its workers wait for "
             f"a disk {percent(disk)} of "
             f"their time (I/O wait of the CPUs {percent(io)}).",
             name="data_wait_share",
@@ -104,7 +103,7 @@ class StorageBound(Check):
         asleep = next((f", in {channel}" for channel in channels if channel), "")
         yield seen.finding(
             self,
-            f"The training waits for its data, {seen.words}, and meanwhile its workers wait for a disk "
+            f"The training waits for its data, {seen.words}. Meanwhile its workers wait for a disk "
             f"{percent(disk)} of their time{asleep} (I/O wait of the CPUs "
             f"{percent(io_wait) if io_wait == io_wait else 'not known'}).",
             name="data_wait_share",

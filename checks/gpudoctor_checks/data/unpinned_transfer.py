@@ -14,6 +14,7 @@ from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.device_transfers import Transfer, batch_moves
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.sample_cost import item_work
+from gpudoctor.analysis.source.syntax import is_method_call, is_name
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
@@ -47,19 +48,20 @@ class UnpinnedTransfer(Check):
     """Batches are copied to the GPU from pageable memory, or by a needlessly blocking copy.
 
     What it finds:
-        A training loader without `pin_memory` whose batches are copied to a CUDA device;
-        `non_blocking=True` on such a copy, which then has no effect; a blocking copy of pinned batches.
+        - A training loader without `pin_memory` whose batches are copied to a CUDA device.
+        - `non_blocking=True` on such a copy, which then has no effect.
+        - A blocking copy of pinned batches.
     Why it hurts:
-        The driver stages a copy from pageable memory through its own pinned buffer while the host waits, at a
-        half to a third of the bandwidth. From pinned memory, with `non_blocking=True`, the copy overlaps with
-        the previous step's kernels.
+        The driver copies pageable memory through its own pinned buffer while the host waits. The bandwidth is a
+        half to a third. From pinned memory, with `non_blocking=True`, the copy overlaps with the previous
+        step's kernels.
     How it knows:
         From the source: gpudoctor follows the loader to its training loop, and the batch to its `.to(device)`
         or `.cuda()`. Only a run shows the cost, so it is a note.
     False alarms:
         Long steps have little to gain. Batches that the source shows to be small (digits, 32 by 32 images, ids
-        of tokens) are not reported. Without workers the pinning itself takes the training process's time. Data
-        that is already on the GPU, and scripts that train on the CPU, are not reported.
+        of tokens) are not reported. Without workers, pinning costs time of the training process. Data that is
+        already on the GPU, and scripts that train on the CPU, are not reported.
     Remedies:
         Set pin_memory=True on the loader and non_blocking=True on the copy, together.
     References:
@@ -205,18 +207,14 @@ def _recast(loop: Loop, move: Transfer) -> bool:
         isinstance(event.node, ast.Assign)
         and (event.node.lineno, event.node.col_offset) < (move.call.node.lineno, move.call.node.col_offset)
         and any(_is_cast(part) for part in ast.walk(event.node.value))
-        and any(
-            isinstance(part, ast.Name) and part.id in roots
-            for target in event.node.targets
-            for part in ast.walk(target)
-        )
+        and any(is_name(part, *roots) for target in event.node.targets for part in ast.walk(target))
         and move.call.node not in ast.walk(event.node)
         for event in loop.events
     )
 
 
 def _is_cast(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CASTS
+    return is_method_call(node, *_CASTS)
 
 
 def _workers(loader: Loader) -> int:

@@ -58,21 +58,22 @@ class WorkersMisfit(Check):
     """The loader's workers do not fit: too many for the CPUs, restarted repeatedly, or without effect.
 
     What it finds:
-        More loader workers than the CPUs that one training process may use; arguments that need workers
-        (`prefetch_factor`, `persistent_workers`, `multiprocessing_context`) on a loader without any; workers
-        that are started again for every epoch, or for every step.
+        - More loader workers than the CPUs that one training process may use.
+        - Arguments that need workers (`prefetch_factor`, `persistent_workers`, `multiprocessing_context`) on a
+          loader without any.
+        - Workers that are started again for every epoch, or for every step.
     Why it hurts:
         Workers beyond the CPUs compete with each other and with the training process. Arguments without workers
-        make the constructor raise ValueError. Starting workers costs 0.05 to 10 s each time (fork against spawn
-        with heavy imports), with an empty queue after it.
+        make the constructor raise ValueError. Starting workers costs 0.05 to 10 s each time (fork, or spawn
+        with heavy imports). The queue is empty afterwards.
     How it knows:
-        The worker count is read from the source (through command-line defaults too), the CPUs from the
+        The worker count comes from the source, through command-line defaults too. The CPUs come from the
         scheduler's grant, the cgroup quota and the affinity mask of this machine.
     False alarms:
         A script that is checked on another machine than it runs on: check it there, or give the job script. The
-        CPUs of a machine without a GPU say nothing about a program that trains on one. gpudoctor ignores
-        loaders of scripts and modules without a training. Persistent workers keep their memory between epochs;
-        with few, long epochs they gain nothing.
+        CPUs of a machine without a GPU do not describe a program that trains on one. gpudoctor ignores loaders
+        of scripts and modules without a training. Persistent workers keep their memory between epochs; with
+        few, long epochs they gain nothing.
     Remedies:
         Set the number of workers for this machine; set persistent_workers=True; build the loader once.
     References:

@@ -46,7 +46,7 @@ class BackendSlow(Check):
         `process_group_backend`, in a program that trains on CUDA under DistributedDataParallel or FSDP.
     Why it hurts:
         Gloo copies every gradient bucket to the host, reduces it there and copies it back. NCCL reduces on the
-        GPUs over NVLink, PCIe or InfiniBand and is several times faster, and it overlaps with the backward
+        GPUs over NVLink, PCIe or InfiniBand and is several times faster. It also overlaps with the backward
         pass.
     How it knows:
         From the source, with defaults of the command line followed. If the platform or the presence of CUDA
@@ -70,12 +70,11 @@ class BackendSlow(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        process = run.lead.process if run is not None else None
-        backend = str(torch_fact(process, "backend") or "") if process is not None else ""
-        if run is None or process is None or not backend or on_gpu(process) is None:
+        backend = str(torch_fact(run.lead.process, "backend") or "") if run is not None else ""
+        if run is None or not backend or on_gpu(run.lead.process) is None:
             yield from suspected
             return
-        if "gloo" not in backend or "nccl" in backend or not on_gpu(process):
+        if "gloo" not in backend or "nccl" in backend or not on_gpu(run.lead.process):
             return
         yield confirmed(
             self,

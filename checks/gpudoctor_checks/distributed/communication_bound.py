@@ -25,11 +25,11 @@ class CommunicationBound(Check):
         From a recording: the device's times of collectives if there are any, else the host's time in explicit
         collectives. Reductions that overlap with the backward pass are not counted. A profiler trace names each
         kernel: the time in collectives in which no other kernel runs counts. In each step the rank that waits
-        least counts: any longer wait of the others is a wait for that rank.
+        least is the reference. Any longer wait of the others is a wait for that rank.
     False alarms:
         Waiting for a straggler resembles communication: if one rank is late, DIST001 reports it and this check
-        is silent. The trace of one rank cannot separate the two, and the finding says so. On the CPU (gloo) the
-        reduction cannot be separated from the backward pass.
+        is silent. The trace of one rank cannot separate the two, and the finding mentions this. On the CPU
+        (gloo) the reduction cannot be separated from the backward pass.
     Remedies:
         Use bigger buckets, accumulation without synchronisation, overlap, or a faster network.
     References:

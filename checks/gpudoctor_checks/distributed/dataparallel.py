@@ -14,7 +14,7 @@ from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, instantiated, training_programs
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.analysis.source.parallelism import SHARDED
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import (
     Check,
@@ -60,15 +60,15 @@ class Dataparallel(Check):
     What it finds:
         A model wrapped in `torch.nn.DataParallel` (or `data_parallel`) in a program that trains.
     Why it hurts:
-        One process drives every GPU under Python's global lock. On each step it copies the model to all GPUs,
-        scatters the batch from the first one and gathers the outputs there, so the first GPU fills up and the
+        One process drives every GPU under Python's global lock. On each step it copies the model to all GPUs.
+        It scatters the batch from the first one and gathers the outputs there. The first GPU fills up and the
         others wait. DistributedDataParallel runs one process per GPU and sends gradients during the backward
         pass.
     How it knows:
-        From the source. Not reported: a switch that is off by default, a program that limits itself to one GPU
-        (`CUDA_VISIBLE_DEVICES`), and one that also has DistributedDataParallel or FSDP (DataParallel is its
-        other branch). A recorded run on the CPU is not reported either. It is a note on a machine with one GPU,
-        and behind a setting that the source does not decide (`if config.multi_gpu`).
+        From the source. Not reported are a switch that is off by default and a program limited to one GPU
+        (`CUDA_VISIBLE_DEVICES`). Neither is one that also has DistributedDataParallel or FSDP (DataParallel is
+        its other branch). A recorded run on the CPU is not reported either. It is a note on a machine with one
+        GPU. It is also a note behind a setting that the source does not decide (`if config.multi_gpu`).
     False alarms:
         A machine with one GPU loses nothing; a quick experiment on two GPUs may not be worth the change.
         gpudoctor ignores a wrapper with one device in `device_ids`, or of a class that the program never
@@ -99,24 +99,18 @@ class Dataparallel(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        process = run.lead.process if run is not None else None
-        if run is None or process is None or not process.of("model"):
+        if run is None or not run.lead.process.of("model"):
             yield from suspected
             return
-        model = wrapped(process, "DataParallel")
-        if model is None or gpus_here(run.recording) < self.limit("gpus"):
+        model, gpus = wrapped(run.lead.process, "DataParallel"), gpus_here(run.recording)
+        if model is None or gpus < self.limit("gpus"):
             return
-        where = place_of(model)
         yield confirmed(
             self,
             suspected,
-            f"{model.get('name')} is trained by DataParallel: one process drives "
-            f"{gpus_here(run.recording)} GPUs and "
-            "copies the model to all of them in every step.",
-            evidence=(
-                *spots(patient, where),
-                run.measured("gpus", gpus_here(run.recording), "{gpus}"),
-            ),
+            f"{model.get('name')} is trained by DataParallel. One process drives {gpus} GPUs and copies the "
+            "model to all of them in every step.",
+            evidence=(*spots(patient, place_of(model)), run.measured("gpus", gpus, "{gpus}")),
             severity=Severity.WARNING,
             detail=DataparallelDetail(),
         )
@@ -173,7 +167,7 @@ def _one_device(program: Program, call: Call) -> bool:
     """Whether the call runs only behind a switch that is off, or with more GPUs than the options ask for."""
     if call.guards and not program.starts:
         return True  # whoever starts the training sets the switch
-    given = next((item.value for item in call.node.keywords if item.arg == "device_ids"), None)
+    given = keyword_value(call.node, "device_ids")
     if given is None and len(call.node.args) > 1:
         given = call.node.args[1]
     if isinstance(given, ast.List | ast.Tuple) and len(given.elts) == 1:

@@ -53,17 +53,17 @@ class Hang(Check):
     """The training hangs.
 
     What it finds:
-        A recording that ends with no step on any rank for minutes: where each rank is, and the rank that is at
-        a different place.
+        A recording that ends with no step on any rank for minutes. It shows where each rank is, and which rank
+        is at a different place.
     Why it hurts:
-        A hang blocks all devices until somebody notices or a watchdog fires, half an hour later.
+        A hang blocks all devices until a person notices or a watchdog fires, half an hour later.
     How it knows:
-        From a recording: heartbeats that each rank writes when no step has ended for a while, with its phase
-        and stack. From stack dumps (faulthandler, py-spy) of a job whose log names no cause: where the main
-        threads stand.
+        From a recording: heartbeats that each rank writes when no step has ended for a while, with phase and
+        stack. From stack dumps (faulthandler, py-spy) of a job whose log names no cause: where the main threads
+        are.
     False alarms:
-        Dumps show one moment: ranks that all wait in one collective may go on a moment later.
-        A long evaluation, a save, a compile: for those phases the limit is half an hour.
+        Dumps show one moment: ranks that all wait in one collective may go on a moment later. A long
+        evaluation, a save, a compile: for those phases the limit is half an hour.
     Remedies:
         Look at the rank and the line that differ.
     References:
@@ -89,8 +89,8 @@ class Hang(Check):
             default=30,
             unit="s",
             source="convention: a run without a step for this long is ended because it hangs",
-            meaning="No step for this long before somebody ended the run is a hang, and so is any stop while "
-            "ranks wait in different collectives.",
+            meaning="No step for this long before a person ended the run is a hang. So is any stop while ranks "
+            "wait in different collectives.",
         ),
         Threshold(
             name="apart_seconds",

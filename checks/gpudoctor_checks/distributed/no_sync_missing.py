@@ -44,15 +44,15 @@ class NoSyncMissing(Check):
     """Gradients are accumulated over several backward passes, and DDP reduces them in each one.
 
     What it finds:
-        A training loop under DistributedDataParallel that steps its optimizer once per several backward passes,
-        without `no_sync()` (or `require_backward_grad_sync`) around those before the last.
+        A training loop under DistributedDataParallel that steps its optimizer once per several backward passes.
+        The passes before the last have no `no_sync()` (or `require_backward_grad_sync`).
     Why it hurts:
         Every backward of a DDP model ends in an all-reduce of all gradients. With 8 micro-batches a step, 7 of
-        8 reductions are wasted; over a network they cost as much as the backward pass itself.
+        8 reductions are wasted. Over a network they cost as much as the backward pass itself.
     How it knows:
-        From the source: gpudoctor finds the loop's micro-batches from `if (i + 1) % N == 0` around the step or
-        from an inner loop, with N followed through options. An N of 1 is silent; an N that only a run shows is
-        a note. Accelerate, Lightning, DeepSpeed and the Trainer handle this themselves.
+        From the source: gpudoctor finds the micro-batches from `if (i + 1) % N == 0` around the step or from an
+        inner loop. It follows N through options. An N of 1 is silent; an N that only a run shows is a note.
+        Accelerate, Lightning, DeepSpeed and the Trainer handle this themselves.
     False alarms:
         With fast links and large micro-batches the reduction overlaps with the backward pass.
     Remedies:
@@ -80,12 +80,15 @@ class NoSyncMissing(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run)
-        process = run.lead.process if run is not None else None
-        if run is None or process is None or len(run.states) < 2 or not process.of("model"):
+        if run is None or len(run.states) < 2 or not run.lead.process.of("model"):
             yield from suspected
             return
-        model, backwards = wrapped(process, "DDP"), run.per_step("backwards")
-        if model is None or backwards < self.limit("backwards_per_step") or not suspected:
+        backwards = run.per_step("backwards")
+        if (
+            wrapped(run.lead.process, "DDP") is None
+            or backwards < self.limit("backwards_per_step")
+            or not suspected
+        ):
             return
         for finding in suspected:
             yield confirmed(

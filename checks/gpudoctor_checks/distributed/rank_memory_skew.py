@@ -23,11 +23,11 @@ class RankMemorySkew(Check):
     """One rank needs far more device memory than the others.
 
     What it finds:
-        Peaks of device memory that differ by 20 % of the median or more between ranks, where at least one is
-        above 30 % of its device.
+        Peaks of device memory that differ by 20 % of the median or more between ranks. At least one rank uses
+        over 30 % of its device.
     Why it hurts:
-        The fullest rank sets the batch of all of them: the others' memory stays unused, and that rank runs out
-        first.
+        The fullest rank sets the batch of all ranks. The memory of the others stays unused, and that rank runs
+        out first.
     How it knows:
         From a recording of all ranks: the allocator's peaks.
     False alarms:

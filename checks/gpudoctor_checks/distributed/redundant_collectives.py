@@ -15,7 +15,7 @@ from gpudoctor.analysis.source.call_frequency import step_period
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import wraps_ddp
 from gpudoctor.analysis.source.scopes import Key, Scope
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_method_call, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import (
     Check,
@@ -69,17 +69,19 @@ class RedundantCollectives(Check):
     """Ranks run collectives in every step in addition to those of DDP or FSDP for the gradients.
 
     What it finds:
-        In a training loop, on every step or every few: barriers, broadcasts, collectives of pickled objects,
-        parameters broadcast or reduced again under DistributedDataParallel, and losses or metrics reduced for
-        the log.
+        In a training loop, on every step or every few:
+        - barriers and broadcasts
+        - collectives of pickled objects
+        - parameters broadcast or reduced again under DistributedDataParallel
+        - losses or metrics reduced for the log
     Why it hurts:
         Each collective synchronises all ranks: the slowest rank decides, and later launches wait. Objects are
         pickled, copied to the host and back. DDP already keeps parameters equal.
     How it knows:
         From the source, calls followed into functions of the program; guards (`if step % 50 == 0`) thin them.
-        Not reported: values that feed the loss (a gathered batch of features, a token count), that go into
-        parameters, gradients or buffers (a codebook, a centre), or that decide whether to step; and gradients
-        reduced by hand without DDP. A value reduced for the log is a note: only a run shows its cost.
+        Not reported are values that feed the loss (a gathered batch of features, a token count). Neither are
+        values that go into parameters, gradients or buffers, or that decide whether to step. Gradients reduced
+        by hand without DDP are not reported. A value reduced for the log is a note: only a run shows its cost.
     False alarms:
         Ranks that must agree on something in each step (early stop on a flag, an uneven number of batches).
     Remedies:
@@ -274,7 +276,7 @@ def _state(program: Program, loop: Loop) -> Iterator[tuple[ast.expr, Scope]]:
     held = _held(program)
     for event in loop.events:
         node = event.node
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if is_method_call(node):
             method, owner = node.func.attr, ast.unparse(node.func.value)
             if method in _LOADS or (
                 method.endswith("_") and not method.startswith("_") and _of_model(owner, held)

@@ -31,18 +31,19 @@ class StragglingRank(Check):
     """One rank is late in every step, and the others wait for it.
 
     What it finds:
-        A rank that works longer than the median of the others, step after step: which one, on which node, by
-        how much, in which phase and at which line.
+        A rank that works longer than the median of the others, step after step. The finding names the rank, its
+        node, the delay, the phase and the line.
     Why it hurts:
-        The slowest rank sets the pace of all: ten percent on one rank of a thousand costs all thousand ranks
-        ten percent.
+        The slowest rank sets the pace. Ten percent on one rank of a thousand costs all thousand ranks ten
+        percent.
     How it knows:
-        From a recording of all ranks, aligned by step: a rank's own work is its step without the phases in
-        which ranks wait for each other. It must be late by 1 ms and 10 % of the step, significantly (Wilcoxon,
-        p under 0.001) over 100 steps or 10 s. The cause is named if it covers 80 % of the delay.
+        From a recording of all ranks, aligned by step. A rank's own work is its step without the phases in
+        which ranks wait for each other. It must be late by 1 ms and 10 % of the step, over 100 steps or 10 s.
+        The difference must be significant (Wilcoxon, p under 0.001). The cause is named if it covers 80 % of
+        the delay.
     False alarms:
-        Ranks that are late in turn are not stragglers; delays under a millisecond are noise of shared cores;
-        pipeline stages differ by design.
+        Ranks that are late in turn are not stragglers. Delays under a millisecond are noise of shared cores.
+        Pipeline stages differ by design.
     Remedies:
         Fix the cause: its data, its host or its card.
     References:
@@ -105,7 +106,7 @@ class StragglingRank(Check):
             detail=StragglerDetail(rank=late.rank, node=process.node, part=part if named else ""),
             numbers=(
                 run.measured("straggler_seconds", late.seconds, "s"),
-                run.measured("straggler_p", late.p, "1"),
+                run.measured("straggler_p", late.p),
             ),
         )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.declared_settings import as_number
 from gpudoctor.analysis.source.environment_assignments import assigned
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_name, nodes
 from gpudoctor.analysis.source.training_arguments import argument_calls, option_words
 from gpudoctor.model import (
     Check,
@@ -79,22 +79,23 @@ class _Written:
 
 
 class TimeoutTooLong(Check):
-    """The timeout of collectives is so long that nobody learns of a hang.
+    """The timeout of collectives is so long that no hang is reported.
 
     What it finds:
-        `ddp_timeout` in a config, a launch line or TrainingArguments; `timeout=timedelta(...)` of
-        init_process_group, new_group, deepspeed.init_distributed, accelerate's InitProcessGroupKwargs and
-        Lightning's strategies; verl's `nccl_timeout`, Megatron's `distributed_timeout_minutes`, torchtitan's
-        timeouts and DEEPSPEED_TIMEOUT, when they are longer than half a day.
+        - `ddp_timeout` in a config, a launch line or TrainingArguments.
+        - `timeout=timedelta(...)` of init_process_group, new_group, deepspeed.init_distributed, accelerate's
+          InitProcessGroupKwargs and Lightning's strategies.
+        - Verl's `nccl_timeout`, Megatron's `distributed_timeout_minutes`, torchtitan's timeouts and
+          DEEPSPEED_TIMEOUT, when they are longer than half a day.
     Why it hurts:
         A rank that dies quietly or waits for ever stops all others in their next collective. The timeout ends
-        that wait, names the collective and frees the GPUs. With `ddp_timeout: 180000000`, which is 5.7 years
-        and stands in many copied configs, all GPUs wait at full utilization until somebody looks.
+        that wait, names the collective and frees the GPUs. `ddp_timeout: 180000000` is in many copied configs
+        and means 5.7 years. With it, all GPUs wait at full utilization until a person checks.
     How it knows:
         It reads the written value and its unit. A value that only a run can tell is not judged.
     False alarms:
         A rank that prepares data for more than half a day while the others wait in a barrier. Prepare the data
-        in a job of its own, or give the long timeout to the process group of that barrier alone.
+        in a separate job, or give the long timeout only to the process group of that barrier.
     Remedies:
         Two hours, or the longest time that one rank keeps the others waiting.
     References:
@@ -112,8 +113,8 @@ class TimeoutTooLong(Check):
             name="timeout",
             default=43200,
             unit="s",
-            source="torch waits 10 minutes for NCCL and 30 minutes else (pytorch#110947: a collective ends "
-            "within seconds); half a day is 24 times the longer one: a hang of the evening is told by morning",
+            source="torch's defaults are 10 minutes for NCCL and 30 minutes otherwise (pytorch#110947). Half a "
+            "day is 24 times the longer one",
             meaning="A timeout of collectives longer than this is a finding.",
         ),
     )
@@ -124,7 +125,7 @@ class TimeoutTooLong(Check):
                 continue
             long = duration(written.seconds) if math.isfinite(written.seconds) else "without end"
             yield self.finding(
-                f"{written.text} lets a collective wait {long}: a hang holds all GPUs, and nothing reports it.",
+                f"{written.text} lets a collective wait {long}. A hang blocks all GPUs unreported.",
                 evidence=(written.where,),
                 confidence=written.sure,
                 subject=written.subject,
@@ -223,7 +224,7 @@ def _seconds(script: Script, node: ast.expr) -> float | None:
     if isinstance(node, ast.Name):
         values = [
             item.value for item in nodes(script, ast.Assign)
-            if any(isinstance(target, ast.Name) and target.id == node.id for target in item.targets)
+            if any(is_name(target, node.id) for target in item.targets)
         ]  # fmt: skip
         return _seconds(script, values[0]) if len(values) == 1 and isinstance(values[0], ast.Call) else None
     if ast.unparse(node) in {"timedelta.max", "datetime.timedelta.max"}:

@@ -52,19 +52,19 @@ class CpuBudget(Check):
     """The job starts far more processes and threads than it has CPUs, or leaves CPUs idle through torchrun.
 
     What it finds:
-        Ranks x (loader workers + threads) over twice the CPUs that quota, affinity and the scheduler allow;
-        torch's own thread pool in a container whose CPU quota it cannot see; and torchrun's silent
-        OMP_NUM_THREADS=1 where each rank has CPUs to spare (a note).
+        - Ranks x (loader workers + threads) over twice the CPUs that quota, affinity and the scheduler allow.
+        - Torch's own thread pool in a container whose CPU quota it cannot see.
+        - Torchrun's silent OMP_NUM_THREADS=1 where each rank has CPUs to spare (a note).
     Why it hurts:
-        Threads beyond the CPUs take turns: under a cgroup quota the whole job is stopped for the rest of each
-        100 ms period, and the GPU waits. With one thread per rank, CPU work (augmentation, offloaded
-        optimizers) runs on one core.
+        Threads beyond the CPUs take turns. Under a cgroup quota the whole job stops for the rest of each 100 ms
+        period, and the GPU waits. With one thread per rank, CPU work (augmentation, offloaded optimizers) runs
+        on one core.
     How it knows:
-        Ranks from the launch line or the scheduler, workers from the script or config, threads from a
-        recording, torch.set_num_threads, OMP_NUM_THREADS or the defaults of torchrun and torch; CPUs from the
+        Ranks come from the launch line or the scheduler, workers from the script or config. Threads come from a
+        recording, torch.set_num_threads, OMP_NUM_THREADS, or the defaults of torchrun and torch. CPUs from the
         cgroup quota, the affinity mask and the scheduler's grant.
     False alarms:
-        torch's default pool mostly sleeps if all work is on the GPU; if only that pool exceeds the budget, it
+        Torch's default pool mostly sleeps if all work is on the GPU. If only that pool exceeds the budget, it
         is a note. DATA003 reports one loader with more workers than CPUs.
     Remedies:
         Set OMP_NUM_THREADS and the workers per rank; the finding has the numbers for this machine.

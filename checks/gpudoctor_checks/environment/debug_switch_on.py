@@ -64,14 +64,15 @@ class DebugSwitchOn(Check):
     """A debugging switch was left on in the environment or in the script.
 
     What it finds:
-        Environment variables that make CUDA, NCCL, torch, accelerate or Python check, log or wait more than
-        training needs, such as CUDA_LAUNCH_BLOCKING=1 or TORCH_DISTRIBUTED_DEBUG=DETAIL, and NVIDIA's own
-        list of bad CUDA variables; in the shell, the job script or set by the script itself.
+        - Environment variables that make CUDA, NCCL, torch, accelerate or Python check, log or wait more than
+          training needs. Examples: CUDA_LAUNCH_BLOCKING=1, TORCH_DISTRIBUTED_DEBUG=DETAIL, and NVIDIA's own
+          list of bad CUDA variables.
+        - In the shell, the job script or set by the script itself.
     Why it hurts:
-        The finding says what each costs: from a noisy log to a CPU that waits for every kernel. People set them
-        to find a bug, and they stay in a profile, an image or a copied script.
+        The finding names each cost: from a noisy log to a CPU that waits for every kernel. People set them to
+        find a bug, and they stay in a profile, an image or a copied script.
     How it knows:
-        The variables of this shell or of the process (`--pid`), exports of a job script, and assignments to
+        The variables of this shell or of the process (`--pid`). Exports of a job script, and assignments to
         os.environ in the script. The table with costs and sources is a data file beside the check.
     False alarms:
         A debugging run. An assignment under a condition (`if args.debug`) is not counted, nor is a switch that

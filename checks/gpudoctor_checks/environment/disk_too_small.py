@@ -54,16 +54,15 @@ class DiskTooSmall(Check):
     """The disk under the output, a cache or the temporary folder has too little free space.
 
     What it finds:
-        Less free space than the checkpoints that the run keeps will take, if the model's size is in its name
-        (`Llama-2-7b`), and folders for output, caches or temporary files that are almost full.
+        Less free space than the run's checkpoints need, if the model's size is in its name (`Llama-2-7b`).
+        Folders for output, caches or temporary files that are almost full.
     Why it hurts:
-        The save fails with "No space left on device" after hours of training, and often leaves a broken file
-        as the newest checkpoint. Full caches and temporary folders stop downloads, compilations and loaders.
+        The save fails with "No space left on device" after hours of training. It often leaves a broken file as
+        the newest checkpoint. Full caches and temporary folders stop downloads, compilations and loaders.
     How it knows:
         Free space that this user may use, from statvfs. A checkpoint of full fine-tuning with AdamW counts 16
         bytes per parameter; a save with adapters is not counted. save_total_limit is the number of checkpoints
-        kept.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        kept. From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         gpudoctor does not see quotas (they can only make it worse). Checkpoints that go to object storage,
         sharded or without optimizer state take less. Folders that did not answer in time are skipped.

@@ -44,20 +44,20 @@ class DriverTooOld(Check):
         A driver below the floor of torch's CUDA major version: 450.80.02 for CUDA 11, 525.60.13 for 12,
         580.65.06 for 13.
     Why it hurts:
-        The first CUDA call fails with "The NVIDIA driver on your system is too old", or `is_available()`
+        The first CUDA call fails with "The NVIDIA driver on your system is too old". Or `is_available()`
         returns False with a warning that is easy to miss, and the training runs on the CPU. It happens with a
         new wheel on a node whose driver only an administrator can change.
     How it knows:
         It compares the driver's version with the floor of `torch.version.cuda`, read from torch's files, in a
-        table from NVIDIA's documents. A driver newer than the table always passes: drivers run older CUDA.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        table from NVIDIA's documents. A driver newer than the table always passes: drivers run older CUDA. From
+        a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         NVIDIA's forward-compatibility package lets data-centre cards run a newer CUDA: a compat `libcuda` on
         the loader path silences the check. Within one CUDA major version a driver may be older than the
         toolkit; that is not reported. Jetson boards have their own numbering and are not reported.
     Remedies:
-        Ask the administrator for a newer driver, install a torch build that this driver runs, or, on
-        data-centre cards, use the forward-compatibility package.
+        Ask the administrator for a newer driver, or install a torch build that this driver runs. On data-centre
+        cards, the forward-compatibility package also helps.
     References:
         - https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
         - https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html

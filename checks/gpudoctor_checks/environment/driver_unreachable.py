@@ -54,18 +54,18 @@ class DriverUnreachable(Check):
     """The machine has an NVIDIA GPU, but its driver does not work.
 
     What it finds:
-        A GPU on the PCI bus (or a device node) while the driver's library is missing, its kernel module is not
-        loaded, the two have different versions, access is refused, or the driver hangs or crashes; a driver
-        that starts but sees none of the GPUs.
+        - A GPU on the PCI bus (or a device node) that the driver cannot reach. Its library or kernel module is
+          missing, or the two differ in version. Or access is refused, or the driver hangs or crashes.
+        - A driver that starts but sees none of the GPUs.
     Why it hurts:
-        `torch.cuda.is_available()` is False or CUDA fails at the first call: the job dies, or trains on
-        the CPU.
+        `torch.cuda.is_available()` is False or CUDA fails at the first call: the job dies, or trains on the
+        CPU.
     How it knows:
         gpudoctor starts NVML in a separate process with a time limit, and compares its answer with
-        /sys/bus/pci, /dev/nvidia* and /proc/driver/nvidia/version.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        /sys/bus/pci, /dev/nvidia* and /proc/driver/nvidia/version. From a job's log: the messages that name it,
+        in the exception or line that came first.
     False alarms:
-        A container that was started without GPUs on a machine that has some is a note, unless something shows
+        A container started without GPUs on a machine that has some is a note. It is more if something shows
         that it should have them. GPUs that belong to a virtual machine, or whose device nodes belong to another
         job, are not reported.
     Remedies:

@@ -38,20 +38,20 @@ class GpuArchUnsupported(Check):
     """The installed torch has no code for this card's compute capability.
 
     What it finds:
-        A GPU for which torch's list of architectures has neither machine code (same major version, minor not
-        above the card's) nor intermediate code (PTX) that the driver could compile: a card newer than the wheel
-        (sm_120 on a cu126 build) or one that the wheel dropped (Volta on a cu130 build).
+        A GPU for which torch has neither machine code nor PTX for the driver to compile. Machine code needs the
+        same major version and no higher minor version. The card is newer than the wheel (sm_120 on a cu126
+        build). Or the wheel dropped the card (Volta on a cu130 build).
     Why it hurts:
-        The first kernel dies with "no kernel image is available for execution on the device", often after
-        minutes of loading data, because `torch.cuda.is_available()` still says True.
+        The first kernel dies with "no kernel image is available for execution on the device". Often this is
+        after minutes of loading data. `torch.cuda.is_available()` still returns True.
     How it knows:
-        It reads the architecture list in libtorch_python.so (what `torch.cuda.get_arch_list()` returns, without
-        importing torch) and the cards' compute capability from the driver.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        It reads the architecture list in libtorch_python.so, as `torch.cuda.get_arch_list()` returns it,
+        without importing torch. The driver gives the cards' compute capability. From a job's log: the messages
+        that name it, in the exception or line that came first.
     False alarms:
         A build from source has its own list, which gpudoctor reads in the same way. A card that the job does
-        not use (an old display card beside the training cards) is only a warning while another card can be
-        used. Jetson boards are not reported: their binaries follow their own rules.
+        not use (an old display card) is only a warning if another card works. Jetson boards are not reported:
+        their binaries follow their own rules.
     Remedies:
         Install a torch build that has the architecture and that this driver runs; the finding has the line.
     References:

@@ -39,16 +39,17 @@ class HostMemoryTight(Check):
     """Host memory is short for the job, or the machine is swapping.
 
     What it finds:
-        Less free memory (within the container's or the scheduler's limit too) than the job's processes take
-        before any data; a limit that is small compared with the GPUs' memory; and a machine that swaps right
-        now.
+        - Less free memory (within the container's or the scheduler's limit too) than the job's processes take
+          before any data.
+        - A limit that is small compared with the GPUs' memory.
+        - A machine that swaps right now.
     Why it hurts:
-        The kernel kills a worker or a rank without a traceback (exit 137), often at a checkpoint, when a model
-        is loaded or in the first evaluation. Swapping makes every step wait for a disk.
+        The kernel kills a worker or a rank without a traceback (exit 137). It often happens at a checkpoint,
+        when a model is loaded, or in the first evaluation. Swapping makes every step wait for a disk.
     How it knows:
-        /proc/meminfo, the tightest cgroup limit above this process (page cache not counted as used), the
-        scheduler's grant, and the swap counters read twice within 50 ms.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        It reads /proc/meminfo, the tightest cgroup limit (page cache not counted as used) and the scheduler's
+        grant. It reads the swap counters twice within 50 ms. From a job's log: the messages that name it, in
+        the exception or line that came first.
     False alarms:
         The needs are the minimum for torch, CUDA and workers; the data's share is unknown. Swap that is used
         but idle is not reported: the kernel stores idle pages there.
@@ -185,7 +186,7 @@ class HostMemoryTight(Check):
             return
         yield self.finding(
             f"The job may use {size(limit)} of host memory, and its {count(ranks, 'GPU')} hold "
-            f"{size(on_gpus)}: a checkpoint of that size does not fit in host memory.",
+            f"{size(on_gpus)}. A checkpoint of that size does not fit in host memory.",
             evidence=(
                 Measurement(
                     name="memory_limit", value=limit, unit="B", reproduce="cat /sys/fs/cgroup/memory.max"

@@ -38,16 +38,17 @@ class LimitsTooLow(Check):
     """A limit of the shell or the container is too low for training: open files, locked memory or processes.
 
     What it finds:
-        At most 1024 open files with DataLoader workers; limited locked memory on a node with InfiniBand; a
-        process limit (ulimit -u or the container's pids.max) below the job's processes and threads.
+        - At most 1024 open files with DataLoader workers.
+        - Limited locked memory on a node with InfiniBand.
+        - A process limit (ulimit -u or the container's pids.max) below the job's processes and threads.
     Why it hurts:
-        "Too many open files" or "received 0 items of ancdata" in the middle of an epoch; NCCL that cannot
-        register memory ("ibv_reg_mr failed", "ibv_create_cq failed"); "pthread_create failed: Resource
+        "Too many open files" or "received 0 items of ancdata" in the middle of an epoch. NCCL that cannot
+        register memory ("ibv_reg_mr failed", "ibv_create_cq failed"). "pthread_create failed: Resource
         temporarily unavailable" at start.
     How it knows:
         /proc/self/limits and pids.max of this shell; the job inherits them unless its launcher sets others.
-        Workers come from the script or config, InfiniBand from /sys/class/infiniband.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        Workers come from the script or config, InfiniBand from /sys/class/infiniband. From a job's log: the
+        messages that name it, in the exception or line that came first.
     False alarms:
         Schedulers and container runtimes often raise limits for the job: run gpudoctor inside the job. Cards
         with RDMA over Ethernet count only if the job has several nodes. With an unknown number of workers it is

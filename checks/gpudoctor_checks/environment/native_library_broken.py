@@ -8,8 +8,11 @@ class NativeLibraryBroken(LogCheck):
     """A native library is missing or does not fit.
 
     What it finds:
-        A job that died while it loaded a compiled library: a missing shared object, an undefined symbol, a
-        version of glibc that the system lacks, bitsandbytes or flash-attn without a matching binary.
+        A job that died while it loaded a compiled library:
+        - a missing shared object
+        - an undefined symbol
+        - a version of glibc that the system lacks
+        - bitsandbytes or flash-attn without a matching binary
     Why it hurts:
         The program cannot start, and the message names a symbol instead of the package.
     How it knows:

@@ -78,15 +78,17 @@ class NcclHobbled(Check):
     """NCCL cannot use the fast paths between GPUs or nodes: switched off, redirected, or the wrong library.
 
     What it finds:
-        NCCL_P2P_DISABLE, NCCL_SHM_DISABLE, NCCL_IB_DISABLE and their relatives, in the environment, the job
-        script or the script; PCIe access control (ACS) or an IOMMU between GPUs that have no NVLink; two NCCL
-        packages in one Python environment; an NCCL that precedes torch's own on the loader path.
+        - NCCL_P2P_DISABLE, NCCL_SHM_DISABLE, NCCL_IB_DISABLE and their relatives, in the environment, the job
+          script or the script.
+        - PCIe access control (ACS) or an IOMMU between GPUs that have no NVLink.
+        - Two NCCL packages in one Python environment.
+        - An NCCL that precedes torch's own on the loader path.
     Why it hurts:
         Gradients take a detour through host memory or TCP: all-reduce several times slower, on every step. ACS
         and IOMMU can also make peer copies hang or corrupt data. Of two NCCLs, only one set of files survives.
     How it knows:
-        Variables of the environment and of the script; the kernel's IOMMU groups; ACS control registers of
-        the bridges above the GPUs (readable by root only); installed packages; LD_LIBRARY_PATH, LD_PRELOAD.
+        Variables of the environment and of the script. The kernel's IOMMU groups. ACS control registers of the
+        bridges above the GPUs (readable by root only). Installed packages. LD_LIBRARY_PATH, LD_PRELOAD.
     False alarms:
         With one GPU or none, a switch is a note: it costs nothing until the job grows. Consumer cards without
         peer access need no P2P. A machine whose P2P is truly broken needs the switch.
@@ -182,7 +184,7 @@ class NcclHobbled(Check):
         pairs = f"{len(survey.gpus)} GPUs"
         if not isinstance(host.acs, Absent) and host.acs:
             yield self.finding(
-                f"PCIe access control (ACS) redirects traffic on a bridge above the GPUs: copies between "
+                f"PCIe access control (ACS) redirects traffic on a bridge above the GPUs. Copies between "
                 f"{pairs} go up to the CPU and back.",
                 evidence=(
                     Measurement(

@@ -51,20 +51,24 @@ class NcclVariableUnknown(Check):
 
     What it finds:
         Variables that begin with NCCL_, TORCH_NCCL_ or TORCH_FR_ and that no release of NCCL or torch reads:
-        slips (NCCL_IB_DISABEL), names that people copy (NCCL_TIMEOUT), names that NCCL gave up
-        (NCCL_LL_THRESHOLD, NCCL_IB_CUDA_SUPPORT), names that the installed NCCL is too old for. Also numbers
-        written as words (NCCL_IB_DISABLE=true), unknown words (NCCL_PROTO=LL256), numbers out of range.
+        - slips (NCCL_IB_DISABEL)
+        - names that people copy (NCCL_TIMEOUT)
+        - names that NCCL dropped (NCCL_LL_THRESHOLD, NCCL_IB_CUDA_SUPPORT)
+        - names that the installed NCCL is too old for
+
+        Also numbers written as words (NCCL_IB_DISABLE=true), unknown words (NCCL_PROTO=LL256), numbers out of
+        range.
     Why it hurts:
         NCCL ignores such a setting without a word. The job runs with the default, and the person believes that
-        a cure was tried. NCCL reads `true` as 0. torch refuses a flag that it cannot read, and the job does
-        not start.
+        a fix was tried. NCCL reads `true` as 0. torch refuses a flag that it cannot read, and the job does not
+        start.
     How it knows:
         The variables of this shell or of the process (`--pid`), exports of a job script, and assignments to
-        os.environ in the script, against a table of what each release of NCCL and torch reads. It was made from
-        their sources and is a data file beside the check.
+        os.environ. A table lists what each release of NCCL and torch reads. It was made from their sources and
+        is a data file beside the check.
     False alarms:
-        A variable that your own program or an unknown plugin reads. What the script reads itself is not judged,
-        nor are the names of known plugins (NCCL_OFI_, NCCL_TUNER_...), builds (NCCL_HOME) and images
+        A variable that your own program or an unknown plugin reads. Variables that the script itself reads are
+        not judged. Neither are known plugins (NCCL_OFI_, NCCL_TUNER_...), builds (NCCL_HOME) and images
         (NCCL_VERSION). With ROCm nothing is judged: RCCL has other variables.
     Remedies:
         The name that was meant, or the one that replaced it; a value that NCCL reads; else delete the line.

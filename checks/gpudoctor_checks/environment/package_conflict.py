@@ -11,6 +11,7 @@ from gpudoctor.analysis.run.deaths import death
 from gpudoctor.analysis.run.steady_run import processes, recorded, trained_well
 from gpudoctor.analysis.source.target_versions import installed_version, meant_version
 from gpudoctor.model import (
+    Bearing,
     Check,
     Code,
     Confidence,
@@ -69,26 +70,34 @@ class PackageConflict(Check):
     """Packages of the training stack are incompatible.
 
     What it finds:
-        Requirements inside the stack that the installed versions break (torch, torchvision, transformers,
-        tokenizers, accelerate, peft, ...); torchvision or torchaudio built for another CUDA than torch; a
-        flash-attn compiled for another torch or C++ ABI; a bitsandbytes without the library for torch's CUDA;
-        NumPy 2 under a torch that was compiled for NumPy 1; the libraries of two CUDA major versions together;
-        the legacy `pynvml` module; a project whose own files require other versions than the installed ones.
+        - Requirements inside the stack that the installed versions break (torch, torchvision, transformers,
+          tokenizers, accelerate, peft, ...).
+        - Torchvision or torchaudio built for another CUDA than torch.
+        - A flash-attn compiled for another torch or C++ ABI.
+        - A bitsandbytes without the library for torch's CUDA.
+        - NumPy 2 under a torch that was compiled for NumPy 1.
+        - The libraries of two CUDA major versions together.
+        - The legacy `pynvml` module.
+        - A project whose own files require other versions than the installed ones.
     Why it hurts:
-        The import dies (`undefined symbol: _ZN3c10...`, `operator torchvision::nms does not exist`), an
-        optional kernel is silently disabled and the slow path runs, or one CUDA library replaces the other and
+        The import dies (`undefined symbol: _ZN3c10...`, `operator torchvision::nms does not exist`). Or an
+        optional kernel is silently disabled and the slow path runs. Or one CUDA library replaces the other and
         the crash comes hours later.
     How it knows:
-        It reads the metadata and a few files of the installed packages: `Requires-Dist` with markers evaluated
-        for that environment's Python, the version files, the names of libraries, the C++ ABI in the symbol
-        table. gpudoctor imports nothing. The project's requirements come from its requirements, pyproject,
-        setup, conda and Docker files, from the script's folder up to the top of its repository.
+        It reads the metadata and a few files of the installed packages:
+        - `Requires-Dist`, with markers evaluated for that environment's Python
+        - the version files and the names of libraries
+        - the C++ ABI in the symbol table
+
+        gpudoctor imports nothing. The project's requirements come from its requirements, pyproject, setup,
+        conda and Docker files. gpudoctor searches from the script's folder up to the top of its repository.
         From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
-        Extras are optional and are not checked. A stack built from source in one place may carry version
-        numbers that its metadata does not allow and still work: such a conflict is a warning. It is an error
-        only if the import or the first use is known to fail. It is a note after a run that trained to its end,
-        or died of an exception that names none of these packages: that run did not need the broken package.
+        Extras are optional and are not checked. A stack built from source may have version numbers that its
+        metadata does not allow and still work. Such a conflict is a warning. It is an error only if the import
+        or the first use is known to fail. It is a note after a run that trained to its end. It is also a note
+        if the run died of an exception that names none of these packages. That run did not need the broken
+        package.
     Remedies:
         Install the version that fits: the finding has one pip line for this environment.
     References:
@@ -160,6 +169,33 @@ class PackageConflict(Check):
             text="The Python environment lacks the module {module}.",
         ),
         LogMessage(
+            kind="no-command",
+            cue=(
+                "command not found",
+                "failed to run command",
+                ": not found",
+            ),
+            pattern=r"^(?:\S+: )?(?:line )?(?:\d+: )?(?P<command>python[\d.]*|torchrun|accelerate|deepspeed|"
+            r"mpirun|mpiexec|srun|horovodrun|ray|uv|poetry|singularity|apptainer|docker|llamafactory-cli|"
+            r"composer|colossalai): (?:command )?not found\s*$|"
+            r"failed to run command .(?P<program>[\w./+-]{1,200}).: No such file",
+            text="The shell of the job found no command [{command}][{program}]: its environment is not active.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            closing=True,
+            source="bash, dash, nohup",
+        ),
+        LogMessage(
+            kind="no-module",
+            cue=("no module named",),
+            pattern=r"^\S*python[\d.]*: No module named '?(?P<module>[\w.]+)'?",
+            text="The Python environment lacks the module {module}.",
+            everywhere=True,
+            closing=True,
+            source="python -m",
+        ),
+        LogMessage(
             kind="requires",
             cue=("pip install",),
             pattern=r"(?:requires?|needs?|could not be imported|is not installed|not "
@@ -208,7 +244,7 @@ class PackageConflict(Check):
             default=12.0,
             unit="1",
             source="pynvml 12.0 release notes: from there on it only depends on nvidia-ml-py",
-            meaning="an older pynvml brings a module of its own under the name that nvidia-ml-py uses",
+            meaning="an older pynvml brings its own module under the name that nvidia-ml-py uses",
         ),
     )
 

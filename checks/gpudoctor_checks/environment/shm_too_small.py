@@ -56,13 +56,13 @@ class ShmTooSmall(Check):
     """Shared memory (/dev/shm) is too small for the loader's workers.
 
     What it finds:
-        A /dev/shm below 1 GiB with DataLoader workers or several ranks, one that is nearly full, and one that
-        is below what the batches of all workers together take.
+        A /dev/shm below 1 GiB with DataLoader workers or several ranks. One that is nearly full, or smaller
+        than the batches of all workers together.
     Why it hurts:
         Workers pass finished batches through /dev/shm. When it is full the worker dies: "DataLoader worker is
         killed by signal: Bus error", often hours into the run. NCCL keeps its buffers there too.
     How it knows:
-        statvfs on /dev/shm, or the size that the launch line or pod asks for; workers from the script or the
+        Statvfs on /dev/shm, or the size that the launch line or pod asks for. Workers from the script or the
         config. gpudoctor computes the batches' size if the script has the batch size and the images' crop size.
         From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
@@ -236,7 +236,7 @@ class ShmTooSmall(Check):
             return
         yield self.finding(
             f"Batches in flight take about {size(need)} ({ranks} x {workers.count} workers x {held} batches of "
-            f"{batch.value} images of {edge} x {edge}), and /dev/shm has only {size(room.total)}.",
+            f"{batch.value} images of {edge} x {edge}). /dev/shm has only {size(room.total)}.",
             evidence=(room.evidence, *workers.evidence),
             confidence=Confidence.SUSPECTED,
             cost=Cost(bytes=need - room.total),

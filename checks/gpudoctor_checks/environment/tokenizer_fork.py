@@ -8,7 +8,7 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.recorded_loaders import loaders_as_run
 from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.source.loaders import Loader
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_attribute, last_name, nodes
 from gpudoctor.analysis.workload import optional
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan
 from gpudoctor.model.signs.source import Call, Known, Script, Source
@@ -31,16 +31,15 @@ class TokenizerFork(Check):
     """A fast tokenizer is used before loader workers are forked, and TOKENIZERS_PARALLELISM is not set.
 
     What it finds:
-        A Hugging Face fast tokenizer that the main process uses (often in `dataset.map`), and a loader that
-        forks workers afterwards, with TOKENIZERS_PARALLELISM unset; or set to true while the workers
-        tokenize too.
+        - A Hugging Face fast tokenizer that the main process uses (often in `dataset.map`). A loader forks
+          workers afterwards, with TOKENIZERS_PARALLELISM unset.
+        - Or set to true while the workers tokenize too.
     Why it hurts:
-        The tokenizer's thread pool does not survive a fork. Unset, each worker prints "The current process just
-        got forked, after parallelism has already been used" and tokenizes on one thread; set to true, a worker
-        that tokenizes can deadlock.
+        The tokenizer's thread pool does not survive a fork. If it is unset, each worker prints "The current
+        process just got forked" and tokenizes on one thread. Set to true, a worker that tokenizes can deadlock.
     How it knows:
-        The tokenizer, its uses outside the data set's item methods and the loader's workers are read from the
-        script, the variable from the environment, the job script and the script.
+        The script shows the tokenizer, its uses outside the data set's item methods, and the loader's workers.
+        The variable comes from the environment, the job script and the script.
     False alarms:
         Loaders that spawn instead of fork, Python 3.14 and later (forkserver) and slow tokenizers are not
         reported. The check needs a script.
@@ -132,7 +131,7 @@ def _tokenizers(script: Script) -> set[str]:
     names = set()
     for node in nodes(script, ast.Assign) if made else ():
         if id(node.value) in made:
-            names |= {name for target in node.targets if (name := _last(target))}
+            names |= {name for target in node.targets if (name := last_name(target))}
     return names
 
 
@@ -154,10 +153,8 @@ def _uses(script: Script, names: set[str], source: Source) -> tuple[list[Call], 
     outside: list[Call] = []
     for call in script.calls:
         function = call.node.func
-        direct = _last(function) in names and not isinstance(function, ast.Call)
-        method = (
-            isinstance(function, ast.Attribute) and function.attr in _ENCODES and _last(function.value) in names
-        )
+        direct = last_name(function) in names and not isinstance(function, ast.Call)
+        method = is_attribute(function, *_ENCODES) and last_name(function.value) in names
         if not (direct or method):
             continue
         owner, _, last = call.function.rpartition(".")
@@ -177,7 +174,7 @@ def _collators(source: Source) -> frozenset[str]:
         for call in script.calls:
             for keyword in call.node.keywords:
                 if keyword.arg in {"collate_fn", "worker_init_fn"}:
-                    names.add(_last(keyword.value))
+                    names.add(last_name(keyword.value))
     return frozenset(names - {""})
 
 
@@ -185,9 +182,3 @@ def _precedes(script: Script, use: Call, loader: Loader) -> bool:
     """Whether a use can come before a fork: not when it stands after the last loop, in its function."""
     loops = [loop for own, loop in loader.loops if own.path == script.path and loop.function == use.function]
     return not loops or any(use.span.line <= loop.end_line for loop in loops)
-
-
-def _last(node: ast.expr) -> str:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""

@@ -8,8 +8,10 @@ class ToolchainBroken(LogCheck):
     """A native extension could not be compiled.
 
     What it finds:
-        A job that died because an extension or a DeepSpeed operation is compiled at run time and the build
-        failed: no CUDA toolkit, another CUDA version than torch's, no compiler, an error of the compiler.
+        A job that died because an extension or a DeepSpeed operation could not be compiled at run time:
+        - no CUDA toolkit
+        - another CUDA version than torch's
+        - no compiler, or an error of the compiler
     Why it hurts:
         The program cannot start; the real error is far above the last line.
     How it knows:
@@ -34,7 +36,7 @@ class ToolchainBroken(LogCheck):
             ),
             pattern="CUDA_HOME (?:environment variable is not set|does not exist)|MissingCUDAException|nvcc "
             "was not found",
-            text="CUDA_HOME is not set, or no CUDA toolkit is installed: an extension cannot be compiled.",
+            text="CUDA_HOME is not set, or no CUDA toolkit is installed. An extension cannot be compiled.",
         ),
         LogMessage(
             kind="cuda-version",
@@ -48,7 +50,7 @@ class ToolchainBroken(LogCheck):
             r"does not match the version torch was compiled with (?P<built>[\d.]+)|"
             "CUDAMismatchException",
             text="The CUDA toolkit differs from the CUDA version of torch[ ({toolkit} and {torch})][ "
-            "({installed} and {built})]: an extension cannot be compiled.",
+            "({installed} and {built})]. An extension cannot be compiled.",
         ),
         LogMessage(
             kind="host-compiler",

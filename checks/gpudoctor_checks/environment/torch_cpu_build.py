@@ -37,24 +37,24 @@ class TorchCpuBuild(Check):
     """The installed torch was built without CUDA, on a machine with an NVIDIA GPU.
 
     What it finds:
-        A torch whose own version file names neither CUDA nor ROCm, in the environment that the training will
-        use, while the driver shows at least one GPU that a CUDA build of torch could use.
+        A torch, in the environment of the training, whose version file names neither CUDA nor ROCm. The driver
+        shows at least one GPU that a CUDA build of torch could use.
     Why it hurts:
         `torch.cuda.is_available()` is False. A script with the usual fallback trains on the CPU, ten to a
-        hundred times slower, without a message; one without it dies with "Torch not compiled with CUDA
-        enabled". It happens when pip resolves against the CPU index, when conda picks a `cpu` variant, or when
-        another package pulls torch in.
+        hundred times slower, without a message. One without it dies with "Torch not compiled with CUDA
+        enabled". It happens when pip resolves against the CPU index, or conda picks a `cpu` variant. It also
+        happens when another package pulls torch in.
     How it knows:
         It reads `torch/version.py` in the environment's folder (it does not import torch) and queries the
-        driver for its GPUs.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        driver for its GPUs. From a job's log: the messages that name it, in the exception or line that came
+        first.
     False alarms:
         A laptop or a CI machine without a GPU needs only the CPU build: the check is skipped there. Cards too
         old for any CUDA build of torch do not count. A machine whose GPU is kept for something else on purpose:
         silence it there.
     Remedies:
-        Install the newest CUDA build of the same torch release that this driver and these cards run, with the
-        installed companions (torchvision, torchaudio).
+        Install the newest CUDA build of the same torch release that this driver and these cards run. Install
+        its companions too (torchvision, torchaudio).
     References:
         - https://pytorch.org/get-started/locally/
         - https://github.com/XPixelGroup/HAT/issues/85

@@ -72,18 +72,19 @@ class VisibleDevicesWrong(Check):
     """CUDA_VISIBLE_DEVICES hides the GPUs that the job needs, or the machine has fewer than the job asks for.
 
     What it finds:
-        A CUDA_VISIBLE_DEVICES that is empty or -1 although a GPU is there; entries that name no GPU of this
-        machine, are not a number or come twice; fewer visible (or granted) GPUs than ranks on the node; a
-        machine without a GPU, or with fewer, although the job asks for them (CUDA_VISIBLE_DEVICES, `--gpus`,
-        a scheduler's grant, a launch line of several ranks whose script uses CUDA).
+        - A CUDA_VISIBLE_DEVICES that is empty or -1 although a GPU is there.
+        - Entries that name no GPU of this machine, are not a number or come twice.
+        - Fewer visible (or granted) GPUs than ranks on the node.
+        - A machine without a GPU, or with fewer than the job asks for (CUDA_VISIBLE_DEVICES, `--gpus`, a
+          scheduler's grant, several ranks).
     Why it hurts:
-        CUDA stops reading at the first entry that names no GPU, without a message, and sees nothing at all if
-        one entry comes twice: training falls back to the CPU or to fewer GPUs. A rank without a GPU dies with
+        CUDA stops reading at the first entry that names no GPU, without a message. It sees nothing at all if
+        one entry comes twice. Training falls back to the CPU or to fewer GPUs. A rank without a GPU dies with
         "invalid device ordinal".
     How it knows:
-        The variable in this shell, the job script or the script, read as CUDA and torch read it, against the
-        GPUs that the driver lists; ranks and granted GPUs from the launch line and the scheduler.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        The variable in this shell, the job script or the script, read as CUDA and torch read it. gpudoctor
+        compares it with the GPUs that the driver lists. Ranks and granted GPUs from the launch line and the
+        scheduler. From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         Hiding every GPU on purpose for a run on the CPU. Several ranks that share a GPU on purpose (MPS). A
         scheduler's job script that is read outside its allocation is compared only with what it requests. A

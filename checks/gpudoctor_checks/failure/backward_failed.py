@@ -8,8 +8,11 @@ class BackwardFailed(LogCheck):
     """The backward pass could not run.
 
     What it finds:
-        A job that died in autograd: a loss without a gradient, a tensor changed in place, a second backward
-        through one graph, a checkpointed block that computed something else the second time.
+        A job that died in autograd:
+        - a loss without a gradient
+        - a tensor changed in place
+        - a second backward through one graph
+        - a checkpointed block that computed something else the second time
     Why it hurts:
         Not a single step is trained.
     How it knows:

@@ -35,18 +35,17 @@ class BusError(Check):
     """The run died of a bus error, usually because shared memory was full.
 
     What it finds:
-        SIGBUS, in the training or in a loader worker, and messages about missing shared memory; with the size
-        of /dev/shm if the machine is available.
+        - SIGBUS, in the training or in a loader worker, and messages about missing shared memory.
+        - With the size of /dev/shm if the machine is available.
     Why it hurts:
-        Workers pass their batches through shared memory. Docker gives a container 64 MiB of it, and a write
-        beyond its end is a bus error without a traceback.
+        Workers pass their batches through shared memory. Docker gives a container 64 MiB of it. A write beyond
+        its end is a bus error without a traceback.
     How it knows:
         From a recording: the signal or the exception's message. The size of /dev/shm is that of this machine
-        now.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        now. From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
-        A file that is truncated while it is memory-mapped gives the same signal: if /dev/shm is large, the
-        finding says so.
+        A file that is truncated while it is memory-mapped gives the same signal. If /dev/shm is large, the
+        finding mentions this.
     Remedies:
         Give the container more shared memory, or use another sharing strategy.
     References:

@@ -25,18 +25,18 @@ class CauseNotInLog(Check):
     """The log shows only consequences of a death.
 
     What it finds:
-        A job that died and whose log holds only what followed: the launcher's summary, closed connections,
+        A job that died and whose log contains only what followed: the launcher's summary, closed connections,
         ranks that were ended. The cause is in another log or was never printed.
     Why it hurts:
         The loudest line is then taken for the cause, and the time goes into the wrong repair.
     How it knows:
-        From a job's log: every error line in it is one that another failure brings about, and no line names a
-        cause or a symptom.
+        From a job's log: every error line is a consequence of another failure. No line names a cause or a
+        symptom.
     False alarms:
         A job that ended well and printed such lines while it ended is not a death.
     Remedies:
-        Get the evidence that decides: the log of the rank that failed first, the kernel's log of its node, a
-        dump of the flight recorder.
+        Get the missing evidence: the log of the rank that failed first, its node's kernel log, a flight
+        recorder dump.
     References:
         - https://github.com/pytorch/torchtune/issues/1710
         - https://pytorch.org/docs/stable/elastic/errors.html

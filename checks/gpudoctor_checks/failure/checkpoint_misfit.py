@@ -8,8 +8,11 @@ class CheckpointMisfit(LogCheck):
     """A checkpoint could not be loaded or saved.
 
     What it finds:
-        A job that died because a checkpoint does not fit the model, is damaged, is a pointer of git-lfs,
-        holds more than tensors, or was saved for another number of ranks.
+        A job that died because of its checkpoint:
+        - it does not fit the model
+        - it is damaged, or is a pointer of git-lfs
+        - it contains more than tensors
+        - it was saved for another number of ranks
     Why it hurts:
         The run cannot resume, or loses what it had trained.
     How it knows:
@@ -71,7 +74,7 @@ class CheckpointMisfit(LogCheck):
                 "weights_only",
             ),
             pattern="[Ww]eights only load failed|WeightsUnpickler error|Unsupported (?:global|class|operand)",
-            text="torch.load refused the checkpoint: it holds more than tensors, and weights_only is on.",
+            text="torch.load refused the checkpoint: it contains more than tensors, and weights_only is on.",
             source="https://github.com/huggingface/transformers/issues/34631",
         ),
         LogMessage(
@@ -127,11 +130,15 @@ class CheckpointMisfit(LogCheck):
                 "not appear to have a file named",
                 "no checkpoint found",
                 "checkpoint not found",
+                "no such file or directory",
+                "parent directory",
             ),
             pattern="[Cc]an't find a valid checkpoint|[Ee]rror no file named|does not appear to have a file "
             r"named (?P<file>[\w.-]+)|[Nn]o checkpoint found|(?:[Cc]heckpoint|[Pp]rovided "
-            "path).{0,120}(?:not found|does not exist|does not contain)",
-            text="The folder holds no checkpoint that the program can load[: no {file}].",
+            "path).{0,120}(?:not found|does not exist|does not contain)|No such file or directory: "
+            r"""['"](?P<weights>[^'"\n]{0,300}\.(?:pth?|pth\.tar|ckpt|safetensors))['"]|"""
+            r"Parent directory (?P<folder>\S{1,300}) does not exist",
+            text="The checkpoint or its folder is not there[: no {file}][: {weights}][: {folder}].",
         ),
         LogMessage(
             kind="no-device",

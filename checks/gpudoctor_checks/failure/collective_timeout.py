@@ -61,20 +61,21 @@ class CollectiveTimeout(Check):
         All ranks wait for the missing one for 10 to 30 minutes, and then die.
     How it knows:
         From a recording: the exceptions of all ranks, whose times and messages separate the root from its
-        echoes; their last step, phase and line.
-        From a job's log: the messages that name it, in the exception or line that came first. Stack dumps
-        in the log or beside it add the rank that stood elsewhere, and its line.
-        From the dumps of torch's flight recorder, one a rank: the collectives of each process group are
-        aligned by their numbers. A rank that did not enter the next one, or entered another one, is named. A
-        rank that waits in another group is not blamed: the chain is followed to the rank that waits for nobody.
+        echoes. Their last step, phase and line. From a job's log: the messages that name it, in the exception
+        or line that came first. Stack dumps in the log or beside it add the rank that was at a different place,
+        and its line. From the dumps of torch's flight recorder, one per rank: the collectives of each process
+        group are aligned by their numbers. A rank that did not enter the next one, or entered another one, is
+        named. A rank that waits in another group is not blamed. gpudoctor follows the chain to a rank that does
+        not wait.
     False alarms:
-        Dumps of a job that runs show ranks that are ahead of others for a moment: a wait under 10 s is none.
-        A file that was copied without its time seems to have waited longer.
-        Ranks that die because another one has an exception of its own are echoes: that exception is the
-        finding.
+        Dumps of a running job show ranks that are briefly ahead of others. A wait under 10 s does not count. A
+        file that was copied without its time seems to have waited longer. Ranks that die because another one
+        has its own exception are echoes: that exception is the finding.
     Remedies:
-        Look at the rank whose last line differs: a branch that not all ranks take, an uneven data set, or a
-        rank that does more work before a barrier.
+        Check the rank whose last line differs:
+        - a branch that not all ranks take
+        - an uneven data set
+        - a rank that does more work before a barrier
     References:
         - https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html
         - https://github.com/huggingface/accelerate/issues/3380
@@ -130,7 +131,7 @@ class CollectiveTimeout(Check):
             pattern=r"(?:store->get\('?[^)']*'?\)|key-value store by key).{0,120}(?:got error: )?(?:Socket "
             "[Tt]imeout|[Ww]ait timeout|[Tt]imeout)",
             text="A rank waited for rank 0 to begin its first collective, and rank 0 did not come in "
-            "time: it was still busy (for example with preprocessing) or dead.",
+            "time. It was still busy (for example with preprocessing) or dead.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             waits=True,
@@ -145,7 +146,7 @@ class CollectiveTimeout(Check):
             pattern="[Cc]aught collective operation timeout: (?:WorkNCCL|"
             r"Work\w+)\((?:SeqNum=(?P<sequence>\d+), "
             r")?OpType=(?P<operation>\w+)(?:.{0,160}?Timeout\(ms\)=(?P<limit>\d+))?",
-            text="A collective ({operation}) timed out: at least one rank did not take part in it in time.",
+            text="A collective ({operation}) timed out. At least one rank did not take part in time.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             everywhere=True,
@@ -173,8 +174,8 @@ class CollectiveTimeout(Check):
             pattern=r"Timed out waiting (?P<limit>\d+) ?ms for (?P<way>recv|send) operation|[Ww]ait timeout "
             r"after (?P<limit_too>\d+)ms|Timeout waiting for key|Application timeout caused pair "
             "closure",
-            text="A collective of gloo or a wait on the store timed out: at least one rank did not take "
-            "part in it in time.",
+            text="A collective of gloo or a wait on the store timed out. At least one rank did not take "
+            "part in time.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             waits=True,

@@ -8,7 +8,7 @@ class CudaLibraryError(LogCheck):
     """A CUDA library call failed.
 
     What it finds:
-        A job that died of an error of cuBLAS, cuDNN, cuSOLVER, cuFFT or the CUDA runtime that has no more
+        A job that died of an error of cuBLAS, cuDNN, cuSOLVER, cuFFT or the CUDA runtime. The error has no more
         precise name.
     Why it hurts:
         The message hides the reason: often memory is short, or an earlier kernel used a bad index.
@@ -17,7 +17,7 @@ class CudaLibraryError(LogCheck):
     False alarms:
         Errors that name memory, an index or the architecture belong to their own checks.
     Remedies:
-        Rule out memory with a smaller batch, then look for the index with CUDA_LAUNCH_BLOCKING=1.
+        Try a smaller batch to exclude memory, then search for the index with CUDA_LAUNCH_BLOCKING=1.
     References:
         - https://docs.nvidia.com/cuda/cublas/index.html
         - https://github.com/QwenLM/Qwen/issues/120

@@ -8,8 +8,8 @@ class DataFileUnreadable(LogCheck):
     """A data file is missing, damaged or forbidden.
 
     What it finds:
-        A job that died because a file does not exist on this node, is damaged, is empty, cannot be parsed,
-        or may not be read.
+        A job that died because of a file. The file is missing on this node, damaged, empty, unreadable, or
+        cannot be parsed.
     Why it hurts:
         One file of a million ends the run, often hours after its start.
     How it knows:
@@ -39,6 +39,26 @@ class DataFileUnreadable(LogCheck):
             r"""['\"]?(?P<path>[^'\"\n]{1,200})|(?:file|folder|directory|path) .{0,100}does not exist""",
             text="A file is missing[: {file}][: {path}].",
             general=True,
+        ),
+        LogMessage(
+            kind="program",
+            cue=(
+                "can't open file",
+                "can't find '__main__'",
+                "execve()",
+                ": no such file or directory",
+                ": permission denied",
+            ),
+            pattern=r"^\S*python[\d.]*: can't open file '?(?P<file>[^'\n]{1,300}?)'?: \[Errno|"
+            r"^\S*python[\d.]*: can't find '__main__' module in '?(?P<folder>[^'\n]{1,300})|"
+            r"error: execve\(\): (?P<program>\S+): (?:No such file|Permission denied)|"
+            r"^(?:\S*/)?(?:ba|da|z|k)?sh: (?:line )?(?:\d+: )?(?P<script>\S+\.(?:sh|py)): (?:No such file|"
+            "Permission denied)",
+            text="The program that the job starts cannot be opened[: {file}][: {folder}][: {program}][: "
+            "{script}].",
+            everywhere=True,
+            closing=True,
+            source="python, bash, slurmstepd",
         ),
         LogMessage(
             kind="image",

@@ -35,15 +35,15 @@ class DeviceAssert(Check):
     """A kernel on the device failed: an assertion, or an illegal memory access.
 
     What it finds:
-        An exception about a device-side assert, an illegal memory access or another device error, with the last
-        user line before it.
+        An exception about a device-side assert, an illegal memory access or another device error. The finding
+        names the last user line before it.
     Why it hurts:
         The error appears at a later call than its cause, and the process can no longer use the device.
     How it knows:
         From a recording: the exception's message, the step and the phase. CUDA reports kernels' errors late, so
-        the line is where the error appeared. If the labels of earlier losses were those of the loader's batch,
-        gpudoctor compares the labels of the last batch with the number of classes.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        the line is where the error appeared. If the labels of earlier losses came from the loader's batch,
+        gpudoctor checks those of the last batch. It compares them with the number of classes. From a job's log:
+        the messages that name it, in the exception or line that came first.
     False alarms:
         Out of memory is a different error with its own check.
     Remedies:
@@ -78,7 +78,7 @@ class DeviceAssert(Check):
                 "index out of range in self",
             ),
             pattern="srcIndex < srcSelectDimSize|index out of range in self",
-            text="An index into an embedding is out of range: a token id beyond the vocabulary, or a "
+            text="An index into an embedding is out of range. It is a token id beyond the vocabulary, or a "
             "position beyond the maximum length.",
             everywhere=True,
             source="aten: Indexing.cu; https://github.com/huggingface/transformers/issues/1848",

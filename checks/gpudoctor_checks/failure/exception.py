@@ -45,8 +45,8 @@ class Uncaught(Check):
     """The run died of a Python exception.
 
     What it finds:
-        The first exception of the run among all ranks: its type, the user's innermost line, and the class of
-        its cause, if known (shapes, devices, types, labels, files, modules, a checkpoint that does not match).
+        The first exception of the run among all ranks: its type, the user's innermost line, and its class of
+        cause. Classes are shapes, devices, types, labels, files, modules, and a checkpoint that does not match.
     Why it hurts:
         The job ended. With many ranks the log ends in echoes (closed connections, lost peers), and the root
         cause is far above.

@@ -55,7 +55,7 @@ _CAUSES = (
     CauseClass(
         word="labels", pattern=r"Target -?\d+ is out of bounds|index out of range in self|Assertion.*n_classes",
         words="A label or an index lies outside of what the layer has",
-        cure="labels in 0..num_classes-1; resize_token_embeddings(len(tokenizer)) after adding tokens",
+        cure="use labels in 0..num_classes-1; resize_token_embeddings(len(tokenizer)) after adding tokens",
     ),
     CauseClass(
         word="shapes",
@@ -79,7 +79,7 @@ _CAUSES = (
             "implemented for '|"
         r"result type .* can't be cast",
         words="An operation got a type that it does not take",
-        cure="labels .long(), inputs .float(), or autocast around the forward pass",
+        cure="use labels .long(), inputs .float(), or autocast around the forward pass",
     ),
     CauseClass(
         word="backward-twice", pattern=r"backward through the graph a second time|saved intermediate values",
@@ -94,34 +94,34 @@ _CAUSES = (
     CauseClass(
         word="no-gradient", pattern=r"does not require grad and does not have a grad_fn",
         words="The loss has no graph: its way from the parameters is cut",
-        cure="no detach(), item() or no_grad() between model and loss; some parameter must require gradients",
+        cure="remove detach(), item() and no_grad() between model and loss; set requires_grad on a parameter",
     ),
     CauseClass(
         word="checkpoint", pattern=r"Error\(s\) in loading state_dict|Missing key\(s\)|Unexpected key\(s\)|"
         r"PytorchStreamReader|invalid load key|Weights only load failed",
         words="The checkpoint does not fit the model, or is not a whole file",
-        cure="the same model and wrapper as when it was saved (DDP adds `module.`); write to a temporary "
+        cure="use the same model and wrapper as when it was saved (DDP adds `module.`). Write to a temporary "
             "name and rename",
     ),
     CauseClass(
         word="file",
         pattern=r"^(FileNotFoundError|IsADirectoryError|NotADirectoryError|PermissionError)|No such file",
         words="A file or folder is not where the script looks for it",
-        cure="an absolute path, or one from the script's own folder: Path(__file__).parent",
+        cure="use an absolute path, or one from the script's own folder: Path(__file__).parent",
     ),
     CauseClass(
         word="module", pattern=r"^(ModuleNotFoundError|ImportError)",
         words="A module cannot be imported in this environment",
-        cure="pip install it into the environment that runs the job (which python is in recording.json)",
+        cure="install it into the environment that runs the job (which python is in recording.json)",
     ),
     CauseClass(
         word="disk", pattern=r"No space left on device|Disk quota exceeded",
         words="The disk or the quota is full",
-        cure="fewer checkpoints (save_total_limit), another folder; df -h, quota -s",
+        cure="keep fewer checkpoints (save_total_limit), or use another folder; df -h, quota -s",
     ),
     CauseClass(
         word="cuda-missing", pattern=r"not compiled with CUDA|No CUDA GPUs are available|no NVIDIA driver",
-        words="There is no usable GPU in this process",
+        words="This process has no usable GPU",
         cure="gpudoctor check   # says whether the driver, the build of torch or CUDA_VISIBLE_DEVICES is "
             "at fault",
     ),

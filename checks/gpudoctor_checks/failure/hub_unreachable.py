@@ -8,8 +8,8 @@ class HubUnreachable(LogCheck):
     """A hub or a tracker refused the job or was not reachable.
 
     What it finds:
-        A job that died because a model, a data set or an experiment tracker needs a login, a right, another
-        name or a network that the node does not have.
+        A job that died because a model, a data set or an experiment tracker is not accessible. It needs a
+        login, a right, another name, or a network that the node does not have.
     Why it hurts:
         The job waits in the queue and ends in its first minute.
     How it knows:

@@ -23,14 +23,13 @@ class NativeCrash(Check):
     """The process crashed outside of Python: a segmentation fault, an abort.
 
     What it finds:
-        A run that ended by SIGSEGV, SIGABRT, SIGILL or SIGFPE: the Python stack at that moment if it was
-        recorded, and the extension that is the likely cause.
+        A run that ended by SIGSEGV, SIGABRT, SIGILL or SIGFPE. The finding has the Python stack of that moment,
+        if recorded, and the extension that is the likely cause.
     Why it hurts:
-        There is no traceback and no exception: the log simply ends.
+        The log ends without a traceback or an exception.
     How it knows:
         From a recording: the signal's own record with its stack, the exit code, the kernel's message with the
-        library's name.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        library's name. From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         An abort that follows an uncaught C++ exception of torch has a message in the log: read it first.
     Remedies:
@@ -55,7 +54,7 @@ class NativeCrash(Check):
                 "return code = -11",
                 "exitcode: 139",
             ),
-            pattern=r"Fatal Python error: Segmentation fault|Segmentation fault|\bSIGSEGV\b|exit ?code:? "
+            pattern=r"Segmentation fault|\bSIGSEGV\b(?! or (?:other|another) unexpected)|exit ?code:? "
             r"?-11\b(?:\) local_rank: (?P<local_rank>\d+))?|"
             r"return code = -11\b|[Ss]ignal:? 11\b|exit ?code:? 139\b",
             text="A process[ (local rank {local_rank})] crashed with a segmentation fault in native code.",
@@ -82,12 +81,13 @@ class NativeCrash(Check):
         LogMessage(
             kind="illegal-instruction",
             cue=(
-                "illegal instruction (core",
+                "illegal instruction",
                 "fatal python error: illegal",
                 "sigill",
                 "exitcode: -4",
             ),
-            pattern=r"Illegal instruction \(core dumped\)|Fatal Python error: Illegal instruction|\bSIGILL\b|"
+            pattern=r"Illegal instruction +\(core dumped\)|task \d+: Illegal instruction|"
+            r"Fatal Python error: Illegal instruction|\bSIGILL\b|"
             r"exit ?code:? ?-4\b",
             text="A process met an instruction that this CPU does not have: a binary built for another CPU.",
             everywhere=True,
@@ -95,11 +95,12 @@ class NativeCrash(Check):
         LogMessage(
             kind="fpe",
             cue=(
-                "floating point exception (core",
+                "floating point exception",
                 "sigfpe",
                 "exitcode: -8",
             ),
-            pattern=r"Floating point exception \(core dumped\)|\bSIGFPE\b|exit ?code:? ?-8\b",
+            pattern=r"Floating point exception *\(core dumped\)|task \d+: Floating point exception|"
+            r"\bSIGFPE\b|exit ?code:? ?-8\b",
             text="A process was ended by an integer division by zero in native code.",
             bearing=Bearing.SYMPTOM,
             everywhere=True,
@@ -113,9 +114,11 @@ class NativeCrash(Check):
                 "return code = -6",
                 "aborted",
                 "internal assert failed",
+                "errors_are_fatal",
             ),
             pattern=r"^Aborted(?: \(core dumped\)|!)?\s*$|\bAborted +\(core dumped\)|INTERNAL ASSERT FAILED|"
-            r"\bSIGABRT\b|exit ?code:? ?-6\b|[Ss]ignal:? 6\b|return code = -6\b",
+            r"\bSIGABRT\b|exit ?code:? ?-6\b|[Ss]ignal:? 6\b|return code = -6\b|"
+            r"^\S+: \S+ \d+: +\d+ Aborted\b|task \d+: Aborted|Signal: Aborted|MPI_ERRORS_ARE_FATAL",
             text="A process aborted itself in native code.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.SUSPECTED,

@@ -8,15 +8,18 @@ class NcclSetupFailed(LogCheck):
     """NCCL could not connect the GPUs.
 
     What it finds:
-        A job that died in NCCL itself: a system call, a socket, InfiniBand, shared memory, mixed versions,
-        an invalid use of the communicator.
+        A job that died in NCCL itself:
+        - a system call or a socket
+        - InfiniBand
+        - shared memory
+        - mixed versions
+        - an invalid use of the communicator
     Why it hurts:
         All ranks die, and PyTorch prints one generic sentence for many reasons.
     How it knows:
         From a job's log: texts that only the library prints, in the exception or line that came first.
     False alarms:
-        Plugins that NCCL does not find are normal. An error of NCCL after an error of a rank is a
-        consequence.
+        Plugins that NCCL does not find are normal. An error of NCCL after an error of a rank is a consequence.
     Remedies:
         Read the first NCCL WARN line; choose the interface that works.
     References:
@@ -85,7 +88,7 @@ class NcclSetupFailed(LogCheck):
                 "ncclsystemerror",
             ),
             pattern="unhandled system error|ncclSystemError",
-            text="NCCL failed in a system call; its own log (NCCL_DEBUG=INFO) says which.",
+            text="NCCL failed in a system call; its own log (NCCL_DEBUG=INFO) names it.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             general=True,
@@ -98,7 +101,7 @@ class NcclSetupFailed(LogCheck):
             ),
             pattern="unhandled cuda error|ncclUnhandledCudaError",
             text="NCCL met a CUDA error, often of an earlier operation; its own log (NCCL_DEBUG=INFO) "
-            "says which.",
+            "names it.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             general=True,

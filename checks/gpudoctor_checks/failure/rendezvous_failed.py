@@ -8,8 +8,12 @@ class RendezvousFailed(LogCheck):
     """The processes of the job did not find each other.
 
     What it finds:
-        A job that died while its process group was set up: a port in use, a name that does not resolve, an
-        interface that does not exist, a node that did not come, a variable that no launcher set.
+        A job that died while its process group was set up:
+        - a port in use
+        - a name that does not resolve
+        - an interface that does not exist
+        - a node that did not join
+        - a variable that no launcher set
     Why it hurts:
         Nothing is trained, and the nodes that came wait for minutes before they give up.
     How it knows:
@@ -104,8 +108,8 @@ class RendezvousFailed(LogCheck):
             r"any network address of \(?(?P<host>[^)\n]{1,80})\)?|[Nn]o route to host|ECONNREFUSED|"
             r"\[Errno 111\] Connection refused|RuntimeError: (?:\[.{0,200}\] )?[Cc]onnect(?:ion)? "
             "(?:refused|timed out)",
-            text="A process could not reach the rendezvous[ at {address}][ at {host}]: wrong address, a "
-            "firewall, or the first node is not running.",
+            text="A process could not reach the rendezvous[ at {address}][ at {host}]. The address is "
+            "wrong, a firewall blocks it, or the first node is not running.",
             general=True,
         ),
         LogMessage(

@@ -8,7 +8,7 @@ class TensorMismatch(LogCheck):
     """Tensors of different type, device or shape met.
 
     What it finds:
-        A job that died at an operation whose tensors differ in type, device or shape, or are still on the
+        A job that died at an operation whose tensors differ in type, device or shape. Or they are still on the
         meta device.
     Why it hurts:
         The step cannot be computed.

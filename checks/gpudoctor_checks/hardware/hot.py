@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.sampled_gpus import SampledGpu, cards, numbers_here, readings
+from gpudoctor.analysis.run.recorded_gpus import SampledGpu, cards, numbers_here, readings
 from gpudoctor.analysis.run.steady_run import measured, recorded
 from gpudoctor.model import (
     Absent,
@@ -65,8 +65,9 @@ class Hot(Check):
     """A GPU or its memory is at the temperature where it slows down.
 
     What it finds:
-        A GPU within 5 °C of the temperature at which it slows down, or above its highest operating
-        temperature; memory (HBM) above its own.
+        - A GPU within 5 °C of the temperature at which it slows down, or above its highest operating
+          temperature.
+        - Memory (HBM) above its own.
     Why it hurts:
         At that temperature the card lowers its clocks on and off, and the slow rank delays all the others. Long
         heat also wears memory and links.
@@ -76,7 +77,7 @@ class Hot(Check):
     False alarms:
         gpudoctor ignores a margin of zero or less (some H100 report one while cold): the thresholds decide
         then. A card that has just finished a job cools down within a minute. In a recording, single peaks do
-        not count: a card must be hot in 5 % of the samples during the steady steps.
+        not count. A card must be hot in 5 % of the samples during the steady steps.
     Remedies:
         Check air flow, fans, dust and room temperature; lower the power limit until then, or use another node.
     References:

@@ -43,16 +43,16 @@ class LowUtilization(Check):
     """The GPUs are mostly idle.
 
     What it finds:
-        SMs that are busy (or, before Hopper, a card that has any kernel on it) for less than 70 % of a recorded
-        run's steady state.
+        SMs that are busy for less than 70 % of a recorded run's steady state. Before Hopper: a card with any
+        kernel on it for less than that.
     Why it hurts:
         A card that is half idle costs as much as a busy one.
     How it knows:
-        From a recording: GPM's share of busy SMs where the card has it, else NVML's utilisation, sampled each
-        second after warm-up. Utilisation is a symptom: the finding names the part of the step that explains it,
-        and that part's own finding has the remedy.
+        From a recording: GPM's share of busy SMs if the card has it, otherwise NVML's utilisation. Both are
+        sampled each second after warm-up. Low utilisation is a symptom. The finding names the part of the step
+        that explains it. That part's own finding has the remedy.
     False alarms:
-        NVML counts a card as used while any kernel runs, even a small one: a high number proves nothing, and
+        NVML counts a card as used while any kernel runs, even a small one. A high number proves nothing, so
         gpudoctor reports only low ones.
     Remedies:
         Apply the remedies of the named cause.
@@ -105,7 +105,7 @@ class LowUtilization(Check):
         yield self.finding(
             f"The GPUs are busy for {percent(busy)} of the time; {why}.",
             evidence=(
-                run.measured("gpu_busy_share", busy, "1"),
+                run.measured("gpu_busy_share", busy),
                 *(run.measured(f"gpu{gpu.index}_busy_share", share, "1") for gpu, share in used[:8]),
             ),
             confidence=Confidence.CONFIRMED,

@@ -45,22 +45,25 @@ class MemoryErrors(Check):
     """The memory of a GPU has errors that ECC could not restore, or has no spare rows left.
 
     What it finds:
-        Uncorrectable ECC errors since the driver was loaded; a row remap that failed, that waits for a reset,
-        or that used up the spare rows; retired pages on older cards; too many errors in the on-chip SRAM; very
-        many corrected errors; a corrupt InfoROM (the card's own record of its errors).
+        - Uncorrectable ECC errors since the driver was loaded.
+        - A row remap that failed, that waits for a reset, or that used up the spare rows.
+        - Retired pages on older cards.
+        - Too many errors in the on-chip SRAM.
+        - Very many corrected errors.
+        - A corrupt InfoROM (the card's own record of its errors).
     Why it hurts:
-        An uncorrectable error ends the program that hit it, and a card without spares cannot repair itself: the
-        job dies again, hours into the run, on the same node.
+        An uncorrectable error ends the program that hit it, and a card without spares cannot repair itself. The
+        job dies again on the same node, hours into the run.
     How it knows:
         NVML's counters. "Volatile" ones count since the driver was loaded, so an error that a reset has
-        repaired does not count.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        repaired does not count. From a job's log: the messages that name it, in the exception or line that came
+        first.
     False alarms:
         Few: these are the card's own records. One remap of a row that only had correctable errors is normal
-        wear (a warning, which says so). Cards without ECC have no such records: the check is skipped. A GPU
-        that CUDA_VISIBLE_DEVICES excludes is a note.
+        wear (reported as a warning). Cards without ECC have no such records: the check is skipped. A GPU that
+        CUDA_VISIBLE_DEVICES excludes is a note.
     Remedies:
-        Reset the GPU so that the row is replaced; take a card without spares out of use.
+        Reset the GPU so that the row is replaced; remove a card without spares from use.
     References:
         - https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/index.html
         - https://github.com/NVIDIA/DCGM (dcgmi diag, software tests)

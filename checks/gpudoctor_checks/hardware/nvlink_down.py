@@ -39,15 +39,16 @@ class NvlinkDown(Check):
     """An NVLink port is off while others of the GPU are on, or the NVLink fabric is not ready.
 
     What it finds:
-        A GPU with some ports off on a board that connects all of them; a GPU with fewer active ports than its
-        siblings of the same model; on NVSwitch machines a fabric whose setup has not finished, or is unhealthy.
+        - A GPU with some ports off on a board that connects all of them.
+        - A GPU with fewer active ports than its siblings of the same model.
+        - On NVSwitch machines a fabric whose setup has not finished, or is unhealthy.
     Why it hurts:
         Until the fabric is ready CUDA refuses to start (error 802, "system not yet initialized"). With a port
         down, collectives lose bandwidth on every step or NCCL stops with an error.
     How it knows:
         NVML's state of each port and of the fabric.
     False alarms:
-        Cards with bridges use only as many ports as they have bridges: if all siblings are alike, that is the
+        Cards with bridges use only as many ports as they have bridges. If all siblings are alike, that is the
         design. Cards whose ports are all off have no bridge. Fabric states of PCIe cards, NVL cards and Grace
         Hopper are not judged. In the first minutes after a boot a fabric is "in progress".
     Remedies:

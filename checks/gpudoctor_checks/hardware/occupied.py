@@ -47,18 +47,20 @@ class Occupied(Check):
     """A GPU is not free for the job: other processes use it, or its mode excludes the job.
 
     What it finds:
-        Other processes that compute on a GPU; memory in use by no visible process; compute mode "prohibited",
-        or "exclusive" with more ranks than GPUs; MIG on while the job expects whole GPUs.
+        - Other processes that compute on a GPU.
+        - Memory in use by no visible process.
+        - Compute mode "prohibited", or "exclusive" with more ranks than GPUs.
+        - MIG on while the job expects whole GPUs.
     Why it hurts:
-        The memory that others use is missing (an out-of-memory error that no batch size explains), and two
-        programs on one GPU take turns: every step takes longer, on all ranks.
+        The memory that others use is missing (an out-of-memory error that no batch size explains). Two programs
+        on one GPU take turns, so every step is longer on all ranks.
     How it knows:
         NVML's list of processes, the memory in use, compute mode and MIG mode, before the job starts.
     False alarms:
-        The job's own processes, desktop programs (X, browsers), a small context on a card that drives a
-        display, and GPUs that CUDA_VISIBLE_DEVICES excludes do not count. In a container NVML gives pids of the
-        host, which gpudoctor cannot look up: the finding says so. The check is silent while gpudoctor watches a
-        running job from such a container.
+        The job's own processes and desktop programs (X, browsers) do not count. Neither do a small context on a
+        display card and GPUs that CUDA_VISIBLE_DEVICES excludes. In a container NVML gives pids of the host,
+        which gpudoctor cannot resolve, and the finding mentions this. The check is silent while gpudoctor
+        watches a running job from such a container.
     Remedies:
         Use other GPUs of the machine (the finding lists them), or end the other program.
     References:

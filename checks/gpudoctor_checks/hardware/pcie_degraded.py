@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.sampled_gpus import SampledGpu, cards, numbers_here, readings
+from gpudoctor.analysis.run.recorded_gpus import SampledGpu, cards, numbers_here, readings
 from gpudoctor.analysis.run.steady_run import measured, recorded
 from gpudoctor.model import (
     Check,
@@ -80,18 +80,18 @@ class PcieDegraded(Check):
     """The PCIe link of a GPU runs with fewer lanes or at a lower speed than it could.
 
     What it finds:
-        A link that is narrower than card and slot support; under load also one of a lower generation; in a
-        recorded run one that retransmits many packets (replays).
+        - A link that is narrower than card and slot support.
+        - Under load also one of a lower generation.
+        - In a recorded run one that retransmits many packets (replays).
     Why it hurts:
-        Half the lanes is half the bandwidth of every copy between host and GPU, and of every collective that
-        crosses PCIe. Batches, checkpoints and offloaded weights take twice as long.
+        Half the lanes give half the bandwidth for every host-GPU copy and for every collective that crosses
+        PCIe. Batches, checkpoints and offloaded weights take twice as long.
     How it knows:
         NVML's current and maximum link width. The generation is compared only while the GPU works. In a
-        recording: the samples during the steady steps, and the replay counter at the first and the last of
-        them.
+        recording: the samples during the steady steps, and the replay counter at the first and last of them.
     False alarms:
         An idle GPU drops to generation 1 by design: gpudoctor does not report that. Desktop boards that split
-        16 lanes between two slots run at x8 on purpose: for a GeForce at half width this is a note.
+        16 lanes between two slots run at x8 on purpose. For a GeForce at half width this is a note.
     Remedies:
         Reseat the card, check riser and BIOS, or use another node.
     References:

@@ -12,8 +12,8 @@ class PersistenceOff(Check):
     What it finds:
         A data-centre GPU whose persistence mode is off (nvidia-persistenced turns it on).
     Why it hurts:
-        When no program has the GPU open, the driver shuts it down: the next start of CUDA waits one to several
-        seconds per GPU, and settings such as power limits and error counters are lost.
+        If no program has the GPU open, the driver shuts it down. The next start of CUDA waits one to several
+        seconds per GPU. Settings such as power limits and error counters are lost.
     How it knows:
         NVML's persistence mode; the card's name shows whether it is a server or a desktop card.
     False alarms:

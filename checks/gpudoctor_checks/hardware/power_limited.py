@@ -26,9 +26,9 @@ class PowerLimited(Check):
     What it finds:
         An enforced power limit below the card's default limit.
     Why it hurts:
-        Training draws close to the limit, so a lower one lowers the clocks. How much depends on the work: power
-        grows faster than the clock, so that 20 % less power costs less than 20 % of the speed. One limited GPU
-        slows down all ranks.
+        Training draws close to the limit, so a lower one lowers the clocks. How much depends on the work. Power
+        grows faster than the clock, so 20 % less power costs less than 20 % of the speed. One limited GPU slows
+        down all ranks.
     How it knows:
         NVML's enforced limit and its default limit.
     False alarms:

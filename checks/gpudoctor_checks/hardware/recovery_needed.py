@@ -50,13 +50,13 @@ class RecoveryNeeded(Check):
     What it finds:
         GPUs that the driver counts but that do not answer; a recovery action other than "none".
     Why it hurts:
-        The job dies when it reaches this GPU, on all ranks; and the next jobs on the node die too, while the
+        The job dies when it reaches this GPU, on all ranks. The next jobs on the node die too, while the
         scheduler keeps assigning it.
     How it knows:
         NVML's recovery action (drivers from r570 on) and its error codes "GPU is lost" and "reset required".
     False alarms:
-        None known: the driver itself says so. GPUs that are granted to another job (no permission) are not
-        reported; one that CUDA_VISIBLE_DEVICES excludes is a note.
+        Not known: the driver itself reports the state. GPUs that are granted to another job (no permission) are
+        not reported; one that CUDA_VISIBLE_DEVICES excludes is a note.
     Remedies:
         Do what the driver requires; until then use the other GPUs of the machine.
     References:

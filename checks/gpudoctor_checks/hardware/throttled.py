@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.live import stack_shares
 from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.recorded_gpus import SampledGpu, cards, numbers_here
 from gpudoctor.analysis.run.run_numbers import reasons
-from gpudoctor.analysis.run.sampled_gpus import SampledGpu, cards, numbers_here
 from gpudoctor.analysis.run.steady_run import measured, recorded
 from gpudoctor.model import (
     Check,
@@ -52,12 +52,12 @@ class Throttled(Check):
         A hardware slowdown halves the clocks or worse. In a job of several GPUs all of them wait for the
         slowest one in every step.
     How it knows:
-        NVML's clocks event reasons (throttle reasons on older drivers), masked with 0xE8 as DCGM does; the
+        NVML's clocks event reasons (throttle reasons on older drivers), masked with 0xE8 as DCGM does. The
         current and the maximum clock.
     False alarms:
         An idle GPU lowers its clocks by design: while the idle reason is set, the check stays silent. It is
         also silent about the power cap alone, which is normal under load (GPU010 reports a lowered power
-        limit), and about clocks that a person has set.
+        limit). Clocks that a person has set are not reported either.
     Remedies:
         Repair the node's cooling or power; until then use another GPU or another node.
     References:

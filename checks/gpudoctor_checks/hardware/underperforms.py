@@ -36,17 +36,16 @@ class Underperforms(Check):
     """One GPU computes more slowly than its siblings.
 
     What it finds:
-        A rank whose device needs longer for the same forward pass than those of the other ranks: below 85 % of
-        their speed.
+        A rank whose device reaches less than 85 % of the other ranks' speed in the same forward pass.
     Why it hurts:
         All others wait for it in every step.
     How it knows:
-        From a recording of several ranks: the device's own time for the forward passes, aligned by step; the
-        backward pass includes waiting for others and is not counted. Less than 1 ms a step is noise, and the
-        time in which the device may have waited for its host is not counted.
+        From a recording of several ranks: the device's own time for the forward passes, aligned by step. The
+        backward pass includes waiting for others and is not counted. Less than 1 ms a step is noise. The time
+        in which the device may have waited for its host is not counted.
     False alarms:
-        Longer sequences on one rank have the same effect: the samples and tokens of the ranks, if counted, must
-        agree within 5 %.
+        Longer sequences on one rank have the same effect. If samples and tokens are counted, they must agree
+        within 5 % between ranks.
     Remedies:
         Check its clocks, its temperature and other processes on it; use another node until then.
     References:
@@ -91,9 +90,9 @@ class Underperforms(Check):
             return
         process = states[worst].process
         yield self.finding(
-            f"The device of rank {process.rank} ({process.node}) needs {times[worst] * 1e3:.3g} ms for a "
-            "forward pass and "
-            f"the median of the others {usual * 1e3:.3g} ms: {percent(usual / times[worst])} of their speed.",
+            f"The device of rank {process.rank} ({process.node}) needs {times[worst] * 1e3:.3g} ms per "
+            f"forward pass, the median of the others {usual * 1e3:.3g} ms: {percent(usual / times[worst])} of "
+            "their speed.",
             evidence=(
                 run.measured(f"rank{process.rank}_device_forward", times[worst], "s"),
                 run.measured("median_device_forward", usual, "s"),

@@ -45,20 +45,19 @@ class Xid(Check):
     """The driver has logged an error event (Xid) of a GPU.
 
     What it finds:
-        Xid events of the NVIDIA driver and SXid events of NVSwitches in the kernel log of this boot, the lines
-        of a GPU that fell off the bus without a number included. One finding for each number.
+        Xid events of the NVIDIA driver and SXid events of NVSwitches in the kernel log of this boot. This
+        includes a GPU that fell off the bus without a number. One finding for each number.
     Why it hurts:
-        An Xid is the driver's only record of why a job died. Some mean that the card or its slot is
-        failing (48, 64, 79, 95) and the next job on the node will die too; others (13, 31, 43) mean that a
-        program did something illegal, and draining the node for them wastes a healthy machine.
+        An Xid is the driver's only record of why a job died. Some (48, 64, 79, 95) mean that the card or its
+        slot is failing. The next job on the node will die too. Others (13, 31, 43) mean that a program did
+        something illegal. Draining the node for them wastes a healthy machine.
     How it knows:
-        The kernel log (journal, /dev/kmsg, dmesg or syslog), the last 24 hours of it, or the whole of a saved
-        one that `gpudoctor report` is given, matched with a table of 109 numbers from NVIDIA's catalogue and
-        from the rules of public node checkers.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        It reads the last 24 hours of the kernel log (journal, /dev/kmsg, dmesg or syslog), or a whole saved
+        one. A table has 109 numbers from NVIDIA's catalogue and from the rules of public node checkers. From a
+        job's log: the messages that name it, in the exception or line that came first.
     False alarms:
-        Events of a program that was killed on purpose (45), or of another user's job on the same node: the
-        log is the whole machine's. Both are notes. An error that a reset has settled since becomes a note.
+        Events of a program that was killed on purpose (45), or of another user's job. The log covers the whole
+        machine. Both are notes. An error that a reset has settled since becomes a note.
     Remedies:
         By number: check the program, restart it, reset the GPU, reboot, or have the card replaced.
     References:

@@ -30,8 +30,8 @@ class CallMisfit(Check):
     """A training calls its own function or class with arguments that it does not accept.
 
     What it finds:
-        Calls of functions, constructors and class methods of the program's own files that leave out a parameter
-        without a default, name a keyword that is not a parameter, or pass too many arguments.
+        Calls of functions, constructors and class methods in the program's own files that do not fit. They omit
+        a parameter without a default, name an unknown keyword, or pass too many arguments.
     Why it hurts:
         Python raises a TypeError when it reaches the call. For a call in an evaluation, that is after the
         queue, the download and the first epoch.

@@ -56,24 +56,26 @@ class ClipMisplaced(Check):
     """Gradients are clipped at the wrong place.
 
     What it finds:
-        In a training loop: `clip_grad_norm_` or `clip_grad_value_` after `optimizer.step()` and before the next
-        `backward()`; with a gradient scaler, clipping without `scaler.unscale_(optimizer)` before it; with
-        gradient accumulation, clipping after each micro-batch instead of once before the step. Clipping a part
-        of a tensor (`weight[:, 0]`), which is a new tensor and has no gradient.
+        - In a training loop: `clip_grad_norm_` or `clip_grad_value_` after `optimizer.step()` and before the
+          next `backward()`.
+        - With a gradient scaler, clipping without `scaler.unscale_(optimizer)` before it.
+        - With gradient accumulation, clipping after each micro-batch instead of once before the step.
+
+        Clipping a part of a tensor (`weight[:, 0]`), which is a new tensor and has no gradient.
     Why it hurts:
-        After the step the gradients were already used, so nothing is clipped and one bad batch can still ruin
-        the weights. Scaled gradients are larger by the loss scale (65536 at the start): clipped to a norm of 1
-        before they are unscaled, the update becomes thousands of times too small, and no error is raised.
-        Clipped after each micro-batch, the accumulated gradients are scaled down repeatedly: the first
-        micro-batches of a step count less than the last, and the norm is computed N times for one step.
+        After the step the gradients were already used. Nothing is clipped, and one bad batch can still ruin the
+        weights. Scaled gradients are larger by the loss scale (65536 at the start). If they are clipped to a
+        norm of 1 before unscaling, the update is thousands of times too small. No error is raised. If they are
+        clipped after each micro-batch, the accumulated gradients are scaled down repeatedly. The first
+        micro-batches of a step count less than the last. The norm is computed N times for one step.
     How it knows:
-        It reads the order of backward, clip, unscale and step in one pass of the loop, through local functions;
-        branches that exclude each other are kept apart. A recorded run with one backward pass a step has no
+        It reads the order of backward, clip, unscale and step in one pass of the loop, through local functions.
+        Branches that exclude each other are kept apart. A recorded run with one backward pass a step has no
         micro-batches to clip one by one.
     False alarms:
-        A clip with an infinite bound (it measures the norm), loops stepped by a closure or by an engine
-        (DeepSpeed, Trainer), `accelerator.clip_grad_norm_` (it unscales by itself), and a scaler known to be
-        off are not findings. If the number of micro-batches per step is unknown, it is a note.
+        A clip with an infinite bound (it measures the norm) is not a finding. Neither are loops stepped by a
+        closure or an engine, and a scaler known to be off. `accelerator.clip_grad_norm_` unscales by itself and
+        is not a finding. If the number of micro-batches per step is unknown, it is a note.
     Remedies:
         Clip between the last `backward()` and `step()`; with a scaler, call `scaler.unscale_(optimizer)` first.
     References:
@@ -122,7 +124,7 @@ class ClipMisplaced(Check):
                 before,
                 f"Gradients are clipped after {_called(before)} "
                 f"({line_at(before.event.span, clip.event.span)}) has used them, and the "
-                "next backward() runs before the next step: the clip has no effect.",
+                "next backward() runs before the next step. The clip has no effect.",
                 how="late",
             )
         if before.kind is Kind.BACKWARD and after.kind is Kind.STEP and _scaled(one, after, clip):

@@ -10,7 +10,7 @@ from importlib.resources import files
 from itertools import chain
 
 from gpudoctor.analysis.source.control_flow import enclosing, function_of, never_runs
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
 from gpudoctor.analysis.source.target_versions import Meant, meant_version, told_version
 from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
@@ -70,24 +70,28 @@ class DeprecatedApi(Check):
     """The script calls functions of torch and its companions that newer releases removed, or are about to.
 
     What it finds:
-        Calls, arguments and imports of torch that were removed or deprecated, from a table with the release of
-        each: `torch.cuda.amp.autocast`, `torch.cuda.memory_cached`, `torch.symeig`, `verbose=` of learning-rate
-        schedulers, `torch._six`, `size_average=`, `torch.stft` without `return_complex`,
-        `torch.distributed.launch` in a job script; of transformers its own `AdamW` and `optim="adamw_hf"`. Also
-        `iter(loader).next()`, and `loss.data[0]` of a scalar loss. Of numpy, pandas, torchvision, scipy and
-        scikit-learn the removed names that scripts use most: `np.float`, `DataFrame.append`,
+        - Calls, arguments and imports of torch that were removed or deprecated, from a table with the release
+          of each.
+        - `torch.cuda.amp.autocast`, `torch.cuda.memory_cached`, `torch.symeig`
+        - `verbose=` of learning-rate schedulers, `torch._six`, `size_average=`
+        - `torch.stft` without `return_complex`
+        - `torch.distributed.launch` in a job script
+        - Of transformers its own `AdamW` and `optim="adamw_hf"`.
+
+        Also `iter(loader).next()`, and `loss.data[0]` of a scalar loss. Of numpy, pandas, torchvision, scipy
+        and scikit-learn the removed names that scripts use most: `np.float`, `DataFrame.append`,
         `transforms.Scale`, `scipy.misc.imread`.
     Why it hurts:
         A removed call raises when it is reached, which may be hours into a run. A deprecated one warns, often
         on every step, and fails after some later upgrade.
     How it knows:
-        Names are resolved through imports and aliases, and compared with the installed torch: removed there is
-        an error, deprecated or without effect there is a note, and a later removal is silent. If the project's
-        own files exclude the installed torch, gpudoctor compares with the newest release that they admit, and
-        reports no error. A README that names an older release in a sentence makes an error a note, and so does
-        an import that only an older release has, for what that release has too. What other packages removed is
-        a note in a project that uses an older torch. A project that carries a package itself
-        (`src/transformers`, `third_party/peft`) settles its version.
+        Names are resolved through imports and aliases, and compared with the installed torch. Removed there is
+        an error. Deprecated or without effect there is a note. A later removal is silent. If the project's own
+        files exclude the installed torch, gpudoctor compares with the newest release that they admit. It then
+        reports no error. A README that names an older release makes an error a note. So does an import that
+        only an older release has, for what that release has too. What other packages removed is a note in a
+        project that uses an older torch. A project that carries a package itself (`src/transformers`,
+        `third_party/peft`) settles its version.
     False alarms:
         Code behind a version test that never runs with this torch.
     Remedies:
@@ -283,7 +287,7 @@ def _scalars(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
         if call.method == "backward" and not call.node.args and not call.node.keywords
     }
     for node in nodes(script, ast.Subscript):
-        held = node.value.value if isinstance(node.value, ast.Attribute) and node.value.attr == "data" else None
+        held = node.value.value if is_attribute(node.value, "data") else None
         if not isinstance(held, ast.Name) or ast.unparse(node.slice) != "0" or _tests_version(script, node):
             continue
         inside = function_of(script, node)

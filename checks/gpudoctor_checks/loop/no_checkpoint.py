@@ -66,18 +66,21 @@ class NoCheckpoint(Check):
     """A long run saves no checkpoint while it trains, or none that it can resume from.
 
     What it finds:
-        A program whose run is long (the scheduler's time limit or preemption, the steps that a config or the
-        script declares) and that saves no checkpoint, saves only after training, or saves only the model's
-        weights: no optimizer, scheduler or step. A resume that loads the weights and no optimizer. An engine
-        that was told not to save (`save_strategy="no"`).
+        A long run (by the scheduler's time limit or preemption, or by declared steps) that cannot resume:
+        - it saves no checkpoint
+        - it saves only after training
+        - it saves only the model's weights, without optimizer, scheduler or step
+
+        A resume that loads the weights and no optimizer. An engine that is set not to save
+        (`save_strategy="no"`).
     Why it hurts:
         After a time limit, a preemption, a full disk or a bad node, all hours since the start are lost. Weights
         alone restart with an empty optimizer, a new warm-up and the same data again.
     How it knows:
-        It looks for every way of saving in the program's modules (`torch.save`, `save_pretrained`,
-        `save_state`, checkpoint callbacks and managers, functions named so), where they are, and what they
-        save. The length comes from the job script, the configs, loops with a constant bound, and the epochs in
-        the source, with options at their defaults.
+        It searches the program's modules for every way of saving: `torch.save`, `save_pretrained`,
+        `save_state`, checkpoint callbacks and managers. Functions with such names count too. It reads where
+        they are, and what they save. The length comes from the job script, the configs, loops with a constant
+        bound, and the epochs in the source. Options have their defaults.
     False alarms:
         Runs of undeclared length are not findings, except for their resume. Weights from another program, or
         loaded only as far as they match, are a start, not a resume. Trainer and Lightning save by themselves.

@@ -28,23 +28,23 @@ _MESSAGES = {
         "the last batch of each epoch never reaches the model",
     ),
     "last_loop": (
-        "{name} yields the batch before the newest one, and never yields the last one: one batch of each epoch "
+        "{name} yields the batch before the newest one, and never yields the last one. One batch of each epoch "
         "is lost.",
         "the last batch of each epoch never reaches the model",
     ),
     "first": (
-        "{name} loads a batch at its start, and loads the next one before it yields the first: the first batch "
+        "{name} loads a batch at its start, and loads the next one before it yields the first. The first batch "
         "of each epoch is lost.",
         "the first batch of each epoch never reaches the model",
     ),
     "wait": (
-        "{name} copies batches asynchronously on its own stream, and the program does not wait for that stream "
+        "{name} copies batches asynchronously on its own stream. The program does not wait for that stream "
         "before it uses the batch.",
         "the model may read a batch before its copy has finished",
     ),
     "record": (
-        "{name} yields tensors of its own stream without record_stream(): the next copy may reuse their memory "
-        "while the model still reads them.",
+        "{name} yields tensors from its own stream without record_stream(). The next copy may reuse their "
+        "memory while the model still reads them.",
         "",
     ),
 }
@@ -78,17 +78,20 @@ class PrefetcherBroken(Check):
     """A hand-written prefetch loader drops or reuses batches, or does not wait for its copies.
 
     What it finds:
-        Classes that copy the next batch on a CUDA stream: a `preload` that returns None while its result is
-        used; a check for the end that comes after preloading, so the last batch is lost; a generator that
-        yields the previous batch and never the last one; a first batch that is overwritten; no `wait_stream`
-        before the batch is used; no `record_stream` (a note).
+        - Classes that copy the next batch on a CUDA stream: a `preload` that returns None while its result is
+          used.
+        - A check for the end that comes after preloading, so the last batch is lost.
+        - A generator that yields the previous batch and never the last one.
+        - A first batch that is overwritten.
+        - No `wait_stream` before the batch is used.
+        - No `record_stream` (a note).
     Why it hurts:
         A lost batch is silent: epochs are shorter, and with few batches the metric shifts. Without a wait the
-        model reads memory that the copy has not filled yet: it sometimes gets wrong values, which no run
+        model reads memory that the copy has not filled yet. It sometimes gets wrong values, which no run
         repeats.
     How it knows:
-        It reads the class: what `preload` keeps, what `next`, `__next__` or `__iter__` return, and in which
-        order they test, preload and return.
+        It reads the class: what `preload` keeps, and what `next`, `__next__` or `__iter__` return. It also
+        reads the order in which they test, preload and return.
     False alarms:
         Blocking copies (without `non_blocking=True`) are waited for anyway. A generator that yields inside its
         stream's block makes the consumer work on that stream. A program that waits for the stream outside of

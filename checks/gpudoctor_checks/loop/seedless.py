@@ -48,18 +48,18 @@ class Seedless(Check):
     """A program trains and never sets a random seed.
 
     What it finds:
-        A program with a training loop in which nothing sets a seed: no `torch.manual_seed`, `seed_everything`,
-        `set_seed` or the like, no `seed` option, argument or config key.
+        A program with a training loop in which nothing sets a seed. It has no `torch.manual_seed`,
+        `seed_everything`, `set_seed` or the like, and no `seed` option, argument or config key.
     Why it hurts:
-        Weights, shuffling, dropout and augmentation differ from run to run: nobody can repeat a result, a bug
-        cannot be caught again, and two runs that differ in one setting differ in luck as well.
+        Weights, shuffling, dropout and augmentation differ from run to run. A result cannot be repeated, and a
+        bug cannot be caught again. Two runs that differ in one setting also differ in luck.
     How it knows:
         It searches for anything about a seed or determinism, in all modules of the program and in its configs.
         One note for a program.
     False alarms:
-        transformers' Trainer (seed 42) and other engines that set one by themselves are not findings, nor is
-        LightningCLI, nor are examples and benchmarks that read no data and keep no weights. A helper of another
-        package may set a seed under another name.
+        Engines that set a seed by themselves are not findings, such as transformers' Trainer (seed 42) and
+        LightningCLI. Neither are examples and benchmarks that read no data and keep no weights. A helper of
+        another package may set a seed under another name.
     Remedies:
         `torch.manual_seed(0)` before the model is built.
     References:

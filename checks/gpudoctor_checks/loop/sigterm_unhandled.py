@@ -46,14 +46,14 @@ class SigtermUnhandled(Check):
     """A job that the scheduler will stop has nothing that handles the signal.
 
     What it finds:
-        A Slurm, PBS or Kubernetes job with a time limit of an hour or more, or one that may be preempted, whose
-        training program installs no signal handler, while the job asks for no warning signal and no trap.
+        A Slurm, PBS or Kubernetes job with a time limit of an hour or more, or with possible preemption. Its
+        program installs no signal handler, and the job asks for no warning signal and no trap.
     Why it hurts:
         At the limit the scheduler sends SIGTERM and, 30 s later, SIGKILL. Without a handler everything since
         the last checkpoint is lost, and a requeued job starts there again.
     How it knows:
-        From the job script (time limit, requeue, `--signal`, `trap`) and from the program's source
-        (`signal.signal`, submitit, an engine that catches the signal).
+        From the job script (time limit, requeue, `--signal`, `trap`). From the source (`signal.signal`,
+        submitit, an engine that catches the signal).
     False alarms:
         Lightning handles the signal itself. A job that ends before its limit never gets it. Short jobs are not
         reported.
@@ -96,9 +96,8 @@ class SigtermUnhandled(Check):
         )
         _, loop = next(iter(program.loops))
         return self.finding(
-            f"{ends}, and the job does not handle its signal: no handler in the program, no --signal and no "
-            "trap in "
-            "the job script.",
+            f"{ends}. The job does not handle its signal: the program has no handler, the job script no "
+            "--signal and no trap.",
             evidence=(
                 limit_setting(job),
                 loop.span,

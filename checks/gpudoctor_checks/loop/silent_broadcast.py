@@ -38,20 +38,20 @@ class SilentBroadcast(Check):
     """A loss compares every output of a batch with every target.
 
     What it finds:
-        Outputs of shape (N, 1) and targets of shape (N), images of shape (N, 1, H, W) and (N, H, W), or the
-        other way round, in `mse_loss`, `l1_loss`, `smooth_l1_loss`, `huber_loss`, or in a difference of the
-        program's own that is squared, or made absolute, and averaged.
+        Shapes that broadcast in a loss: outputs (N, 1) and targets (N), or the reverse. The same for images (N,
+        1, H, W) and (N, H, W). The loss is `mse_loss`, `l1_loss`, `smooth_l1_loss`, `huber_loss`, or the
+        program's own squared or absolute difference, averaged.
     Why it hurts:
         The two broadcast to N times N pairs, and no error is raised. The model can then only learn the mean of
         the targets for every sample. The loss falls a little and plateaus.
     How it knows:
         From a recording: the graph behind the loss shows the shape of the outputs before and after they were
-        broadcast. The targets do not appear in the graph of a difference; there its values show that each
-        row is the first one, moved.
+        broadcast. The targets do not appear in the graph of a difference. There its values show that each row
+        is the first one, moved.
     False alarms:
-        Outputs that the program itself makes a column (`unsqueeze`, `[:, None]`, `view`), differences of
-        outputs with outputs, a matrix of targets, and losses without reduction (quantiles) are not findings.
-        A compiled loss is not seen.
+        Outputs that the program itself makes a column (`unsqueeze`, `[:, None]`, `view`) are not findings.
+        Neither are differences of outputs with outputs, a matrix of targets, and losses without reduction
+        (quantiles). A compiled loss is not seen.
     Remedies:
         Give both one shape: `output.squeeze(1)`, or `target.unsqueeze(1)`.
     References:
@@ -95,7 +95,7 @@ class SilentBroadcast(Check):
         if not column:
             outputs, targets = targets, outputs
         return self.finding(
-            f"The outputs have the shape {outputs} and the targets {targets}: the loss compares each of {many} "
+            f"The outputs have the shape {outputs} and the targets {targets}. The loss compares each of {many} "
             f"outputs with each of {many} targets, {shape[0] * shape[1]:,} pairs{at(spans)}.",
             evidence=(*spans, measured("losses_of_all_pairs", losses, "{steps}", recording)),
             confidence=Confidence.CONFIRMED,

@@ -12,7 +12,7 @@ from gpudoctor.analysis.run.untrained_models import Inner, inner_teacher, teache
 from gpudoctor.analysis.source.control_flow import bound_to, enclosing, steady
 from gpudoctor.analysis.source.optimizers import optimizers
 from gpudoctor.analysis.source.scopes import Scopes
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.analysis.source.syntax_places import place
 from gpudoctor.analysis.source.train_eval_mode import (
     forwards,
@@ -78,27 +78,27 @@ class TeacherTrained(Check):
     """A distillation teacher runs as if it were trained.
 
     What it finds:
-        In a training loop, the forward of a model called teacher that builds a graph: no `torch.no_grad()`
-        around it, parameters not frozen, output not detached at the call. The same holds for a model whose
-        weights are a moving average of the trained one's (a momentum encoder, a target network), if both
-        outputs go into the loss. And a teacher that is built in training mode and never set to eval mode, while
-        the program has dropout or batch norm.
+        In a training loop, the forward of a model called teacher that builds a graph. It has no
+        `torch.no_grad()` around it, its parameters are not frozen, and its output is not detached. The same
+        holds for a moving average of the trained model (a momentum encoder, a target network). Both outputs
+        must go into the loss. A teacher that is built in training mode and never set to eval mode. The program
+        has dropout or batch norm.
     Why it hurts:
-        The graph of the teacher, often the larger model, keeps all its activations for the whole step and
-        `backward()` computes unused gradients through it: easily half of the memory and a third of the time. A
-        teacher in training mode gives noisy targets (dropout) and changes its batch norm statistics with every
-        batch.
+        The teacher is often the larger model, and its graph keeps all activations for the whole step.
+        `backward()` computes unused gradients through it. This easily costs half of the memory and a third of
+        the time. A teacher in training mode gives noisy targets (dropout) and changes its batch norm statistics
+        with every batch.
     How it knows:
-        By the name `teacher` of what is called in the loop, followed through parameters to where it is built;
-        of an average by the loop that writes its parameters from the other's; by `no_grad` blocks and
+        By the name `teacher` of what is called in the loop, followed through parameters to where it is built.
+        Of an average by the loop that writes its parameters from the other's. By `no_grad` blocks and
         decorators, `requires_grad` switches, freezing helpers and `.eval()` calls. From a recording: a second
-        model that runs with gradients but is in no optimizer; a note if forward and backward passes take little
+        model that runs with gradients but is in no optimizer. A note if forward and backward passes take little
         of the time (an environment, data, logs take the rest).
     False alarms:
-        A teacher that an optimizer trains is not a finding (mutual learning; a head that is built anew in a
-        module whose parameters are in an optimizer), nor is the mode of an averaged one (mean teacher, DINO),
-        which is meant to be in training mode. `from_pretrained` gives eval mode. A model that is not called a
-        teacher and keeps its first weights was forgotten: NUM008 reports it.
+        A teacher that an optimizer trains is not a finding (mutual learning, or a rebuilt head that is
+        optimized). Neither is the mode of an averaged one (mean teacher, DINO), which should be in training
+        mode. `from_pretrained` gives eval mode. A model that is not called a teacher and keeps its first
+        weights was forgotten: NUM008 reports it.
     Remedies:
         Put `with torch.no_grad():` around the teacher's forward pass, and call `teacher.eval()` after building
         it.
@@ -167,10 +167,10 @@ class TeacherTrained(Check):
             self,
             [item for item in suspected if item.detail_of(TeacherTrainedDetail).how == "graph"],
             f"{name} gets gradients in every step, but no optimizer has its {inner.parameters} parameters "
-            f"({percent(inner.share)} of the trainable elements): the backward pass through it is wasted.",
+            f"({percent(inner.share)} of the trainable elements). The backward pass through it is wasted.",
             evidence=(
                 inner.call.span,
-                run.measured("unheld_share", inner.share, "1"),
+                run.measured("unheld_share", inner.share),
             ),
             severity=self._worth(run),
             detail=TeacherTrainedDetail(how="graph", teacher=name, call=place(inner.call.span)),
@@ -225,7 +225,7 @@ class TeacherTrained(Check):
     def _mode(self, use: _Use, script: Script, call: Call, layers: str) -> Finding:
         name = bound_to(script, call.node)
         return self.finding(
-            f"{name} is built in training mode and never set to eval mode: while it computes the targets, "
+            f"{name} is built in training mode and never set to eval mode. While it computes the targets, "
             f"its {layers} {verb(layers)} as in training.",
             evidence=(call.span, use.event.span),
             confidence=Confidence.SUSPECTED,
@@ -329,7 +329,7 @@ def _held_still(source: Source, name: str, here: Script | None, node: ast.AST) -
 def _detached(script: Script, node: ast.AST) -> bool:
     """`teacher(x).detach()`, `teacher(x).logits.detach()`."""
     for above in enclosing(script, node):
-        if isinstance(above, ast.Attribute) and above.attr in {"detach", "data", "cpu", "item"}:
+        if is_attribute(above, "detach", "data", "cpu", "item"):
             return above.attr != "cpu"
         if not isinstance(above, ast.Attribute | ast.Subscript | ast.Call):
             return False

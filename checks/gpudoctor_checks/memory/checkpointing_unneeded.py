@@ -22,13 +22,13 @@ class CheckpointingUnneeded(Check):
     """Gradient checkpointing recomputes activations that would fit into memory.
 
     What it finds:
-        Gradient checkpointing switched on in a config or in training arguments, while the job's estimated peak
-        without it fits its GPU with the margin that a peak in the backward pass needs.
+        Gradient checkpointing that is on in a config or in training arguments although the job does not need
+        it. The estimated peak without it fits the GPU, with the margin for a peak in the backward pass.
     Why it hurts:
         Every block's forward is computed twice: 20 to 30 % of the step, for memory that the job does not need.
     How it knows:
         The analytic estimate of the same job without checkpointing. It reports only if batch, length, types,
-        optimizer and adapters are all given, because a guess could lead to an out-of-memory error.
+        optimizer and adapters are all given. A guess could lead to an out-of-memory error.
     False alarms:
         A GPU that is shared with other work; rows that are longer than the given length.
     Remedies:

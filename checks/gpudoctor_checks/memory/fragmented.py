@@ -32,16 +32,16 @@ class Fragmented(Check):
         An allocator that reserves twice what is in use, or that had to free its cache and retry (allocation
         retries).
     Why it hurts:
-        The job cannot use memory that is reserved in fragments; each retry waits for the device and frees the
+        The job cannot use memory that is reserved in fragments. Each retry waits for the device and frees the
         whole cache.
     How it knows:
         From a recording: reserved over allocated memory at the ends of the steps, and the allocator's count of
-        retries. From a memory snapshot with a history: the memory of segments in use, over the peak; it is a
+        retries. From a memory snapshot with a history: the memory of segments in use, over the peak. It is a
         note, because a snapshot does not contain the device's size. A watched job shows its allocator's numbers
         only if `gpudoctor run` records it.
     False alarms:
-        Activations are freed at the end of a step, so a factor alone means little: reserved memory must be 30 %
-        of the device, and the peak of what was in use well below it.
+        Activations are freed at the end of a step, so a factor alone means little. Reserved memory must be 30 %
+        of the device, and the peak of used memory well below it.
     Remedies:
         Use expandable segments; use batches of few different lengths.
     References:
@@ -161,7 +161,7 @@ class Fragmented(Check):
             values = {"memory_bound": bound, "memory_peak": peak, "memory_loose": memory.loose}
             yield self.finding(
                 f"Device {memory.device}: segments in use reserve {size(bound)}, but at most {size(peak)} was "
-                f"in use at a time; {size(memory.loose)} is free but cannot be released.",
+                f"in use at a time. {size(memory.loose)} is free but cannot be released.",
                 evidence=tuple(measured(name, value, "B", snapshot) for name, value in values.items()),
                 confidence=Confidence.PROBABLE,
                 severity=Severity.NOTE,

@@ -33,16 +33,16 @@ class GpuMemoryLeak(Check):
     """The device's memory grows with every step.
 
     What it finds:
-        Memory of the device's allocator that rises from step to step at the ends of the steps, when activations
-        are freed: how fast, with which significance, when the device is full, and the lines that allocated the
-        growth.
+        Memory of the device's allocator that rises from step to step. It is measured at the ends of steps, when
+        activations are freed. The finding gives the rate, its significance, the time until the device is full,
+        and the lines.
     Why it hurts:
         The run dies, usually hours later, at a step that has nothing to do with the cause.
     How it knows:
-        From a recording: the slope of Theil and Sen with the test of Mann and Kendall (p under 0.001) over the
-        steps after the first ones. The second half must still grow: caches, allocators and optimizer states
-        stop growing. If there are snapshots or counts of objects, the finding names what grew. From a memory
-        snapshot: lines whose memory from nearly every optimizer step is still allocated at the end.
+        From a recording: Theil-Sen slope and Mann-Kendall test (p under 0.001) over the steps after the first
+        ones. The second half must still grow: caches, allocators and optimizer states stop growing. If there
+        are snapshots or counts of objects, the finding names what grew. From a memory snapshot: lines whose
+        memory from nearly every optimizer step is still allocated at the end.
     False alarms:
         Batches of different lengths vary but do not rise. A plateau is not reported, nor is growth of less than
         16 MiB.

@@ -72,22 +72,23 @@ class GraphRetained(Check):
     """Losses or outputs are kept with their autograd graph from step to step.
 
     What it finds:
-        `total += loss`, `total = total + loss`, `losses.append(loss)`, `history[step] = outputs` in a training
-        loop, also inside helpers such as an `AverageMeter.update`, where the value still carries its graph and
-        the sum or container lives longer than the step.
+        `total += loss`, `total = total + loss`, `losses.append(loss)` or `history[step] = outputs` in a
+        training loop, or in helpers such as `AverageMeter.update`. The value still has its graph, and the sum
+        or container lives longer than the step.
     Why it hurts:
-        The kept tensor holds its graph. After `backward()` the saved activations of that graph are gone, but
-        its nodes and the tensor stay, and each step adds a chain that is never freed: host and GPU memory grow
-        until the epoch ends or the process dies. A value that no `backward()` went through (an auxiliary loss
-        that is only logged) keeps all activations of its step alive: a few steps are enough to run out.
+        The kept tensor keeps its graph. After `backward()` the saved activations of that graph are gone, but
+        its nodes and the tensor stay. Each step adds a chain that is never freed. Host and GPU memory grow
+        until the epoch ends or the process dies. A value without any `backward()` (an auxiliary loss that is
+        only logged) keeps all activations of its step alive. A few steps are enough to run out.
     How it knows:
-        It follows the values of one pass in order, through local functions: what comes from the model or feeds
-        `backward()` carries a graph; `.item()`, `.detach()`, `float()`, numpy and comparisons cut it. In a
-        recording the memory's growth confirms or refutes it; if the source shows nothing, a container that
-        gains a tensor with its graph in each step is enough, if the memory grows significantly.
+        It follows the values of one pass in order, through local functions. Values that come from the model or
+        feed `backward()` have a graph. `.item()`, `.detach()`, `float()`, numpy and comparisons cut it. In a
+        recording the memory's growth confirms or refutes it. If the source shows nothing, a container that
+        gains a tensor with its graph in each step is enough. The memory must grow significantly.
     False alarms:
-        Sums that are reset in the same pass or every N steps, lists that are cleared or feed a `backward()`,
-        bounded deques and evaluation loops are not findings. A helper from another package may cut the graph.
+        Sums that are reset in the same pass or every N steps are not findings. Neither are lists that are
+        cleared or feed a `backward()`. Neither are bounded deques and evaluation loops. A helper from another
+        package may cut the graph.
     Remedies:
         Keep `loss.detach()`: the number without the graph. Unlike `.item()`, it does not make the host wait.
     References:
@@ -268,19 +269,16 @@ def _sinks(source: Source, loop: Loop) -> list[_Sink]:
     one = StepOrder(source, loop)
     backwards = [moment.event for moment in one.of(Kind.BACKWARD)]
     found: list[_Sink] = []
-
-    def visit(event: Event) -> None:
+    for event in flow.walk():
         # The other arm of `if train: loss.backward()` belongs to an evaluation.
         if backwards and not any(one.meet(event, backward) for backward in backwards):
-            return
+            continue
         if steady(event) and not any(_unsure(guard.kind, guard.value) for guard in event.guards):
-            found.extend(
+            found += (
                 sink
                 for sink in _kept(event, loop)
                 if flow.carries(sink.value, event) and not (_local(source, sink) or _spent(source, flow, sink))
             )
-
-    flow.walk(visit)
     return found
 
 

@@ -33,23 +33,23 @@ class HeadroomUnused(Check):
     """More than half of the GPU's memory is unused, and a larger batch would fit.
 
     What it finds:
-        A job whose peak stays under half of its GPU, where twice the micro batch or more fits.
+        A job whose peak stays under half of its GPU. Twice the micro batch or more would fit.
     Why it hurts:
         Each step pays kernel launches, the optimizer and, on several GPUs, the gradient exchange for fewer rows
-        than it could: the job loses throughput as long as the GPU is not fully busy.
+        than possible. The job loses throughput as long as the GPU is not fully busy.
     How it knows:
         From configs and scripts the analytic estimate; a note, since only a run shows whether the GPU is busy
         already. It reports only if batch, length, types, optimizer and adapters are all given. MEM008 reports
         instead if gradient checkpointing is unnecessary, and PERF007 if a step has few tokens. From a
-        recording: the allocator's peak and the device's size, while the card is busy for less than 70 % of the
-        time and no other part of the step explains that; gpudoctor assumes that the memory above the bytes
-        allocated between steps grows with the batch.
+        recording: the allocator's peak and the device's size. The card must be busy for less than 70 % of the
+        time, with no other explanation. Gpudoctor assumes that the memory above the bytes allocated between
+        steps grows with the batch.
     False alarms:
-        A batch that is small on purpose: small data, contrastive or reinforcement learning with a chosen batch,
-        a GPU that several jobs share.
+        A batch that is small on purpose: small data, or contrastive or reinforcement learning with a chosen
+        batch. A GPU that several jobs share.
     Remedies:
-        Use the next micro batch that fits, and lower accumulation by the same factor, if there is any (then
-        nothing else changes). Otherwise check the learning rate again.
+        Use the next micro batch that fits, and lower accumulation by the same factor. If there is accumulation,
+        nothing else changes. Otherwise check the learning rate again.
     References:
         - https://huggingface.co/docs/transformers/perf_train_gpu_one#batch-size-choice
         - https://arxiv.org/abs/1812.06162
@@ -83,7 +83,7 @@ class HeadroomUnused(Check):
                 f"The run's peak is {size(int(found.peak))}, {percent(found.share)} of "
                 f"{size(int(found.device))}, and the GPU is busy for {percent(found.busy)} of the time"
                 f"{grows(found)}.",
-                evidence=(*room_evidence(found, run),),
+                evidence=room_evidence(found, run),
                 severity=Severity.NOTE,
                 detail=room_detail(found),
             )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.analysis.live.growth import growing, leak, long_enough
 from gpudoctor.analysis.live.stack_shares import watched
-from gpudoctor.analysis.run.facility_windows import coverage
+from gpudoctor.analysis.run.instrumentation import coverage
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.memory_growth import (
     GrowingObject,
@@ -56,23 +56,23 @@ class HostMemoryLeak(Check):
     """The host's memory grows with every step.
 
     What it finds:
-        Resident memory of the training process, or of it and its workers, that rises with the steps: how fast,
-        with which significance, when the machine is full, which kind of leak it is, and the lines that keep the
-        growth.
+        Resident memory of the training process, or of it and its workers, that rises with the steps. The
+        finding gives the rate, its significance, the time until the machine is full, the kind, and the lines.
     Why it hurts:
         The kernel kills the job when the machine or its control group is full, without an exception.
     How it knows:
-        From a recording: the slope of Theil and Sen with the test of Mann and Kendall (p under 0.001), after
-        the first steps; the second half must still grow. gpudoctor separates the kinds: objects that grew
-        between two steps (graphs, lists), growth in the workers alone (Python objects shared by fork: each
-        reference writes to their page), a profiler that keeps its events.
+        From a recording: Theil-Sen slope and Mann-Kendall test (p under 0.001), after the first steps. The
+        second half must still grow. gpudoctor separates the kinds:
+        - objects that grew between two steps (graphs, lists)
+        - growth in the workers alone (Python objects shared by fork: each reference writes to their page)
+        - a profiler that keeps its events
     False alarms:
         Lazily loaded libraries, caches and memory-mapped files fill up and stop growing. Growth of less than 16
-        MiB is not reported. Growth that no object explains is a note until it lasts 200 steps or takes a tenth
-        of the memory: an allocator may keep memory that its threads freed. It is an error only where the memory
-        is full within 50 times the recorded time, and under a profiler it is an effect of OBS001.
+        MiB is not reported. Growth that no object explains is a note until it lasts 200 steps or reaches a
+        tenth of the memory. An allocator may keep memory that its threads freed. It is an error only if the
+        memory is full within 50 times the recorded time. Under a profiler it is an effect of OBS001.
     Remedies:
-        By kind: detach or limit what you keep; use arrays instead of lists of objects in the data set; give the
+        By kind: detach or limit what you keep. Use arrays instead of lists of objects in the data set. Give the
         profiler a schedule that ends.
     References:
         - https://github.com/pytorch/pytorch/issues/13246

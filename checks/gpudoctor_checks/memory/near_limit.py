@@ -34,7 +34,7 @@ class NearLimit(Check):
         From a recording: the allocator's peak reserved memory against the device's, on each rank. For a watched
         job: the maximum that the driver counts on its cards in the window.
     False alarms:
-        A job that fills the card on purpose and whose shapes never change runs well: below 97 % it is a note.
+        A job that fills the card on purpose and whose shapes never change runs well. Below 97 % it is a note.
     Remedies:
         Make the cheapest change that saves some gigabytes.
     References:
@@ -79,7 +79,7 @@ class NearLimit(Check):
         yield self.finding(
             f"{who} used {percent(shares[rank])} of its device's {size(worst.device or 0.0)}.",
             evidence=(
-                run.measured("memory_peak_share", shares[rank], "1"),
+                run.measured("memory_peak_share", shares[rank]),
                 run.measured("memory_peak", shares[rank] * (worst.device or 0.0), "B"),
             ),
             confidence=Confidence.CONFIRMED,

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpudoctor.analysis.source.call_frequency import without_comments
 from gpudoctor.analysis.source.control_flow import switched_off
+from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Call, GuardKind, Script, Source
 
@@ -39,13 +39,13 @@ class PruningSavesNothing(Check):
         `torch.nn.utils.prune` with unstructured masks (`l1_unstructured`, `random_unstructured`,
         `global_unstructured`) in a program that never makes them permanent and has no sparse kernels.
     Why it hurts:
-        A mask keeps the whole weight as `weight_orig` and adds a mask of the same size: twice the memory of
-        the layer. Each forward multiplies the two, then runs the dense matrix product, zeros included; a
-        checkpoint holds both. The model gets larger and slower, not smaller and faster.
+        A mask keeps the whole weight as `weight_orig` and adds a mask of the same size. The layer needs twice
+        the memory. Each forward multiplies the two, then runs the dense matrix product, zeros included; a
+        checkpoint contains both. The model gets larger and slower, not smaller and faster.
     How it knows:
         From the source: the pruning call, and no `prune.remove`, sparse layout or 2:4 sparsity in the script.
     False alarms:
-        Research on masks themselves (lottery tickets), where memory and time are not the aim.
+        Research on masks themselves (lottery tickets): memory and time are not the aim.
     Remedies:
         Call `prune.remove` before the export; to save memory or time, remove whole channels (structured
         pruning) or use 2:4 semi-structured sparsity.
@@ -77,7 +77,7 @@ class PruningSavesNothing(Check):
         first = calls[0]
         more = f" and {len(calls) - 1} more" if len(calls) > 1 else ""
         yield self.finding(
-            f"{first.method}{more} keeps the dense weight and adds a mask of its size: the pruned layers take "
+            f"{first.method}{more} keeps the dense weight and adds a mask of its size. The pruned layers take "
             "twice their memory, and each forward pass multiplies the two.",
             evidence=tuple(call.span for call in calls[:6]),
             confidence=Confidence.SUSPECTED,

@@ -20,25 +20,34 @@ class WillNotFit(Check):
     """The job will run out of GPU memory.
 
     What it finds:
-        A training config, or a script with its training arguments, whose estimated peak is more than the GPU
-        has after the CUDA context and the communicators. The GPU is the one named with `--gpu`, the one that
-        the job script requests, or this machine's smallest.
+        A training config, or a script with its training arguments, that will not fit. The estimated peak is
+        more than the GPU has after the CUDA context and the communicators. The GPU is the one named with
+        `--gpu`, the one that the job script requests, or this machine's smallest.
     Why it hurts:
-        The run dies with `CUDA out of memory`: at once if the load or the first step is too large, after hours
-        if it is the longest batch or the first step with optimizer state.
+        The run dies with `CUDA out of memory`. It dies at once if the load or the first step is too large. It
+        dies after hours at the longest batch or the first step with optimizer state.
     How it knows:
         The analytic estimate of `gpudoctor estimate`: weights, gradients, optimizer, activations and the loss,
         at the instant that needs most. For settings that are not given, it uses the smallest values (rows of
-        256 tokens, one row, checkpointing on, 16-bit weights), so it reports only if no choice could fit. The
-        finding is then suspected, and its message names the assumed values. A peak inside the margin for
-        fragmentation ("tight") is not a finding here.
+        256 tokens, one row, checkpointing, 16-bit weights). It reports only if no choice could fit. The finding
+        is then suspected, and its message names the assumed values. A peak inside the margin for fragmentation
+        ("tight") is not a finding here.
     False alarms:
-        Settings that the program changes at run time; a model whose code differs from the published
-        architecture of its name; layers frozen by code that gpudoctor cannot read.
+        - Settings that the program changes at run time.
+        - A model whose code differs from the published architecture of its name.
+        - Layers frozen by code that gpudoctor cannot read.
     Remedies:
-        Choose what fits, in order of cost: adapters instead of full fine-tuning, gradient checkpointing, a
-        chunked loss, an 8-bit optimizer, a smaller micro batch, a quantized base, sharding; each with the bytes
-        that it saves. If no single change is enough, the remedy names the fewest that together are.
+        Choose what fits, in order of cost:
+        - adapters instead of full fine-tuning
+        - gradient checkpointing
+        - a chunked loss
+        - an 8-bit optimizer
+        - a smaller micro batch
+        - a quantized base
+        - sharding
+
+        Each with the bytes that it saves. If no single change is enough, the remedy names the fewest that
+        together are.
     References:
         - https://arxiv.org/abs/1910.02054
         - https://huggingface.co/docs/transformers/perf_train_gpu_one

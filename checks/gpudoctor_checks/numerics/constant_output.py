@@ -37,26 +37,29 @@ class ConstantOutput(Check):
     """The model gives every sample of a batch the same output.
 
     What it finds:
-        Outputs that are equal bit for bit for all samples of a batch, in every examined loss from some step to
-        the end of the recording, while the targets of these samples differ. Cross-entropy, binary
-        cross-entropy, and the losses of squared, Huber and smooth L1 distance. A softmax over a dimension with
-        one score, which is one for any score: as the output, or as weights inside of the network.
+        Outputs that are equal bit for bit for all samples of a batch. This lasts from some step to the end of
+        the recording. The targets of these samples differ. Cross-entropy, binary cross-entropy, and the losses
+        of squared, Huber and smooth L1 distance. A softmax over a dimension with one score, which is one for
+        any score. It is the output, or weights inside the network.
     Why it hurts:
-        The output no longer depends on the input. The usual causes are units that are all dead (ReLU after too
-        large a step, inputs that were not scaled), an input that is multiplied by zero or left out, and weights
-        that a bad checkpoint set to zero. Only the last bias learns.
+        The output no longer depends on the input. The usual causes:
+        - all units are dead (ReLU after too large a step, inputs that were not scaled)
+        - an input is multiplied by zero or left out
+        - a bad checkpoint set weights to zero
+
+        Only the last bias learns.
     How it knows:
         From a recording: the graph behind the loss keeps its arguments; gpudoctor compares the first 64 samples
         of the batch. It examines each of the first losses, then as many as the probe's time budget allows. The
-        graphs of the first losses show the softmaxes and their sizes; the source shows a layer with one output
+        graphs of the first losses show the softmaxes and their sizes. The source shows a layer with one output
         before a softmax.
     False alarms:
-        Batches under 8 samples, targets that are all equal, outputs that were expanded from one value on
-        purpose, and several losses in one graph are not findings. One batch with different outputs ends the
-        count. A softmax that sometimes has one score (a sentence of one word) is not a finding, nor is one over
+        Batches under 8 samples, targets that are all equal, and outputs expanded from one value on purpose are
+        not findings. Neither are several losses in one graph. One batch with different outputs ends the count.
+        A softmax that sometimes has one score (a sentence of one word) is not a finding. Neither is one over
         the parts of a sample that one layer scores.
     Remedies:
-        Find the first layer whose output is the same for two samples; scale the inputs, lower the learning
+        Find the first layer whose output is the same for two samples. Scale the inputs, lower the learning
         rate, use LeakyReLU or GELU, start from other weights. For one score use the sigmoid, or apply the
         softmax over the dimension of the parts.
     References:
@@ -126,7 +129,7 @@ class ConstantOutput(Check):
             yield confirmed(
                 self,
                 suspected,
-                f"A softmax runs over a dimension of size 1 in all {losses} examined losses: it "
+                f"A softmax runs over a dimension of size 1 in all {losses} examined losses. It "
                 "gives 1 for any score, and "
                 + (
                     "no parameter gets a gradient."

@@ -21,19 +21,19 @@ class ConstantTarget(Check):
     """All labels of a classifier's training are the same.
 
     What it finds:
-        A cross-entropy over several classes, or a binary one, whose labels come from the loader and were the
-        same class in every examined batch.
+        A cross-entropy over several classes, or a binary one. The labels come from the loader and were the same
+        class in every examined batch.
     Why it hurts:
         The model learns to answer with that class for any input. The loss falls to zero and the accuracy on the
-        same data is perfect. The usual causes: the wrong column is read, a mapping gives every label one
-        number, or the data is in order and the run did not reach the second class.
+        same data is perfect. The usual causes: the wrong column is read, or a mapping gives every label one
+        number. Or the data is in order and the run did not reach the second class.
     How it knows:
-        From a recording: number, smallest, largest and sum of the labels in the loss match a row of whole
-        numbers in the loader's batch.
+        From a recording: count, minimum, maximum and sum of the loss's labels match whole numbers in the
+        loader's batch.
     False alarms:
         Labels that the program makes (zeros of a contrastive loss, real and fake of a GAN, domains) are not
-        those of the loader, and are not findings; nor are ignored positions, soft labels and regression. A set
-        with fewer than one sample in a thousand of other classes looks the same.
+        findings. They do not come from the loader. Nor are ignored positions, soft labels and regression. A set
+        with fewer than one sample in a thousand of other classes gives the same result.
     Remedies:
         Count the labels of the whole set; check the code that makes them; shuffle.
     References:

@@ -29,19 +29,19 @@ class DeadParameters(Check):
 
     What it finds:
         Parameters that require gradients but had none, or only zeros, in every examined step over 20 steps or
-        more: of the model that trains, and of modules in the optimizer that only run under no_grad().
+        more. They belong to the model that trains, or to optimized modules that only run under no_grad().
     Why it hurts:
         Their values never change. A branch behind a detach, an argmax or a forgotten call seems trained but is
-        not; Adam still keeps 8 bytes of state for each of their elements.
+        not. Adam still keeps 8 bytes of state for each of their elements.
     How it knows:
         From a recording: the probe checks periodically and at the end which gradients are None or all zero. If
         the source is available, gpudoctor searches for the line that cuts the graph in the modules that use
         them.
     False alarms:
-        Rarely chosen experts, embeddings of rare words and parts that train in turn have gradients sometimes,
-        so they are not reported. Below a fifth of the elements it is a note, unless the first fifth of all
-        tensors or more has none: then the graph is cut behind the first layers. A call under no_grad() is a
-        warning, because training a head on a frozen body has the same code.
+        Rarely chosen experts, embeddings of rare words and parts that train in turn sometimes have gradients.
+        They are not reported. Below a fifth of the elements it is a note. It stays an error if the first fifth
+        of all tensors or more has none. Then the graph is cut behind the first layers. A call under no_grad()
+        is a warning, because training a head on a frozen body has the same code.
     Remedies:
         Remove the detach, use the branch, or freeze it and remove it from the optimizer.
     References:
@@ -112,7 +112,7 @@ class DeadParameters(Check):
         meant = bool(called or resting)
         yield self.finding(
             f"{names(last)} {how} in {looked} steps: {percent(share)} of the trainable elements{first}.{why}",
-            evidence=(*spans, run.measured("dead_share", share, "1")),
+            evidence=(*spans, run.measured("dead_share", share)),
             confidence=Confidence.CONFIRMED,
             # Whoever trains a head on a frozen encoder writes the same: that is how it may be meant.
             severity=Severity.NOTE if not much else Severity.WARNING if meant else Severity.ERROR,

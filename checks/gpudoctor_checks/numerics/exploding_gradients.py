@@ -17,9 +17,9 @@ class ExplodingGradients(Check):
     """The gradients explode: their norm grows without limit.
 
     What it finds:
-        Gradient norms whose late median is ten times, or a hundred times, that of the first half of the run;
-        norms above a million in the median step, or that repeatedly jump to a hundred times their median, while
-        the loss does not fall (recurrent nets).
+        - Gradient norms whose late median is ten times, or a hundred times, that of the first half of the run.
+        - Norms above a million in the median step, while the loss does not fall. Or norms that repeatedly jump
+          to a hundred times their median (recurrent nets).
     Why it hurts:
         Updates follow the gradients: the weights change too much, the loss rises or jumps, and often becomes
         NaN.
@@ -27,9 +27,9 @@ class ExplodingGradients(Check):
         From a recording: the norms of all gradients that the probe read. It compares medians, so a single
         spike, which every training has, is not a finding. The loss must not have improved meanwhile.
     False alarms:
-        Losses that are scaled up on purpose, and weights that start at zero, have norms that grow while the
-        loss falls: they are not reported. Nor are gradients of a model that is not in the optimizer: they are
-        never cleared and add up (NUM008).
+        Losses that are scaled up on purpose, and weights that start at zero, have growing norms while the loss
+        falls. They are not reported. Nor are gradients of a model that is not in the optimizer: they are never
+        cleared and add up (NUM008).
     Remedies:
         Clip the gradients, lower the rate or add a warm-up, and check the initialisation.
     References:
@@ -109,14 +109,14 @@ class ExplodingGradients(Check):
         made = process.last("optimizer")
         where = place_of(made) if made is not None else None
         yield self.finding(
-            f"The norm of the gradients has grown {ratio:.3g} times: it ends at {late:.3g}, and its median "
+            f"The norm of the gradients has grown {ratio:.3g} times. It ends at {late:.3g}, and its median "
             "over the "
             f"first half of the run was {late / ratio:.3g}.",
             evidence=(
                 *([spot(patient, where)] if where is not None else []),
                 *(spot(patient, place) for place in loss_lines(patient)),
-                run.measured("gradient_norm", late, "1"),
-                run.measured("gradient_norm_growth", ratio, "1"),
+                run.measured("gradient_norm", late),
+                run.measured("gradient_norm_growth", ratio),
             ),
             confidence=Confidence.CONFIRMED,
             severity=Severity.ERROR if far else Severity.WARNING,
@@ -133,8 +133,8 @@ class ExplodingGradients(Check):
         if len(jumps) >= max(self.limit("jumps"), self.limit("jump_share") * len(curve)):
             message = (
                 f"The norm of the gradients jumps above {self.limit('growth_error'):g} times its median of "
-                f"{usual:.3g} in {len(jumps)} of {len(curve)} readings (at most {max(jumps):.3g}), and the "
-                "loss has not fallen."
+                f"{usual:.3g} in {len(jumps)} of {len(curve)} readings (at most {max(jumps):.3g}). The loss "
+                "has not fallen."
             )
             yield self._all_the_time(patient, run, curve, message)
 
@@ -155,8 +155,8 @@ class ExplodingGradients(Check):
             message,
             evidence=(
                 *(spot(patient, place) for place in loss_lines(patient)),
-                run.measured("gradient_norm", median(curve.values), "1"),
-                run.measured("gradient_norm_at_most", max(curve.values), "1"),
+                run.measured("gradient_norm", median(curve.values)),
+                run.measured("gradient_norm_at_most", max(curve.values)),
             ),
             confidence=Confidence.CONFIRMED,
             severity=Severity.WARNING,

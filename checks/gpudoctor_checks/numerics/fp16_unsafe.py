@@ -10,13 +10,11 @@ from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.control_flow import bound_to, steady, switched_off
 from gpudoctor.analysis.source.declared_settings import Setup, from_keyword
-from gpudoctor.analysis.source.model_families import family
-from gpudoctor.analysis.source.pretrained_models import trained_models
+from gpudoctor.analysis.source.pretrained_models import family, trained_models
 from gpudoctor.analysis.source.step_order import StepOrder
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_method_call, is_name, nodes
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.analysis.source.training_arguments import argument_calls, deepspeed_configs, training_arguments
-from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -33,7 +31,6 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
     TrackRecord,
-    Unavailable,
     Whose,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
@@ -73,19 +70,21 @@ class Fp16Unsafe(Check):
     """Training runs in fp16 without a loss scaler, or with a model that fp16 overflows.
 
     What it finds:
-        fp16 autocast without a GradScaler; weights cast to fp16 (`model.half()`, `torch_dtype=torch.float16`)
-        and passed to the optimizer; a scaled loss whose optimizer steps without the scaler; a fixed
-        `loss_scale` in a DeepSpeed config; Lightning's `16-true`; fp16 with T5, Gemma and other models whose
-        activations leave its range, and (a note) with models that were trained in bf16.
+        - Fp16 autocast without a GradScaler.
+        - Weights cast to fp16 (`model.half()`, `torch_dtype=torch.float16`) and passed to the optimizer.
+        - A scaled loss whose optimizer steps without the scaler.
+        - A fixed `loss_scale` in a DeepSpeed config.
+        - Lightning's `16-true`.
+        - Fp16 with T5, Gemma and other models whose activations leave its range. A note: fp16 with models that
+          were trained in bf16.
     Why it hurts:
-        fp16 ends at 65,504 and loses gradients below 6e-8. Without scaling small gradients become zero and
-        the model stops learning; Adam's epsilon of 1e-8 is zero in fp16, so the first step may divide by
-        zero; activations above the range turn into Inf and the loss into NaN.
+        fp16 ends at 65,504 and loses gradients below 6e-8. Without scaling small gradients become zero and the
+        model stops learning. Adam's epsilon of 1e-8 is zero in fp16, so the first step may divide by zero.
+        Activations above the range turn into Inf and the loss into NaN.
     How it knows:
         It follows autocast, scaler, backward and step through the training loop, and reads dtypes and switches
         of calls and configs. Engines that scale by themselves (DeepSpeed, accelerate, Lightning) are not
-        reported.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        reported. From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         Weights kept in fp16 on purpose with an optimizer that keeps its own float32 copy.
     Remedies:
@@ -200,7 +199,7 @@ class Fp16Unsafe(Check):
             f"The loss scale ended at {scale:g} and {skipped} steps were skipped ({percent(share)}): the "
             "gradients overflow in fp16 at any scale.",
             evidence=(
-                run.measured("loss_scale", scale, "1"),
+                run.measured("loss_scale", scale),
                 run.measured("steps_skipped", skipped, "{steps}"),
             ),
             confidence=Confidence.CONFIRMED,
@@ -209,17 +208,14 @@ class Fp16Unsafe(Check):
         )
 
     def _declared(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
-        if source is not None:
-            yield from self._in_loops(source)
-            yield from self._trainer(source)
+        source, configs = patient.source_and_configs
+        yield from self._in_loops(source)
+        yield from self._trainer(source)
         for setup in training_arguments(patient):
             yield from self._model(setup)
         for setup in deepspeed_configs(patient):
             yield from self._static(setup)
-        for file in configs.files if configs is not None else ():
+        for file in configs.files:
             yield from self._pure(file)
 
     # source: loops of one's own
@@ -439,7 +435,7 @@ def _word(script: Script, text: str) -> str:
         bound = [
             ast.unparse(node.value)
             for node in nodes(script, ast.Assign)
-            if any(isinstance(target, ast.Name) and target.id == text for target in node.targets)
+            if any(is_name(target, text) for target in node.targets)
         ]
         text = bound[0] if len(bound) == 1 else ""
     return text.rpartition(".")[2] if text.replace(".", "_").isidentifier() else ""
@@ -448,11 +444,7 @@ def _word(script: Script, text: str) -> str:
 def _parameters_of(call: Call) -> Iterator[str]:
     """`model` of `AdamW(model.parameters(), ...)`."""
     first = call.node.args[0] if call.node.args else None
-    if (
-        isinstance(first, ast.Call)
-        and isinstance(first.func, ast.Attribute)
-        and first.func.attr == "parameters"
-    ):
+    if is_method_call(first, "parameters"):
         yield ast.unparse(first.func.value)
 
 

@@ -13,10 +13,9 @@ from gpudoctor.analysis.run.steady_state import counts
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import Written, as_number, from_keyword
 from gpudoctor.analysis.source.entry_points import training_programs
-from gpudoctor.analysis.source.model_families import family
 from gpudoctor.analysis.source.networks import Network, network
-from gpudoctor.analysis.source.pretrained_models import adapted, trained_models
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.pretrained_models import adapted, family, trained_models
+from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.analysis.source.training_arguments import TRAINING_ARGUMENTS, argument_calls, in_a_test
 from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
@@ -35,7 +34,6 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
     TrackRecord,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -111,26 +109,34 @@ class LearningRateOutOfBand(Check):
     """The learning rate is far outside the usual range of its optimizer.
 
     What it finds:
-        A rate over 0.01 for Adam and AdamW, a rate below 1e-7 for any optimizer, a rate for adapters (over
-        3e-4) on the full fine-tuning of a language model, a full fine-tuning's rate (below 1e-5) on LoRA. In a
-        run also a rate that fell below 1e-7 and stayed there for a tenth of the steps.
+        - A rate over 0.01 for Adam and AdamW.
+        - A rate below 1e-7 for any optimizer.
+        - An adapter rate (over 3e-4) on the full fine-tuning of a language model.
+        - A full fine-tuning rate (below 1e-5) on LoRA.
+
+        In a run also a rate that fell below 1e-7 and stayed there for a tenth of the steps.
     Why it hurts:
-        Adam moves each weight by about the rate in each step, so 0.01 and more overwrites the learned weights
-        within some hundred steps. Below 1e-7 the rounding of float32 swallows the step. LoRA's matrices start
-        at zero and need ten times the rate of full fine-tuning.
+        Adam moves each weight by about the rate in each step. At 0.01 and more, it overwrites the learned
+        weights within a few hundred steps. Below 1e-7 the rounding of float32 swallows the step. LoRA's
+        matrices start at zero and need ten times the rate of full fine-tuning.
     How it knows:
-        It reads the rate together with the optimizer: the call's class, the config's `optim`, or AdamW if that
-        is the tool's documented default. For unknown optimizers it compares only with the lower end. A
-        recording has the greatest rate of each step, with warm-up and schedules. A network of some hundred
+        It reads the rate together with the optimizer: the call's class or the config's `optim`. If the tool
+        documents AdamW as its default, that counts. For unknown optimizers it compares only with the lower end.
+        A recording has the greatest rate of each step, with warm-up and schedules. A network of some hundred
         weights, all of them counted, learns with Adam even at 0.1: that is not reported.
     False alarms:
-        Small networks, embeddings or images optimised directly with a large rate; reinforcement learning, where
-        rates are ten times smaller (not reported if the config shows it). Schedules that end at zero are below
-        1e-7 for about one percent of their steps. A training on preferences (DPO, ORPO, PPO) uses small rates
-        on purpose: there gpudoctor reports only rates below 1e-8.
+        - Small networks, embeddings or images optimised directly with a large rate.
+        - Reinforcement learning, whose rates are ten times smaller (not reported if the config shows it).
+
+        Schedules that end at zero are below 1e-7 for about one percent of their steps. A training on
+        preferences (DPO, ORPO, PPO) uses small rates on purpose: there gpudoctor reports only rates below 1e-8.
     Remedies:
-        Use a rate from the middle of the range: 1e-4 to 1e-3 from scratch, 1e-5 to 5e-5 for full fine-tuning,
-        1e-4 to 3e-4 for LoRA. Make the schedule as long as the training.
+        Use a rate from the middle of the range:
+        - 1e-4 to 1e-3 from scratch
+        - 1e-5 to 5e-5 for full fine-tuning
+        - 1e-4 to 3e-4 for LoRA
+
+        Make the schedule as long as the training.
     References:
         - https://doi.org/10.1145/3411764.3445538
         - https://arxiv.org/abs/2106.09685
@@ -255,7 +261,7 @@ class LearningRateOutOfBand(Check):
             f"{name} trained with a rate of {used:g}; {found.message.partition(' ')[2]}",
             evidence=(
                 *(spans if not used else spans[:1]),
-                run.measured("learning_rate", used, "1"),
+                run.measured("learning_rate", used),
             ),
             severity=found.severity,
             cost=Cost(breaks=_NOTHING if found.detail_of(LearningRateOutOfBandDetail).cure == "low" else None),
@@ -280,7 +286,7 @@ class LearningRateOutOfBand(Check):
             "the model learns nothing.",
             evidence=(
                 *spans,
-                run.measured("learning_rate", spent.rate, "1"),
+                run.measured("learning_rate", spent.rate),
                 run.measured("steps_below", spent.steps, "{steps}"),
             ),
             severity=Severity.WARNING,
@@ -289,10 +295,8 @@ class LearningRateOutOfBand(Check):
         )
 
     def _declared(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
-        for rate in (*_from_source(source), *_from_configs(configs.files if configs is not None else ())):
+        source, configs = patient.source_and_configs
+        for rate in (*_from_source(source), *_from_configs(configs.files)):
             finding = self.judge(rate)
             if finding is not None:
                 yield finding
@@ -394,9 +398,7 @@ def _schedules(patient: Patient) -> list[SourceSpan]:
     return [call.span for script in scripts for call in script.calls if _SCHEDULE.match(call.name)][:3]
 
 
-def _from_source(source: Source | None) -> Iterator[Rate]:
-    if source is None:
-        return
+def _from_source(source: Source) -> Iterator[Rate]:
     for script in source.scripts:
         for call in script.calls:
             if call.name.split(".", 1)[0] not in PACKAGES or in_a_test(call):
@@ -462,7 +464,7 @@ def _is_optimizer(call: Call) -> bool:
 def _of_a_model(call: Call) -> bool:
     """Whether a module's parameters are optimised, and not an image or an embedding alone."""
     first = call.node.args[0] if call.node.args else None
-    first = first or next((item.value for item in call.node.keywords if item.arg == "params"), None)
+    first = first or keyword_value(call.node, "params")
     return first is not None and "parameters()" in ast.unparse(first)
 
 

@@ -24,13 +24,14 @@ class LossTrouble(Check):
     """The loss diverges, jumps, or has plateaued.
 
     What it finds:
-        A loss that ends above its start and above twice its best; one that repeatedly jumps, to ten times its
-        running median and half-way back to its start; one that changes by less than one percent in 500 steps.
+        - A loss that ends above its start and above twice its best.
+        - One that repeatedly jumps, to ten times its running median and half-way back to its start.
+        - One that changes by less than one percent in 500 steps.
     Why it hurts:
         A training that does not improve costs as much as one that does.
     How it knows:
         From a recording: the loss that goes into each backward pass. It compares medians of the start, the best
-        part and the end; for a plateau it uses the test of Mann and Kendall.
+        part and the end. For a plateau it uses the test of Mann and Kendall.
     False alarms:
         Losses without a floor (policies, negative likelihoods, adversarial games) need not fall: gpudoctor
         judges only losses that are always positive. If the source steps an environment (reinforcement
@@ -144,9 +145,9 @@ class LossTrouble(Check):
             evidence=(
                 *([spot(patient, where)] if where is not None else []),
                 *(spot(patient, place) for place in loss_lines(patient)),
-                run.measured("loss_at_start", curve.early, "1"),
-                run.measured("loss_at_best", curve.best, "1"),
-                run.measured("loss_at_end", curve.late, "1"),
+                run.measured("loss_at_start", curve.early),
+                run.measured("loss_at_best", curve.best),
+                run.measured("loss_at_end", curve.late),
             ),
             confidence=Confidence.CONFIRMED,
             severity=severity,

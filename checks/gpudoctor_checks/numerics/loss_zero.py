@@ -14,18 +14,20 @@ class LossZero(Check):
     """The loss is exactly zero in many steps.
 
     What it finds:
-        A run in which a fifth of the steps or more have a loss of exactly 0.0, without any gradient in them.
+        A run in which a fifth of the steps or more have a loss of exactly 0.0 and no gradient.
     Why it hurts:
         A loss of exactly zero has no gradient: the step costs its full time and teaches nothing. The usual
-        causes: all labels are masked (-100), the pairs of a margin or triplet loss are too easy, or a mask
-        multiplies the whole loss by zero.
+        causes:
+        - all labels are masked (-100)
+        - the pairs of a margin or triplet loss are too easy
+        - a mask multiplies the whole loss by zero
     How it knows:
-        From a recording: the loss of each step, the gradient norms that clipping measures, and the norms that
-        the probe reads. If nobody read a norm in these steps, the finding is probable, not confirmed.
+        From a recording: the loss of each step, the gradient norms that clipping measures, and those that the
+        probe reads. If no norm was read in these steps, the finding is probable, not confirmed.
     False alarms:
-        Some losses are zero and still have a gradient: GRPO and PPO on their first pass over a batch, or a
-        difference of two equal terms. The check is silent if a gradient norm in such a step is above zero. A
-        small loss is never zero in float32 before the model is certain of each sample. A hinge loss whose
+        Some losses are zero and still have a gradient. Examples: GRPO and PPO on their first pass over a batch,
+        or a difference of two equal terms. The check is silent if a gradient norm in such a step is above zero.
+        A small loss is never zero in float32 before the model is certain of each sample. A hinge loss whose
         samples are learned one by one becomes zero late: this is a note.
     Remedies:
         Count the labels that are not masked in one batch. Mine harder pairs, or raise the margin. Stop the
@@ -65,7 +67,8 @@ class LossZero(Check):
         share = len(zero) / len(losses) if len(losses) else 0.0
         if len(losses) < self.limit("steps") or share < self.limit("share"):
             return
-        norms = [norm for step, norm in _norms(process) if step in set(zero)]
+        without_loss = set(zero)
+        norms = [norm for step, norm in _norms(process) if step in without_loss]
         if any(norm > 0.0 for norm in norms):
             return
         first = losses.values[: len(losses) // 4]

@@ -29,16 +29,18 @@ class NanGradients(Check):
     """Gradients became NaN or infinite.
 
     What it finds:
-        A training step with NaN or Inf gradients that no loss scaler skipped: its number, the first parameters,
-        and the class of cause if the recording shows it.
+        A training step with NaN or Inf gradients that no loss scaler skipped. The finding has its number, the
+        first parameters, and the class of cause if the recording shows it.
     Why it hurts:
-        The optimizer writes the NaN into the weights: from that step on every weight that the gradient reached
+        The optimizer writes the NaN into the weights. From that step on, every weight that the gradient reached
         is NaN, and all later training is wasted.
     How it knows:
-        From a recording: the probe checks periodically, around the first bad step and at the end whether the
-        gradients are finite. The class of cause comes from what came before: a loss or a norm that grew (the
-        rate), fp16 (its range), a loss that was finite (an operation such as sqrt, log or a division at the
-        edge of its range).
+        From a recording: the probe checks whether gradients are finite, periodically, around the first bad step
+        and at the end. The class of cause comes from what came before:
+        - a loss or a norm that grew (the rate)
+        - fp16 (its range)
+        - a finite loss (an operation such as sqrt, log or a division at the edge of its range)
+
         From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         A loss scaler finds overflows and skips such steps by design: steps at which its scale fell are silent

@@ -37,16 +37,16 @@ class NanLoss(Check):
     What it finds:
         A training step whose loss is not a finite number while its gradients were finite before it.
     Why it hurts:
-        Its gradients are NaN too, and so are the weights after the next update: everything from that step on is
+        Its gradients are NaN too, and so are the weights after the next update. Everything from that step on is
         lost.
     How it knows:
         From a recording: the loss that goes into the backward pass. The class of cause comes from what came
-        before it, as for gradients.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        before it, as for gradients. From a job's log: the messages that name it, in the exception or line that
+        came first.
     False alarms:
-        A loss that is infinite by design (a masked likelihood that is skipped) and never goes into a backward
-        pass is not visible. A step that a loss scaler skipped is not reported. A loss that recovered, because
-        the program skipped its step, is a note.
+        A loss that is infinite by design (a masked likelihood) and never enters a backward pass is not visible.
+        A step that a loss scaler skipped is not reported. A loss that recovered, because the program skipped
+        its step, is a note.
     Remedies:
         By class: lower the rate, use bf16, add an epsilon, or check the batch before use.
     References:
@@ -68,7 +68,7 @@ class NanLoss(Check):
                 "grad",
             ),
             pattern=r"""(?i)(?<![a-z])(?:train_?|total_?)?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\()?-?(?:nan|"""
-            r"""inf)\b|\bgrad_?norm['\"]?\s*[:=]\s*['\"]?nan\b""",
+            r"""inf)\b|(?<![a-z])loss[ \t]+(?:nan|inf)\b|\bgrad_?norm['\"]?\s*[:=]\s*['\"]?nan\b""",
             text="The logged loss or gradient norm is not finite, and the training goes on with it.",
             everywhere=True,
             lasting=True,

@@ -20,10 +20,10 @@ class VanishingGradients(Check):
     Why it hurts:
         Layers that get no gradient do not learn: the model is a random projection with a trained head.
     How it knows:
-        From a recording: the norms of the first and the last layer's gradients as the probe read them; the
+        From a recording: the norms of the first and the last layer's gradients as the probe read them. The
         median of the readings counts.
     False alarms:
-        Frozen or pretrained first layers with their own small rate have small gradients and are fine: the
+        Frozen or pretrained first layers with their own small rate have small gradients and are fine. The
         finding needs both limits.
     Remedies:
         Use ReLU-like activations instead of sigmoid and tanh, normalisation, residual connections, and a
@@ -79,8 +79,8 @@ class VanishingGradients(Check):
             f"{ratio:.2g} of that of {last.get('last_name') or 'the last layer'}.",
             evidence=(
                 *([spot(patient, where)] if where is not None else []),
-                run.measured("first_to_last_norm", ratio, "1"),
-                run.measured("first_gradient_norm", first, "1"),
+                run.measured("first_to_last_norm", ratio),
+                run.measured("first_gradient_norm", first),
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="the first layers do not learn"),

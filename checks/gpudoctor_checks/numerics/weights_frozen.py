@@ -43,21 +43,25 @@ class WeightsFrozen(Check):
     """The optimizer does not have the parameters of the model that trains.
 
     What it finds:
-        An optimizer built before the model (or one of its layers) is replaced by a new one, wrapped by FSDP or
-        given LoRA adapters; over a copy (`deepcopy(model).parameters()`), a model built on the spot, the
-        tensors of a `state_dict()`, or parameters that are all frozen; two optimizers over the same model while
-        a second one in the loop has none; one over a model that the loop does not use. In a recording: weights
-        that no step changes, and a second model that gets gradients but is in no optimizer.
+        - An optimizer built before the model (or one of its layers) is replaced, wrapped by FSDP or given LoRA
+          adapters.
+        - An optimizer over a copy (`deepcopy(model).parameters()`), a model built on the spot, a
+          `state_dict()`, or only frozen parameters.
+        - Two optimizers over the same model while a second one in the loop has none.
+        - One over a model that the loop does not use.
+
+        In a recording: weights that no step changes, and a second model that gets gradients but is in no
+        optimizer.
     Why it hurts:
-        `step()` updates tensors that the model no longer uses. The loss is computed, gradients flow, but the
-        weights never change: hours of training give the initial model, or train all but the new layer.
+        `step()` updates tensors that the model no longer uses. The loss is computed and gradients flow, but the
+        weights never change. Hours of training give the initial model, or train all but the new layer.
     How it knows:
-        It follows the expression given to the optimizer, and what the same function does with that model
-        afterwards, on paths that always run.
+        It follows the expression given to the optimizer. It also follows what the same function does with that
+        model afterwards, on paths that always run.
     False alarms:
         `.to(device)`, `torch.compile`, DDP and SyncBatchNorm keep the same parameters, and so does what is
         built around the old model (`model = Wrapper(model)`). An optimizer that is built again, or gets the new
-        parameters with `add_param_group`, is not a finding; nor is code behind a condition. LOOP011 reports a
+        parameters with `add_param_group`, is not a finding. Nor is code behind a condition. LOOP011 reports a
         model that is called a teacher, was loaded or copied, or is in eval mode.
     Remedies:
         Build the optimizer after the model has its final form.
@@ -137,7 +141,7 @@ class WeightsFrozen(Check):
             f"elements: {why}.",
             evidence=(
                 *spots(patient, where),
-                run.measured("unmoved_share", share, "1"),
+                run.measured("unmoved_share", share),
             ),
             severity=Severity.ERROR if much else Severity.NOTE,
             cost=Cost(breaks="the weights do not learn" if much else None),
@@ -173,7 +177,7 @@ class WeightsFrozen(Check):
             self,
             (),
             f"No parameter{whose} had a gradient in any of the {steps} steps of its optimizer that were "
-            f"examined{at(spans)}: the steps change nothing. The loss was computed from detached tensors, "
+            f"examined{at(spans)}. The steps change nothing. The loss was computed from detached tensors, "
             "or the gradients were cleared "
             "before the step.",
             evidence=(
@@ -197,7 +201,7 @@ class WeightsFrozen(Check):
             f"The optimizer has no parameters, {why}: {run.lead.steps:,} steps have changed nothing.",
             evidence=(
                 *spots(patient, where),
-                run.measured("trainable", trainable, "1"),
+                run.measured("trainable", trainable),
             ),
             severity=Severity.ERROR,
             cost=Cost(breaks="the weights do not learn"),
@@ -218,7 +222,7 @@ class WeightsFrozen(Check):
             f"{at(spans[1:])}. It was built over another model.",
             evidence=(
                 *spans,
-                run.measured("unmoved_share", 1.0, "1"),
+                run.measured("unmoved_share", 1.0),
             ),
             severity=Severity.ERROR,
             cost=Cost(breaks="the weights do not learn"),

@@ -73,18 +73,19 @@ class CheckpointTooOften(Check):
 
     What it finds:
         `torch.save` of a model or a state dict, `save_pretrained`, `save_checkpoint`, `save_state`, safetensors
-        and distributed checkpoints, on every pass of a training loop or more often than every 50 passes.
+        and distributed checkpoints in a training loop. They run on every pass or more often than every 50
+        passes.
     Why it hurts:
-        A save copies the weights to the host, which waits for the GPU, and writes them while the training
-        makes no progress: with Adam's state 12 to 16 bytes per parameter. For a model of a billion parameters
-        that is some 16 GB, half a minute on a fast disk.
+        A save copies the weights to the host, which waits for the GPU. The training makes no progress while
+        they are written. With Adam's state that is 12 to 16 bytes per parameter. For a model of a billion
+        parameters that is some 16 GB, half a minute on a fast disk.
     How it knows:
-        From the source: which calls a pass reaches, through functions, and under which conditions (`if step %
-        500 == 0`, with N from constants and options). Saves closer than 10 steps are a warning, closer than 50
-        a note.
+        From the source: which calls a pass reaches, through functions, and under which conditions. It
+        understands `if step % 500 == 0` with N from constants and options. Saves closer than 10 steps are a
+        warning, closer than 50 a note.
     False alarms:
-        Small models saved in milliseconds. A save at each epoch, of the best model so far, once, on failure, or
-        at most 20 times in a run of known length, is not a finding.
+        Small models saved in milliseconds. A save at each epoch, of the best model so far, once, or on failure
+        is not a finding. Neither are at most 20 saves in a run of known length.
     Remedies:
         Save every 500 steps or once per epoch, keep the last few checkpoints, and write from another thread
         (async_save).

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.facility_windows import coverage
+from gpudoctor.analysis.run.instrumentation import coverage
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.call_frequency import step_period
 from gpudoctor.analysis.source.control_flow import (
@@ -131,21 +131,24 @@ class DebugModeOn(Check):
     """A debugging tool stays on during the training.
 
     What it finds:
-        `torch.autograd.set_detect_anomaly(True)`, `detect_anomaly()` around or in the training loop, gradcheck
-        in the loop, `emit_nvtx`, `_record_memory_history` that is never switched off, sync-debug mode,
-        tracemalloc, Lightning's `detect_anomaly=True`, transformers' `debug="underflow_overflow"`.
+        A debugging tool that is on in or around the training loop:
+        - `torch.autograd.set_detect_anomaly(True)`, `detect_anomaly()`, gradcheck, `emit_nvtx`
+        - `_record_memory_history` that is never switched off
+        - sync-debug mode, tracemalloc
+        - Lightning's `detect_anomaly=True`, transformers' `debug="underflow_overflow"`
     Why it hurts:
-        Anomaly mode records a Python stack trace for each operation of the forward pass and tests each
-        gradient for NaN, which reads a value back from the GPU: small models step 2 to 4 times slower. The
-        others record a stack or a marker for each operation or allocation.
+        Anomaly mode records a Python stack trace for each operation of the forward pass. It tests each gradient
+        for NaN, which reads a value back from the GPU. Small models step 2 to 4 times slower. The others record
+        a stack or a marker for each operation or allocation.
     How it knows:
-        It reads the script: the call, its argument, the conditions around it and on the way to it, and
+        It reads the call, its argument, and the conditions around it and on the way to it. It also reads
         whether a training loop runs inside its block or after it.
     False alarms:
-        A short debugging session on purpose. A tool behind a switch that is off by default, in a branch for
-        failures, switched off again in the loop, or in a program that does not train is not a finding.
+        A short debugging session on purpose. A tool behind a switch that is off by default, or in a branch for
+        failures, is not a finding. Neither is one that the loop switches off again, or one in a program that
+        does not train.
     Remedies:
-        Remove it, or put it behind a switch that is off; when a NaN appears, replay that step under anomaly
+        Remove it, or put it behind a switch that is off. When a NaN appears, replay that step under anomaly
         mode.
     References:
         - https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
@@ -211,7 +214,7 @@ class DebugModeOn(Check):
                 severity=Severity.WARNING if heavy else Severity.NOTE,
                 suspected=[item for item in suspected if _speaks_of(item, pattern)],
                 detail=DebugModeOnDetail(facility=name, keyword=""),
-                numbers=(run.measured("steps_covered", on.share, "1"),),
+                numbers=(run.measured("steps_covered", on.share),),
                 priced=bool(on.cost),
             )
 

@@ -16,7 +16,7 @@ from gpudoctor.analysis.run.steady_run import hot_lines, judged_by_share, run_of
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
 from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of
 from gpudoctor.analysis.source.control_flow import bound, enclosing, loop_node
-from gpudoctor.analysis.source.syntax import walk
+from gpudoctor.analysis.source.syntax import is_method_call, walk
 from gpudoctor.model import (
     Check,
     Code,
@@ -76,19 +76,20 @@ class EvaluationTooOften(Check):
     """The training stops for a whole evaluation every few steps.
 
     What it finds:
-        A loop that evaluates the model over another loader, written in the training loop or in a function
-        that it calls, on every pass or more often than every 50 passes.
+        A loop that evaluates the model over another loader inside the training loop, or in a function that it
+        calls. It runs on every pass or more often than every 50 passes.
     Why it hurts:
-        An evaluation over a validation set of 100 batches costs as much as 30 to 50 training steps (a forward
-        pass is about a third of a step). Every 10 steps, the job spends three quarters of its time on it.
+        An evaluation over 100 batches costs as much as 30 to 50 training steps. A forward pass is about a third
+        of a step. Every 10 steps, the job spends three quarters of its time on it.
     How it knows:
-        From the source: which loop evaluates (a forward without backward, over a loader), where the training
-        loop reaches it, and under which conditions. More often than every 10 steps is a warning, than every 50
-        a note; the cost depends on the size of the set, which only a run shows.
+        From the source: which loop evaluates (a forward without backward, over a loader). It also reads where
+        the training loop reaches it, and under which conditions. More often than every 10 steps is a warning,
+        than every 50 a note. The cost depends on the size of the set, which only a run shows.
     False alarms:
-        A validation set of one or two batches. An evaluation once an epoch, in a loop whose pass is an epoch,
-        behind a switch that is off, or at most 20 times in a run of known length, is not reported. A policy
-        that acts in an environment is not an evaluation: reinforcement learning makes its data that way.
+        A validation set of one or two batches. An evaluation once an epoch, or in a loop whose pass is an
+        epoch, is not reported. Neither is one behind a switch that is off, or at most 20 in a run of known
+        length. A policy that acts in an environment is not an evaluation: reinforcement learning makes its data
+        that way.
     Remedies:
         Evaluate every 500 steps or once an epoch, over a part of the set in between.
     References:
@@ -139,7 +140,7 @@ class EvaluationTooOften(Check):
             default=3,
             unit="{times}",
             source="convention: once or twice is not a period, and a short run ends with an evaluation",
-            meaning="Fewer steps with an evaluation in a recording say nothing about its price.",
+            meaning="Fewer steps with an evaluation do not show its cost.",
         ),
     )
 
@@ -281,7 +282,7 @@ def _needed_by_the_loss(script: Script, loop: Loop, own: Loop) -> bool:
     held = set().union(*(_stored(part) for part in walk(inner)))
     after = [part for part in walk(outer) if getattr(part, "lineno", 0) > inner.end_lineno]
     for part in sorted(after, key=lambda node: (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))):
-        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == "backward":
+        if is_method_call(part, "backward"):
             if held & _read(part):
                 return True
         elif isinstance(part, ast.Assign | ast.AugAssign):
@@ -297,7 +298,7 @@ def _stored(node: ast.AST) -> set[str]:
         targets = node.targets
     elif isinstance(node, ast.AugAssign):
         targets = [node.target]
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+    elif is_method_call(node):
         targets = [node.func.value] if node.func.attr in ("append", "extend", "add_", "copy_") else []
     roots = [
         part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])

@@ -41,13 +41,15 @@ class LogFlush(Check):
     """A log is flushed, synced to disk or opened again in every training step.
 
     What it finds:
-        `flush()` of a SummaryWriter, a file or standard output, `os.fsync`, a log file opened for appending
-        and closed again, `print(..., flush=True)`: on each pass of a training loop, or more often than every
-        ten.
+        On each pass of a training loop, or more often than every ten:
+        - `flush()` of a SummaryWriter, a file or standard output
+        - `os.fsync`
+        - a log file opened for appending and closed again
+        - `print(..., flush=True)`
     Why it hurts:
-        A buffer exists so that many lines cost one write. A flush makes each step wait for a system call,
-        `SummaryWriter.flush` for its writer thread, `fsync` for the disk itself: a millisecond on a local
-        drive, 10 to 100 ms on a network file system, where opening a file also queries the server.
+        A buffer exists so that many lines cost one write. Each step waits for a system call (flush), for a
+        writer thread (`SummaryWriter.flush`) or for the disk itself (`fsync`). That is a millisecond on a local
+        drive, and 10 to 100 ms on a network file system. There, opening a file also queries the server.
     How it knows:
         From the source: which calls a pass reaches, functions followed, and under which conditions. It is a
         note, since only a run shows the cost; `fsync` in each step is a warning.

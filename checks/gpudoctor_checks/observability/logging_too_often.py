@@ -89,22 +89,24 @@ class LoggingTooOften(Check):
     """Metrics or log lines are written on every training step.
 
     What it finds:
-        Calls of trackers (wandb, TensorBoard, mlflow, comet, neptune, accelerate...), `print`, loggers,
-        `tqdm.write` and writes to files that run on each pass of a training loop, or more often than every ten
-        passes. Images, figures and embeddings at such a period cost more: they are a warning.
+        Logging calls that run on each pass of a training loop, or more often than every ten passes.
+        - trackers (wandb, TensorBoard, mlflow, comet, neptune, accelerate...)
+        - `print`, loggers, `tqdm.write` and writes to files
+
+        Images, figures and embeddings at such a period cost more: they are a warning.
     Why it hurts:
-        Each call formats values, takes a lock, wakes a thread or writes a line, and most of them read a tensor
-        from the GPU first, which makes the host wait for the device. With steps of a few tens of milliseconds
-        that is several percent of the run, and nobody reads the extra points.
+        Each call formats values, acquires a lock, wakes a thread or writes a line. Most of them first read a
+        tensor from the GPU, so the host waits for the device. With steps of a few tens of milliseconds that is
+        several percent of the run, for points without a reader.
     How it knows:
         It reads the script: which calls a pass reaches and under which conditions (`if step % 50 == 0`). The
-        source does not show the cost, so this is a note. A recording shows it: the time of the calls, and of
-        the lines that prepare what they write, as a share of the steps.
+        source does not show the cost, so this is a note. From a recording: the time of the calls and of the
+        lines that prepare their values, relative to the steps.
     False alarms:
         A step that takes seconds: a line per step then costs nothing. If other processes keep the machine's
-        CPUs busy, each line costs more than usual: below a tenth of the run it is then a note. Progress bars
-        and their postfix, `logger.debug`, lines per epoch, in evaluation, or in rarely used branches are not
-        findings, nor are the lines of an example that reads no data.
+        CPUs busy, each line costs more than usual. Below a tenth of the run it is then a note. Progress bars
+        and their postfix, `logger.debug`, and lines per epoch, in evaluation or in rarely used branches are not
+        findings. Neither are the lines of an example that reads no data.
     Remedies:
         Write every 50 steps; for averages, sum on the device in between.
     References:
@@ -143,7 +145,7 @@ class LoggingTooOften(Check):
             default=0.10,
             unit="1",
             source="convention: on a busy machine a line causes a context switch",
-            meaning="Below this share it is a note if the period follows the norm already, or if other "
+            meaning="Below this share it is a note if the period is usual already. It is also a note if other "
             "processes keep all CPUs busy.",
         ),
     )

@@ -31,7 +31,6 @@ from gpudoctor.model import (
     Severity,
     Threshold,
     Trait,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Call, Known, Source
@@ -62,17 +61,20 @@ class ModelWatch(Check):
     """Histograms of all weights or gradients are made at a short period.
 
     What it finds:
-        `wandb.watch` with a `log_freq` under 100, or with `log="all"`; `add_histogram` or `wandb.Histogram`
-        over all parameters of a model on each step of a training loop, or more often than every 100 steps;
-        `WANDB_WATCH=all`; `watch_freq`, `histogram_freq` under 100 in configs. In a recording also a loop over
-        all parameters that takes means, norms or quantiles of them.
+        - `wandb.watch` with a `log_freq` under 100, or with `log="all"`.
+        - `add_histogram` or `wandb.Histogram` over all parameters of a model in a training loop, more often
+          than every 100 steps.
+        - `WANDB_WATCH=all`.
+        - `watch_freq`, `histogram_freq` under 100 in configs.
+
+        In a recording also a loop over all parameters that takes means, norms or quantiles of them.
     Why it hurts:
-        A histogram reads the whole tensor, bins it and copies the bins to the host, which waits for the GPU:
-        for every parameter of the model, twice where gradients are watched too. A model of 300 tensors makes
-        300 waits; `wandb.watch` at a short period can double the time of a step.
+        A histogram reads the whole tensor, bins it and copies the bins to the host, which waits for the GPU. It
+        does so for every parameter, and twice if gradients are watched too. A model of 300 tensors makes 300
+        waits; `wandb.watch` at a short period can double the time of a step.
     How it knows:
-        From the source: the arguments of the call, the loop over the parameters and the conditions around it;
-        from configs, the written period. A short period is a warning; `log="all"` at a long one a note.
+        From the source: the arguments of the call, the loop over the parameters and the conditions around it.
+        From configs, the written period. A short period is a warning; `log="all"` at a long one a note.
     False alarms:
         Tiny models. `wandb.watch(model)` with its defaults (gradients every 1,000 steps), and histograms once
         per epoch or of single tensors, are not reported.
@@ -139,16 +141,8 @@ class ModelWatch(Check):
         )
 
     def _declared(self, patient: Patient) -> Iterator[Finding]:
-        try:
-            source = patient.source
-        except Unavailable:
-            yield from self._from_configs(patient.configs)
-            return
+        source, configs = patient.source_and_configs
         yield from self._from_source(source)
-        try:
-            configs = patient.configs
-        except Unavailable:
-            return
         yield from self._from_configs(configs)
 
     def _from_configs(self, configs: Configs) -> Iterator[Finding]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.live.stack_shares import seen_live, watched
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.cost_attribution import at, price, seen_in_run
-from gpudoctor.analysis.run.facility_windows import Coverage, coverage
-from gpudoctor.analysis.run.instrumentation import instrumented
+from gpudoctor.analysis.run.instrumentation import Coverage, coverage, instrumented
 from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
@@ -30,7 +29,6 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
     Trait,
-    Unavailable,
     Whose,
 )
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile, Configs
@@ -71,20 +69,20 @@ class ProfilerInLoop(Check):
     """A profiler or a FLOPs counter stays active in steady state.
 
     What it finds:
-        `torch.profiler.profile` (or the older autograd profiler, `cProfile`) entered on each training step, or
-        left open around the whole training loop: without a schedule, or with one that repeats forever. FLOPs
-        counters (fvcore, thop, ptflops, calflops, `FlopCounterMode`, DeepSpeed's `FlopsProfiler`) that run on
-        each step or more often than every 500 steps. Lightning's `profiler="pytorch"|"advanced"`. In configs:
+        `torch.profiler.profile` (or the older autograd profiler, `cProfile`) entered on each training step. Or
+        it is open around the whole loop, without a schedule or with one that repeats forever. FLOPs counters
+        that run more often than every 500 steps (fvcore, thop, ptflops, calflops, `FlopCounterMode`,
+        DeepSpeed's `FlopsProfiler`). Lightning's `profiler="pytorch"|"advanced"`. In configs:
         `flops_profile_freq`, `profile_freq` under 500, DeepSpeed's `flops_profiler.enabled`.
     Why it hurts:
-        A profiler records every operator with its shapes and stack: on a small model the step gets several
-        times longer, and the events stay in host memory until the profiler closes, so a long run ends in
-        out-of-memory. A FLOPs counter runs a second forward pass under hooks or a tracer, often on the CPU,
-        for a number that does not change from step to step.
+        A profiler records every operator with its shapes and stack. On a small model the step is several times
+        longer. The events stay in host memory until the profiler closes, so a long run ends in out-of-memory. A
+        FLOPs counter runs a second forward pass under hooks or a tracer, often on the CPU. Its number does not
+        change from step to step.
     How it knows:
-        It reads the script: which calls a pass of the training loop reaches and under which conditions, and for
-        a profiler around the loop, its `schedule` (`repeat=0`, the default, never ends). In config files it
-        reads the keys, and the switches next to them that turn them off.
+        It reads which calls a pass of the training loop reaches and under which conditions. For a profiler
+        around the loop it reads the `schedule` (`repeat=0`, the default, never ends). In config files it reads
+        the keys, and the switches next to them that turn them off.
     False alarms:
         A script that is itself a benchmark: loops of at most 50 steps count as measurements. Profiling that
         runs once or behind a switch that is off by default is not a finding.
@@ -184,7 +182,7 @@ class ProfilerInLoop(Check):
             severity=severity,
             suspected=suspected,
             detail=ProfilerInLoopDetail(kind="flops" if counts else "profiler", how="step", period=1),
-            numbers=(run.measured("steps_covered", covered, "1"),),
+            numbers=(run.measured("steps_covered", covered),),
             priced=share >= self.limit("share_noted"),
         )
 
@@ -205,16 +203,8 @@ class ProfilerInLoop(Check):
         return f"{tool} {words}{at(spans)}."
 
     def _declared_anywhere(self, patient: Patient) -> Iterator[Finding]:
-        try:
-            source = patient.source
-        except Unavailable:
-            yield from self._from_configs(patient.configs)
-            return
+        source, configs = patient.source_and_configs
         yield from self._from_source(source)
-        try:
-            configs = patient.configs
-        except Unavailable:
-            return
         yield from self._from_configs(configs)
 
     def _from_configs(self, configs: Configs) -> Iterator[Finding]:
@@ -252,7 +242,7 @@ class ProfilerInLoop(Check):
             if said.value is True:
                 message = (
                     "DeepSpeed's flops_profiler is on: it profiles one step and turns wall_clock_breakdown on "
-                    "for all steps: its timers wait for the GPU in each forward, backward and step."
+                    "for all steps. Its timers wait for the GPU in each forward, backward and step."
                 )
                 yield self._declared(said, message, kind="flops_switch", period=1, value="false", sure=False)
         for said in file.meaning("profiler"):
@@ -328,7 +318,7 @@ class ProfilerInLoop(Check):
                 message = f"{tool.call.name} records every step of {where}: it has no schedule that ends."
             else:
                 message = (
-                    f"{tool.call.name} records steps of {where} again and again: its schedule starts over "
+                    f"{tool.call.name} records steps of {where} repeatedly. Its schedule starts over "
                     f"every {period} steps (the limit is {self.limit('profile_period'):.0f}) and never ends."
                 )
             yield self._found(message, tool.call.span, tool, how="around", period=period, via=())

@@ -26,7 +26,6 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
     TrackRecord,
-    Unavailable,
 )
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
@@ -65,15 +64,16 @@ class AttentionEager(Check):
     """Attention writes its whole score matrix to memory, which a fused kernel avoids.
 
     What it finds:
-        `attn_implementation="eager"` in source or configs (LLaMA-Factory's `flash_attn: disabled`, axolotl's
-        `eager_attention`); flash and memory-efficient kernels both turned off; attention computed by hand
-        (product, softmax, product) in the program's own network.
+        - `attn_implementation="eager"` in source or configs (LLaMA-Factory's `flash_attn: disabled`, axolotl's
+          `eager_attention`).
+        - Flash and memory-efficient kernels both turned off.
+        - Attention computed by hand (product, softmax, product) in the program's own network.
     Why it hurts:
         The scores of a head are sequence length squared. Without fusion they are stored and read back several
-        times, and kept for the backward pass. SDPA's fused kernels keep them on the chip: 2 to 4 times faster
-        from a thousand tokens on, with memory linear in the length.
+        times, and kept for the backward pass. SDPA's fused kernels keep them on the chip. From a thousand
+        tokens on they are 2 to 4 times faster, with memory linear in the length.
     How it knows:
-        From the source of programs that train on CUDA, and from configs; in a recorded run on a GPU also if a
+        From the source of programs that train on CUDA, and from configs. In a recorded run on a GPU also if a
         library falls back to it, from the stack samples. Not reported: models that their makers train eagerly
         (Gemma 2 and 3, gpt-oss), and programs that request the scores.
     False alarms:
@@ -113,25 +113,16 @@ class AttentionEager(Check):
             f"Attention ran eagerly ({_EAGER} in {percent(seen)} of the stack samples): it writes its "
             "scores to "
             "memory.",
-            evidence=(run.measured("eager_attention_looks", seen, "1"),),
+            evidence=(run.measured("eager_attention_looks", seen),),
             severity=Severity.WARNING,
             detail=AttentionEagerDetail(kind="keyword", literal=False),
         )
 
     def _read(self, patient: Patient) -> Iterator[Finding]:
-        try:
-            configs = patient.configs
-        except Unavailable:
-            configs = Configs(files=())
+        source, configs = patient.source_and_configs
         yield from self._from_configs(configs, certain=lowest_capability(patient) is not None)
-        try:
-            programs = training_programs(patient.source)
-        except Unavailable:
-            if not configs.files:
-                raise
-            return
         seen: set[tuple[str, int]] = set()
-        for program in programs:
+        for program in training_programs(source):
             if program.target not in (Target.CUDA, Target.MAYBE):
                 continue
             for finding in self._from_source(program):

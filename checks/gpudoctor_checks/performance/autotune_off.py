@@ -11,7 +11,7 @@ from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import Network, network
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.model import (
     Check,
     Code,
@@ -49,9 +49,9 @@ class AutotuneOff(Check):
     """cuDNN picks its convolution algorithms by heuristics, although the shapes never change.
 
     What it finds:
-        A program on CUDA that trains a convolutional network on images of one size and never sets
-        `torch.backends.cudnn.benchmark = True` (or Lightning's `benchmark=True`), or sets it to False without
-        requiring determinism.
+        A program on CUDA that trains a convolutional network on images of one size without
+        `torch.backends.cudnn.benchmark = True` (or Lightning's `benchmark=True`). Or it sets that to False
+        without requiring determinism.
     Why it hurts:
         For each convolution cuDNN has several algorithms whose speed depends on the shape and the card. With
         benchmark mode on, it times them once for each shape and keeps the best.
@@ -83,9 +83,10 @@ class AutotuneOff(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        process = run.lead.process if run is not None else None
-        if process is not None and (torch_fact(process, "cudnn_benchmark") is True or on_gpu(process) is False):
-            return
+        if run is not None:
+            process = run.lead.process
+            if torch_fact(process, "cudnn_benchmark") is True or on_gpu(process) is False:
+                return
         yield from suspected
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -130,7 +131,7 @@ def _places(script: Script) -> list[tuple[SourceSpan, bool]]:
     found: list[tuple[SourceSpan, bool]] = []
     for node in nodes(script, ast.Assign):
         for target in node.targets:
-            if isinstance(target, ast.Attribute) and target.attr == "benchmark":
+            if is_attribute(target, "benchmark"):
                 off = isinstance(node.value, ast.Constant) and node.value.value is False
                 found.append((script.span(node), off))
     for call in script.calls:

@@ -30,17 +30,17 @@ class BatchTooSmall(Check):
     """The micro batch is too small to keep the GPU busy, and a larger one fits into its memory.
 
     What it finds:
-        A job whose micro batch has fewer tokens than a GPU needs to reach its arithmetic peak, while twice the
-        rows or more fit into its memory.
+        A job whose micro batch has fewer tokens than a GPU needs for its arithmetic peak. Twice the rows or
+        more fit into its memory.
     Why it hurts:
-        Below that number the time of a step goes into reading weights and launching kernels, which costs the
-        same for one row as for eight.
+        Below that number the step spends its time on reading weights and launching kernels. This costs the same
+        for one row as for eight.
     How it knows:
-        From configs and scripts: rows x tokens against the ratio of arithmetic to memory bandwidth of the cards
-        in use, and the analytic estimate for what fits. A note, since only a run shows how busy the GPU is. It
-        reports only if batch, length, types, optimizer and adapters are all given. From a recording: the
-        counted tokens of a backward pass, if the card is busy for less than 70 % of the time, nothing else
-        explains that, and the measured memory has room for twice as many.
+        From configs and scripts: rows x tokens against the cards' ratio of arithmetic to memory bandwidth. The
+        analytic estimate shows what fits. A note, since only a run shows how busy the GPU is. It reports only
+        if batch, length, types, optimizer and adapters are all given. From a recording: the counted tokens of a
+        backward pass. The card must be busy for less than 70 % of the time without another explanation. It must
+        have room for twice as many.
     False alarms:
         Rows that are actually longer than the given length; a batch that is small on purpose.
     Remedies:
@@ -78,7 +78,7 @@ class BatchTooSmall(Check):
                 suspicions(lambda: self._suspected(patient), run),
                 f"{found.tokens:,.0f} tokens at a time on one GPU, which is busy for {percent(found.busy)} of "
                 f"the time, with {percent(1 - found.share)} of its memory free{grows(found)}.",
-                evidence=(*room_evidence(found, run),),
+                evidence=room_evidence(found, run),
                 severity=Severity.NOTE,
                 detail=room_detail(found),
             )

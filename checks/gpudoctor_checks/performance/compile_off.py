@@ -47,14 +47,15 @@ class CompileOff(Check):
     """The network runs operation by operation, although its shapes are stable.
 
     What it finds:
-        A program on CUDA that trains a network of convolutions or attention on batches of one shape (images
-        cropped to a size, tokens padded to a length or packed), and that never compiles it.
+        A program on CUDA that never compiles its network of convolutions or attention. Its batches have one
+        shape (images cropped to a size, tokens padded to a length or packed).
     Why it hurts:
-        Each small operation is launched separately and writes its result to memory, where the next one reads it
+        Each small operation is launched separately and writes its result to memory, and the next one reads it
         back. A compiler fuses them: on many networks 1.1 to 1.5 times the throughput.
     How it knows:
-        From the source. Small networks, cards older than Volta, torch before 2.0, shapes that change, and
-        programs that mention compiling or leave it to a launcher are not reported. One finding per program.
+        From the source. Small networks, cards older than Volta, torch before 2.0 and shapes that change are not
+        reported. Neither are programs that mention compiling or leave it to a launcher. One finding per
+        program.
     False alarms:
         Short runs: compiling takes a minute or more. Code with many graph breaks gains little.
     Remedies:
@@ -102,8 +103,7 @@ class CompileOff(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        process = run.lead.process if run is not None else None
-        if run is not None and process is not None and on_gpu(process) is not None:
+        if run is not None and on_gpu(process := run.lead.process) is not None:
             share = run.share("forward", "backward")
             if compiled(process) or not on_gpu(process) or share < self.limit("compute_share"):
                 return

@@ -52,9 +52,9 @@ class GpuUnused(Check):
     """The training runs on the CPU although the machine has a GPU, or only a part of it was moved to the GPU.
 
     What it finds:
-        A training loop in a program that never names a device, or names only the CPU, on a machine with a GPU;
-        a CUDA device that is chosen and then never used; a model on the GPU whose batches stay on the CPU, or
-        the reverse.
+        - A training loop on a machine with a GPU, in a program that names no device, or only the CPU.
+        - A CUDA device that is chosen and then never used.
+        - A model on the GPU whose batches stay on the CPU, or the reverse.
     Why it hurts:
         PyTorch uses the CPU by default, without a message. A matrix product is 20 to 200 times slower there.
         Model and batch on different devices end in a RuntimeError at the first step.
@@ -63,7 +63,7 @@ class GpuUnused(Check):
         for this machine.
     False alarms:
         A model too small to gain from a GPU, or a run intended for the CPU. Programs that leave the device to
-        Accelerate, Lightning, DeepSpeed or the Trainer are not reported, nor are devices that only a run
+        Accelerate, Lightning, DeepSpeed or the Trainer are not reported. Neither are devices that only a run
         decides.
     Remedies:
         Choose the device once, and move the model and every batch to it.
@@ -88,25 +88,22 @@ class GpuUnused(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=_refuted(patient))
-        process = run.lead.process if run is not None else None
-        if run is None or process is None or on_gpu(process) is None:
+        if run is None or on_gpu(run.lead.process) is None:
             yield from suspected
             return
-        if on_gpu(process) or not gpus_here(run.recording):
+        gpus = gpus_here(run.recording)
+        if on_gpu(run.lead.process) or not gpus:
             return
         busy = [gpu.utilization for gpu in run_numbers(run.recording).gpus if gpu.utilization is not None]
         if busy and max(busy) > self.limit("used"):
             return
-        where = model_place(process)
         yield confirmed(
             self,
             suspected,
-            f"The training ran on the CPU, and {gpus_here(run.recording)} "
-            f"GPU{'s' * (gpus_here(run.recording) > 1)} "
-            "stayed idle.",
+            f"The training ran on the CPU, and {gpus} GPU{'s' * (gpus > 1)} stayed idle.",
             evidence=(
-                *spots(patient, where),
-                run.measured("gpus", gpus_here(run.recording), "{gpus}"),
+                *spots(patient, model_place(run.lead.process)),
+                run.measured("gpus", gpus, "{gpus}"),
             ),
             severity=Severity.WARNING,
             detail=GpuUnusedDetail(),
@@ -153,7 +150,7 @@ class GpuUnused(Check):
         _, loop = next(source.training_loops)
         yield self.finding(
             f"{_count(gpus)} here and line {chosen.span.line} chooses a device, but neither the model nor a "
-            "batch is ever moved to it: the training runs on the CPU.",
+            "batch is ever moved to it. The training runs on the CPU.",
             evidence=(chosen.span, loop.span, _gpus(gpus)),
             confidence=Confidence.SUSPECTED,
             subject=chosen.span.path,

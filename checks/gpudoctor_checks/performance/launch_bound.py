@@ -17,18 +17,19 @@ class LaunchBound(Check):
     """The GPU waits for the host to launch its kernels.
 
     What it finds:
-        Steps whose compute stream has work for less than 70 % of the time although the host only runs forward,
-        backward and the optimizer.
+        Steps whose compute stream has work for less than 70 % of the time. The host only runs forward, backward
+        and the optimizer.
     Why it hurts:
-        A kernel that runs for 5 µs takes the host 5 to 10 µs to launch: the card is idle for half of the time,
-        and a faster one would change nothing.
+        A kernel that runs for 5 µs needs 5 to 10 µs of the host to launch. The card is idle for half of the
+        time, and a faster one would change nothing.
     How it knows:
-        From a recording: the share of the step in which the stream had work, by events on the device, and the
-        host's phases. Other checks report other waits of the host. A profiler trace shows both on one clock:
-        the idle time while the host is in these phases counts.
+        From a recording: the share of the step in which the stream had work (device events), and the host's
+        phases. Other checks report other waits of the host. A profiler trace shows both on one clock: the idle
+        time while the host is in these phases counts.
     False alarms:
-        A first step, a small test run; steps that replay a graph, which are one launch each; a host that waits
-        for data, reads values or logs is a different finding and is subtracted.
+        - A first step, a small test run.
+        - Steps that replay a graph, which are one launch each.
+        - A host that waits for data, reads values or logs is a different finding and is subtracted.
     Remedies:
         Use fewer and bigger kernels: torch.compile, CUDA graphs, a larger batch, fused optimizers.
     References:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.device_peaks import peak_of_ranks
+from gpudoctor.analysis.run.recorded_gpus import peak_of_ranks
 from gpudoctor.analysis.run.run_numbers import run_numbers
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
@@ -20,12 +20,12 @@ class LowMfu(Check):
         It shows how much a perfect program would gain. If other findings name a cause, that is where the time
         goes.
     How it knows:
-        From a recording: the FLOPs of a step if the recorder counted them, the steps per second, and the peak
-        of the card from its data sheet. It reports only if no larger cause is measured: waiting, logging,
-        saving and evaluating take under a tenth of the time.
+        From a recording: the FLOPs of a step if counted, and the steps per second. The card's data sheet gives
+        its peak. It reports only if no larger cause is measured. Waiting, logging, saving and evaluating
+        together use under a tenth of the time.
     False alarms:
         Models of many small or memory-bound operations (embeddings, depthwise convolutions, short sequences)
-        have a low utilisation by nature: it is a note.
+        have a low utilisation by nature. This is a note.
     Remedies:
         Use larger batches, 16-bit types, fused attention, and torch.compile.
     References:
@@ -69,7 +69,7 @@ class LowMfu(Check):
             "no other part of the step "
             "explains it.",
             evidence=(
-                run.measured("mfu", mfu, "1"),
+                run.measured("mfu", mfu),
                 run.measured("model_flops_per_second", done, "FLOP/s"),
             ),
             confidence=Confidence.CONFIRMED,

@@ -39,7 +39,6 @@ from gpudoctor.model import (
     Severity,
     Threshold,
     TrackRecord,
-    Unavailable,
 )
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
@@ -88,21 +87,21 @@ class MixedPrecisionOff(Check):
     """The training computes in float32 on a card whose tensor cores are made for 16 bits.
 
     What it finds:
-        A training program on CUDA with a network large enough (one of a library, or millions of weights in
-        linear layers, convolutions or attention) and neither autocast nor half types nor a precision setting of
-        Trainer, Lightning, Accelerate or DeepSpeed; a setting of float32 (`precision=32`, `bf16: false`,
-        `mixed_precision: no`, `autocast(enabled=False)`).
+        - A training program on CUDA with a large network: one of a library, or millions of weights. It uses
+          neither autocast nor half types nor a precision setting of its engine.
+        - A setting of float32 (`precision=32`, `bf16: false`, `mixed_precision: no`,
+          `autocast(enabled=False)`).
     Why it hurts:
-        Tensor cores multiply bfloat16 and float16 8 to 16 times faster than the other cores multiply float32,
-        and activations take half the memory. Convolutional and attention networks train 1.3 to 3 times faster.
+        Tensor cores multiply bfloat16 and float16 8 to 16 times faster than other cores multiply float32.
+        Activations need half the memory. Convolutional and attention networks train 1.3 to 3 times faster.
     How it knows:
         From the source with its imports and command-line defaults, and from the configs; weights are counted
         from the layers' arguments. With a GPU here its compute capability must be 7.0 or more.
     False alarms:
         Runs bound by their input or by launches gain little; some science needs float32. Networks below a
         million weights are not reported, nor are programs whose precision a launcher or a library chooses. With
-        L-BFGS, whose line search compares nearly equal losses, it is a note, and with a library's classifier of
-        a few images a batch, which waits for its launches.
+        L-BFGS it is a note, because its line search compares nearly equal losses. It is also a note for a
+        library's classifier with a few images per batch, which waits for its launches.
     Remedies:
         Use bfloat16 autocast from compute capability 8.0 on, and float16 with a GradScaler on 7.x.
     References:
@@ -157,28 +156,22 @@ class MixedPrecisionOff(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        process = run.lead.process if run is not None else None
-        half = lowered(process) if process is not None else None
-        if run is None or process is None or half is None or on_gpu(process) is None:
+        if run is None or lowered(run.lead.process) is None or on_gpu(run.lead.process) is None:
             yield from suspected
             return
+        process = run.lead.process
         card, compute = capability(process), run.share("forward", "backward")
-        if half or not on_cuda(process) or (card is not None and card < self.limit("capability")):
+        if lowered(process) or not on_cuda(process) or (card is not None and card < self.limit("capability")):
             return
         if compute < self.limit("compute_share"):
             return
-        where = model_place(process)
         model = main_model(process)
         yield confirmed(
             self,
             suspected,
             f"{model.get('name') if model is not None else 'The model'} computes in float32 on a card with "
-            "tensor "
-            f"cores: no autocast in any step; forward and backward take {percent(compute)} of the time.",
-            evidence=(
-                *spots(patient, where),
-                run.measured("compute_share", compute, "1"),
-            ),
+            f"tensor cores, without autocast. Forward and backward take {percent(compute)} of the time.",
+            evidence=(*spots(patient, model_place(process)), run.measured("compute_share", compute)),
             severity=Severity.WARNING,
             detail=MixedPrecisionOffDetail(),
         )
@@ -187,21 +180,12 @@ class MixedPrecisionOff(Check):
         card = lowest_capability(patient)
         if card is not None and card[0] + card[1] / 10 < self.limit("capability"):
             return
-        try:
-            configs = patient.configs
-        except Unavailable:
-            configs = Configs(files=())
+        source, configs = patient.source_and_configs
         said = config_precision(configs)
-        try:
-            programs = training_programs(patient.source)
-        except Unavailable:
-            if not configs.files:
-                raise
-            programs = ()
         if said.lowered:
             return
         places: set[tuple[str, int]] = set()
-        for program in programs:
+        for program in training_programs(source):
             for finding in self._from_source(program, said, _keeps_stored(patient, program.entry.path)):
                 span = finding.span
                 place = (span.path, span.line) if span is not None else ("", 0)

@@ -14,7 +14,7 @@ from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spot
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import plain
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.analysis.source.target_versions import Meant, a_line_admits, meant_version
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
@@ -53,9 +53,12 @@ class OptimizerUnfused(Check):
     """The optimizer updates one parameter after the other, with several launches for each.
 
     What it finds:
-        `foreach=False` without `fused=True`; in a program on CUDA also the old AdamW of transformers, your own
-        class whose `step` updates the parameters one by one, an update of the weights by hand in the training
-        loop, and optimizers under torch before 2.0, whose default is that loop.
+        - `foreach=False` without `fused=True`.
+        - In a program on CUDA, other optimizers that loop over the parameters:
+        - the old AdamW of transformers
+        - your own class whose `step` updates the parameters one by one
+        - an update of the weights by hand in the training loop
+        - optimizers under torch before 2.0, whose default is that loop
     Why it hurts:
         Adam needs about ten small kernels for each parameter tensor. A network of 300 tensors needs 3,000
         launches of some microseconds each in every step. The foreach form does them in a few launches for all
@@ -66,8 +69,8 @@ class OptimizerUnfused(Check):
         one is the default; there only a run shows the cost. An optimizer of a few named tensors
         (`Adam([image])`) has nothing to fuse and is not reported.
     False alarms:
-        Large tensors hide the launches; foreach needs memory of the parameters' size for its temporaries, which
-        may be why it was turned off.
+        - Large tensors hide the launches.
+        - Foreach needs memory of the parameters' size for its temporaries, which may be why it was turned off.
     Remedies:
         Set fused=True if torch has it, else use the default (foreach).
     References:
@@ -261,7 +264,7 @@ def _candidates(script: Script) -> list[Call]:
 
 def _few_tensors(script: Script, call: Call) -> bool:
     """Whether an optimizer gets some tensors by name: `Adam([image])`, `LBFGS((content, style))`."""
-    given = next((item.value for item in call.node.keywords if item.arg == "params"), None)
+    given = keyword_value(call.node, "params")
     given = call.node.args[0] if call.node.args else given
     if not isinstance(given, ast.List | ast.Tuple) or not 0 < len(given.elts) <= _FEW:
         return False

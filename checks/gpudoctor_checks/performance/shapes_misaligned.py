@@ -23,7 +23,6 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
-    Unavailable,
 )
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigKind, Configs
@@ -77,13 +76,15 @@ class ShapesMisaligned(Check):
     """Sides of large matrix products are not multiples of 8, so tensor cores work on padding or not at all.
 
     What it finds:
-        Linear layers, attention and recurrent layers of 512 and more features whose size is not a multiple of
-        8; such widths and vocabularies in configs of networks trained from scratch; embeddings resized to a
-        tokenizer's exact length; collators that pad 16-bit batches to any length.
+        - Linear layers, attention and recurrent layers of 512 and more features whose size is not a multiple of
+          8.
+        - Such widths and vocabularies in configs of networks trained from scratch.
+        - Embeddings resized to a tokenizer's exact length.
+        - Collators that pad 16-bit batches to any length.
     Why it hurts:
         Tensor cores take 16-bit tiles of 8 values. A side that is not one is padded by the library, or the
-        product falls back to a slower kernel. A vocabulary of 50,257 instead of 50,304 costs a few percent up
-        to a quarter of the step in networks of moderate size.
+        product falls back to a slower kernel. A vocabulary of 50,257 instead of 50,304 costs up to a quarter of
+        the step in medium-sized networks.
     How it knows:
         From the layers' arguments in the source, with constructors and options followed, and from configs.
         Cards without tensor cores and programs on the CPU are not reported. For a program in float32 the
@@ -137,19 +138,10 @@ class ShapesMisaligned(Check):
         card = lowest_capability(patient)
         if card is not None and card[0] + card[1] / 10 < self.limit("capability"):
             return
-        try:
-            configs = patient.configs
-        except Unavailable:
-            configs = Configs(files=())
+        source, configs = patient.source_and_configs
         yield from self._from_configs(configs)
-        try:
-            programs = training_programs(patient.source)
-        except Unavailable:
-            if not configs.files:
-                raise
-            return
         seen: set[tuple[str, int]] = set()
-        for program in programs:
+        for program in training_programs(source):
             if program.target not in (Target.CUDA, Target.MAYBE):
                 continue
             for finding in (*self._layers(program), *self._vocabulary(program), *self._collators(program)):

@@ -7,8 +7,8 @@ from statistics import median
 from gpudoctor.analysis.live.stack_shares import hidden, seen_live, watched, where
 from gpudoctor.analysis.run.aligned_ranks import straggler
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.data_feeders import feeders
 from gpudoctor.analysis.run.line_ownership import LineOwner, lines_of, owned, share_of
+from gpudoctor.analysis.run.recorded_loaders import feeders
 from gpudoctor.analysis.run.recorded_statements import callers, loop_heads
 from gpudoctor.analysis.run.rollouts import experience
 from gpudoctor.analysis.run.steady_run import Run, dear, demanded, sites_of, spot
@@ -51,24 +51,23 @@ class UnexplainedTime(Check):
     """Time of the step goes into the program's own lines, and no other finding explains it.
 
     What it finds:
-        Lines of the training script that take 15 % or more of a recorded run outside of everything that a step
-        is made of: waiting for data, forward, backward, the optimizer, logging, saving, evaluation and the
-        like. In a forward pass: packages without tensors (networkx, scipy, PIL, pandas, Python's own json and
-        copy) that take 5 % of the run.
+        Lines of the training script outside all known phases that use 15 % or more of a recorded run. Known
+        phases are data, forward, backward, optimizer, logging, saving, evaluation and the like. In a forward
+        pass: packages without tensors (networkx, scipy, PIL, pandas, Python's json) that use 5 % of the run.
     Why it hurts:
         Python code in the step delays the device like any other work. It is often forgotten: a statistic, a
         schedule computed again, a loop over all parameters, a copy of a list.
     How it knows:
-        From a recording: hooks time each phase; a sampler reads the training thread's stack some tens of times
+        From a recording: hooks time each phase. A sampler reads the training thread's stack some tens of times
         a second and attributes the rest to lines. Lines that another finding explains, and those that compute
         the loss or call the passes, are excluded.
     False alarms:
         A script whose step is that work: a simulation, a search. The share is still correct. If the source
         shows that the program steps an environment, gathering experience is reported separately, as a note.
-        Time of only one rank belongs to DIST001: if that finding is reported, this check is silent, otherwise
+        Time of only one rank belongs to DIST001. If that finding is reported, this check is silent, otherwise
         it is a note. Time without a stack sample, which has no line, is also a note.
     Remedies:
-        Look at the lines: remove the work from the step, do it less often, or do it on whole tensors on the
+        Read the lines. Remove the work from the step, do it less often, or do it on whole tensors on the
         device. To gather experience faster, run several environments at once.
     References:
         - https://github.com/traceopt-ai/traceml
@@ -178,7 +177,7 @@ class UnexplainedTime(Check):
             name="experience_share",
             severity=Severity.NOTE,
             detail=UnexplainedTimeDetail(nature=_GATHERS, stepping=found.stepping / found.share),
-            numbers=(run.measured("environment_share", found.stepping, "1"),),
+            numbers=(run.measured("environment_share", found.stepping),),
         )
 
     def _foreign(self, patient: Patient, run: Run) -> Iterator[Finding]:

@@ -46,12 +46,12 @@ class AllocatorFlushInLoop(Check):
     What it finds:
         `torch.cuda.empty_cache()` or `gc.collect()` on every pass of a training loop, or every few passes.
     Why it hurts:
-        `empty_cache` waits for the GPU and returns cached blocks to the driver; the next step requests them
+        `empty_cache` waits for the GPU and returns cached blocks to the driver. The next step requests them
         again with `cudaMalloc`, which waits too. `gc.collect` walks every Python object: 50 to 300 ms in a
         process that has imported torch and a model library. Neither gives the step more memory: the next
         allocation reuses the cache.
     How it knows:
-        From the source: the call is in the body of a training loop (functions that it calls included), and the
+        From the source: the call is in the body of a training loop, or in a function that it calls. The
         conditions around it show how often it runs. Each step is a warning, a short period is a note.
     False alarms:
         Calls in an out-of-memory handler, after an epoch, between phases, or at a long period are not reported.

@@ -56,16 +56,16 @@ class ExplicitSynchronize(Check):
         `current_stream().synchronize()`) on each pass of a training loop, or every few passes.
     Why it hurts:
         PyTorch queues CUDA work and runs ahead, so that the next step's kernels are ready when this step's end.
-        A synchronize drains that queue: the GPU then idles until the host has launched new work, some tens of
-        microseconds to milliseconds a time, most in steps made of many small kernels.
+        A synchronize drains that queue, and the GPU idles until the host has launched new work. Each time costs
+        from tens of microseconds to milliseconds, most in steps made of many small kernels.
     How it knows:
-        From the source: the call is in the body of a training loop (functions that it calls included), and the
+        From the source: the call is in the body of a training loop, or in a function that it calls. The
         conditions around it show how often it runs. Only a run shows the cost, so one or two per step are a
         note, three or more a warning.
     False alarms:
-        A step that ends in a read of the loss waits there anyway. Loops of at most 50 steps, files and
-        functions named benchmark or profile, and calls behind a switch that is off, in evaluation or at a long
-        period are not reported.
+        A step that ends in a read of the loss waits there anyway. Loops of at most 50 steps, and files and
+        functions named benchmark or profile, are not reported. Neither are calls behind a switch that is off,
+        in evaluation or at a long period.
     Remedies:
         Remove it; nothing in PyTorch needs it for correct results. To time steps, record CUDA events and read
         them some steps later.

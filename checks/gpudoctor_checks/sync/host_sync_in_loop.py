@@ -16,7 +16,7 @@ from gpudoctor.analysis.source.call_frequency import brief, measures, step_perio
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
 from gpudoctor.analysis.source.metrics import OFTEN, is_metric, samples_around
 from gpudoctor.analysis.source.steering_reads import steers
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_method_call, is_name, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import (
     OWN_CHOICE,
@@ -86,22 +86,24 @@ class HostSyncInLoop(Check):
     """The training loop waits for the GPU in each step to read a value from it.
 
     What it finds:
-        Reads of tensors that live on the GPU, on every pass of a training loop: `.item()`, `.cpu()`,
-        `.tolist()`, `.numpy()`, `float()`, `int()`, `bool()`, printing a tensor, branching on one, giving one
-        to `SummaryWriter.add_scalar`.
+        Reads of tensors that live on the GPU, on every pass of a training loop:
+        - `.item()`, `.cpu()`, `.tolist()`, `.numpy()`, `float()`, `int()`, `bool()`
+        - printing a tensor or branching on one
+        - giving one to `SummaryWriter.add_scalar`
     Why it hurts:
-        CUDA work is queued; the host runs ahead and prepares the next step. A read must wait until the queue
-        is empty, so the GPU then idles until the host has queued new work. Steps made of many small kernels
-        suffer most.
+        CUDA work is queued; the host runs ahead and prepares the next step. A read must wait until the queue is
+        empty. The GPU then idles until the host has queued new work. Steps made of many small kernels suffer
+        most.
     How it knows:
         From the source: gpudoctor follows names from the model, the loss and `.to(device)`. It weights reads by
-        the conditions around them (`if step % 50 == 0` counts a fiftieth), and by the passes of inner loops if
-        they are known; else the count is "at least". Reads with no work for the device between them are one
-        wait: the later ones find the queue empty. One or two waits a step are a note, three or more a warning.
+        the conditions around them (`if step % 50 == 0` counts a fiftieth). It also counts the passes of inner
+        loops, if they are known. Else the count is "at least". Reads with no work for the device between them
+        are one wait: the later ones find the queue empty. One or two waits a step are a note, three or more a
+        warning.
     False alarms:
-        A step of hundreds of milliseconds hides one read. Reads in evaluation, under a period, after an
-        explicit synchronize, or in a script that trains on the CPU are not reported. SYNC004 reports those of
-        metrics and of loops over the samples of a batch.
+        A step of hundreds of milliseconds hides one read. Reads in evaluation, under a period, or after an
+        explicit synchronize are not reported. Neither are reads in a script that trains on the CPU. SYNC004
+        reports those of metrics and of loops over the samples of a batch.
     Remedies:
         Sum on the device and read every N steps; read several values in one transfer. If a value decides what
         the step does, move the decision to the device.
@@ -510,8 +512,7 @@ def _one_of_several(test: ast.expr, event: Event, loop: Loop) -> bool:
         and item.via == event.via
         and isinstance(item.node.value, ast.Call)
         and any(
-            isinstance(target, ast.Tuple | ast.List)
-            and any(isinstance(part, ast.Name) and part.id == test.id for part in target.elts)
+            isinstance(target, ast.Tuple | ast.List) and any(is_name(part, test.id) for part in target.elts)
             for target in item.node.targets
         )
         for item in loop.events
@@ -539,7 +540,7 @@ def _shown(value: ast.expr, event: Event, tensors: DeviceTensors) -> int:
     parts: list[ast.expr] = []
     if isinstance(value, ast.JoinedStr):
         parts = [part.value for part in value.values if isinstance(part, ast.FormattedValue)]
-    elif isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "format":
+    elif is_method_call(value, "format"):
         parts = value.args
     elif (
         isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mod) and isinstance(value.left, ast.Constant)

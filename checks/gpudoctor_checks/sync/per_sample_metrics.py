@@ -50,22 +50,22 @@ class PerSampleMetrics(Check):
     """The training step computes metrics sample by sample, or with a CPU library, on every step.
 
     What it finds:
-        Calls of scikit-learn, SciPy, NLTK, sacrebleu, rouge and other CPU metric libraries on each pass of a
-        training loop (or more often than every ten), and Python loops over the samples of a batch that read
-        device tensors one by one (`for i in range(len(preds)): ... preds[i].item()`).
+        Calls of CPU metric libraries (scikit-learn, SciPy, NLTK, sacrebleu, rouge) in a training loop, more
+        often than every ten passes. Python loops over the samples of a batch that read device tensors one by
+        one (`for i in range(len(preds)): ... preds[i].item()`).
     Why it hurts:
-        Each read waits for the GPU and moves a few bytes: a batch of 64 with three reads per sample is 192
-        waits. CPU libraries first need the whole batch on the host, check and copy it, and take 1 to 10 ms for
-        what the GPU does in microseconds. The GPU idles meanwhile, in each step.
+        Each read waits for the GPU and moves a few bytes. A batch of 64 with three reads per sample is 192
+        waits. CPU libraries first need the whole batch on the host, and check and copy it. They need 1 to 10 ms
+        for what the GPU does in microseconds. The GPU idles meanwhile, in each step.
     How it knows:
-        From the source: which calls a pass reaches and under which conditions; a loop counts as per-sample if
+        From the source: which calls a pass reaches and under which conditions. A loop counts as per-sample if
         it runs over a tensor, its length or the batch size. gpudoctor follows the reads inside to the device.
     False alarms:
-        Steps of many seconds. Metrics in evaluation, once an epoch, every ten steps or less often, loops over
-        dictionaries of losses, and values that are on the CPU already are not reported.
+        Steps of many seconds. Metrics in evaluation, once an epoch, or every ten steps or less often are not
+        reported. Neither are loops over dictionaries of losses and values that are already on the CPU.
     Remedies:
-        Compute the metric every 10 steps, on the whole batch and on the device (torchmetrics or a few tensor
-        operations), and read the result once.
+        Compute the metric every 10 steps, on the whole batch and on the device (torchmetrics or tensor
+        operations). Read the result once.
     References:
         - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
         - https://lightning.ai/docs/torchmetrics/stable/pages/overview.html

@@ -1,9 +1,10 @@
-"""What a recording says: pure functions from columns and records to numbers.
+"""What a recording says: pure functions from columns and records to numbers, and to places in the source.
 
-- `steady`: the part of a run after warm-up, compile and a cold first epoch; seconds and shares of its phases.
-- `numbers`: statistics of steps, throughput, phases and lines of a whole run, for reports and comparisons.
-- `costs`: what single places of the user's script cost: sites that hooks saw, lines that the sampler saw.
-- `trends`, `growth`: robust slopes with significance; memory that grows, and when it runs out.
-- `ranks`: ranks aligned by step, who waits for whom.
-- `bounds`: what a measured share can give back at most.
+- `steady_state`: a process after its warm-up; `steady_run`: the ranks together, and whether they are judged.
+- `cost_attribution`: what phases, lines and calls cost; from `line_costs` (sites that hooks saw, lines that the
+  sampler saw) and `line_ownership` (whose doing a line is).
+- `run_numbers`: steps, throughput, phases and lines of a whole run, for reports and comparisons.
+- `trends`, `curves`, `memory_growth`: slopes with significance; the loss and the gradients; memory that grows.
+- `aligned_ranks`, `rank_positions`: who waits for whom, and where each rank stands when nothing moves.
+- `recorded_statements`, `recorded_loaders`, `statement_effects`: the lines of a run in its source.
 """

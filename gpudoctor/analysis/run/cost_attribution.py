@@ -1,6 +1,6 @@
 """What phases, lines and calls cost in a recorded run, as a share of the step."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gpudoctor.analysis.observation import Observation, Recurrence
@@ -10,7 +10,7 @@ from gpudoctor.analysis.run.steady_run import Run, dear, measured, period, site_
 from gpudoctor.analysis.run.steady_state import PARTS
 from gpudoctor.analysis.run.trainer_engines import started_at
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.finding import Finding, Whose
+from gpudoctor.model.finding import Whose
 from gpudoctor.model.patient import Patient
 from gpudoctor.text import duration, percent
 
@@ -115,9 +115,3 @@ def at(spans: Sequence[SourceSpan]) -> str:
     """Where, as a clause: ` (train.py:41 and net.py:7)`; "" where nobody knows."""
     named = [f"{span.path}:{span.line}" for span in spans[:2]]
     return f" ({' and '.join(named)})" if named else ""
-
-
-def unless_measured(run: Run | None, suspected: Iterable[Finding]) -> Iterator[Finding]:
-    """Suspicions that stand as they are where nothing was run."""
-    if run is None:
-        yield from suspected

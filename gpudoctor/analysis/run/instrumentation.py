@@ -1,12 +1,114 @@
-"""What ran below the user's lines: a counter's dispatch mode, a profiler's hooks, a library's function."""
+"""Profilers, counters of FLOPs and debug modes in a run: the steps and the lines that they cover."""
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.line_costs import LineCost, line_costs
-from gpudoctor.analysis.run.steady_state import steady
+from gpudoctor.analysis.run.line_costs import LineCost, LinePlace, line_costs, place_of
+from gpudoctor.analysis.run.steady_state import Steady, counts, steady
 from gpudoctor.model.signs.recording import Process, Record
+
+_LONGER = 1.1
+"""Times as long as the others from which on steps with it are called longer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """Steps of a steady state during which something was on."""
+
+    what: str
+    share: float
+    """Of the steady steps (0..1)."""
+    times: int
+    """How often it was switched on."""
+    slower: float | None
+    """Median step with it over the median step without, the phase `profiler` left out; None where one of
+    the two is missing."""
+    place: LinePlace | None
+    """Where it was switched on."""
+
+    @property
+    def cost(self) -> float | None:
+        """Share of the time (0..1) by which it makes steps longer; None where that is not known."""
+        if self.slower is None:
+            return None
+        longer = max(0.0, self.slower - 1) * self.share
+        return longer / (1 + longer)
+
+    @property
+    def much_slower(self) -> bool:
+        """Whether the steps with it are called longer than the others."""
+        return self.slower is not None and self.slower >= _LONGER
+
+
+def coverage(state: Steady, pattern: str) -> Coverage | None:
+    """What the windows of a name cover; None where nothing of that name was on in steady state.
+
+    A window without an end lasted to the end of the run. Where more were opened than the file holds, the last
+    ones known stand for the rest.
+    """
+    wanted = re.compile(pattern)
+    found = [item for item in state.process.of("window") if wanted.search(str(item.get("what") or ""))]
+    if not found or not state.rows:
+        return None
+    indices = [int(value) for value in state.values("index")]
+    last = indices[-1]
+    spans = [(int(item.get("begin") or 0), _end(item.get("end"), last)) for item in found]
+    if _lost(state, len(found)):
+        spans.append((spans[-1][0], last))
+    inside = _covered(indices, spans)
+    if not any(inside):
+        return None
+    weights = counts(state.process)
+    steps = [weights[row] for row in state.rows]
+    on = sum(step for step, covered in zip(steps, inside, strict=True) if covered)
+    return Coverage(
+        what=str(found[-1].get("what")),
+        share=on / sum(steps),
+        times=len(found),
+        slower=_ratio(state, inside, steps),
+        place=place_of(found[-1]),
+    )
+
+
+def _end(value: object, last: int) -> int:
+    return value if isinstance(value, int) else last
+
+
+def _lost(state: Steady, known: int) -> bool:
+    """Whether the file held no more windows although more were opened."""
+    end = state.process.last("end")
+    dropped = end.get("dropped") if end is not None else None
+    return known > 1 and isinstance(dropped, dict) and bool(dropped.get("window"))
+
+
+def _covered(indices: Iterable[int], spans: Iterable[tuple[int, int]]) -> list[bool]:
+    """By step: whether it lies in one of the spans, both ends included."""
+    ordered = sorted(spans)
+    inside: list[bool] = []
+    position, reach = 0, -1
+    for index in indices:
+        while position < len(ordered) and ordered[position][0] <= index:
+            reach = max(reach, ordered[position][1])
+            position += 1
+        inside.append(index <= reach)
+    return inside
+
+
+def _ratio(state: Steady, inside: list[bool], steps: list[float]) -> float | None:
+    own = state.values("profiler") or [0.0] * len(steps)
+    each = [
+        (seconds - mine) / step
+        for seconds, mine, step in zip(state.values("duration"), own, steps, strict=True)
+    ]
+    on = [value for value, covered in zip(each, inside, strict=True) if covered]
+    off = [value for value, covered in zip(each, inside, strict=True) if not covered]
+    if len(on) < 5 or len(off) < 5 or not median(off):
+        return None
+    return median(on) / median(off)
+
 
 _COUNTS = re.compile(
     r"torch/(utils/flop_counter\.py|profiler/)|fvcore/nn/|deepspeed/profiling/|"

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from gpudoctor.analysis.run.inner_loops import makes_passes, on_tensors
 from gpudoctor.analysis.run.line_costs import LineCost, LinePlace, Site, lines, sites, ways
 from gpudoctor.analysis.run.recorded_statements import (
     calls_on,
@@ -21,7 +20,14 @@ from gpudoctor.analysis.run.recorded_statements import (
     statements_on,
 )
 from gpudoctor.analysis.run.rollouts import playing_part, plays
-from gpudoctor.analysis.run.statement_effects import COLLECTS, FLUSHES, StatementEffect, effect
+from gpudoctor.analysis.run.statement_effects import (
+    COLLECTS,
+    FLUSHES,
+    StatementEffect,
+    effect,
+    makes_passes,
+    on_tensors,
+)
 from gpudoctor.analysis.run.steady_run import Run, script_at, source_of
 from gpudoctor.analysis.run.steady_state import OTHER, Steady
 from gpudoctor.analysis.run.trainer_engines import engine_of

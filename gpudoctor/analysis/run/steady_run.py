@@ -10,9 +10,7 @@ from gpudoctor.analysis.run.job_facts import on_gpu, uses_device
 from gpudoctor.analysis.run.line_costs import (
     LinePlace,
     Site,
-    by_line,
     callers_of_modules,
-    lines,
     relative,
     sites,
 )
@@ -292,16 +290,6 @@ def hot_lines(patient: Patient, run: Run, *phases: str, share: float = 0.1, most
     found = callers_of_modules(state.process, *phases)
     total = sum(item.samples for item in found)
     return [spot(patient, item.place) for item in found if item.samples >= share * total][:most]
-
-
-def line_share(run: Run, places: Iterable[tuple[str, int]], *phases: str) -> float:
-    """Share of all samples that fell on these lines (path as the user knows it, line), on the lead rank."""
-    wanted = set(places)
-    return sum(
-        item.share
-        for item in by_line(lines(run.lead.process), *phases)
-        if (relative(run.recording, item.place.path), item.place.line) in wanted
-    )
 
 
 def period(steps: float) -> str:

@@ -1,14 +1,20 @@
-"""A run that made no step: what the source suspects of it was not measured, and is a note."""
+"""What the source suspects and a run has not measured: it made no step, or trained in another loop.
 
-from collections.abc import Iterable
+A program may hold many trainings, and a run makes one of them. What the source suspects of the others is true
+of another job.
+"""
+
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from gpudoctor.analysis.run.steady_run import recorded, run_of
+from gpudoctor.analysis.run.line_costs import lines, place_of
+from gpudoctor.analysis.run.steady_run import recorded, run_of, script_at, source_of
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.finding import Finding
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.model.signs.source import Loop, LoopRole, Script
 from gpudoctor.text import count
 
 _SHOWN = 8
@@ -58,3 +64,53 @@ def _folded(same: list[Finding]) -> Finding:
         message=f"{first.message} The same is suspected at {more}.",
         evidence=tuple(evidence[: max(_SHOWN, len(first.evidence))]),
     )
+
+
+def elsewhere(patient: Patient, finding: Finding) -> bool:
+    """Whether a suspicion is of a training loop that the run was never seen in, while it trained in another."""
+    if finding.confidence is not Confidence.SUSPECTED or finding.span is None:
+        return False
+    recording, source = recorded(patient), source_of(patient)
+    if recording is None or source is None:
+        return False
+    script = script_at(patient, finding.span.path)
+    loop = _around(script, finding.span.line) if script is not None else None
+    if script is None or loop is None:
+        return False
+    seen = [(found, line) for path, line in _seen(recording) if (found := script_at(patient, path)) is not None]
+    first, last = _extent(script, loop)
+    trained = any(_around(found, line) is not None for found, line in seen)
+    return trained and not any(found is script and first <= line <= last for found, line in seen)
+
+
+def _around(script: Script, line: int) -> Loop | None:
+    """The training loop that a line stands in."""
+    return next(
+        (
+            loop
+            for loop in script.loops
+            if loop.role is LoopRole.TRAINING and loop.span.line <= line <= loop.end_line
+        ),
+        None,
+    )
+
+
+def _extent(script: Script, loop: Loop) -> tuple[int, int]:
+    """First and last line of a loop and of the loops around it in its function, those over epochs say."""
+    around = [
+        other
+        for other in script.loops
+        if other.function == loop.function
+        and other.span.line <= loop.span.line
+        and other.end_line >= loop.end_line
+    ]
+    return min(other.span.line for other in around), max(other.end_line for other in around)
+
+
+def _seen(recording: Recording) -> Iterator[tuple[str, int]]:
+    """Places where the ranks' main threads were: where their steps ended, and what the sampler saw."""
+    for process in recording.ranks:
+        ends = map(place_of, process.of("loop"))
+        for place in (*ends, *(item.place for item in lines(process))):
+            if place is not None:
+                yield place.path, place.line

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from gpudoctor.estimate.job import TrainingJob, bare, wanted
 from gpudoctor.estimate.shapes import Linear, ModelShape, ParameterCounts, norm_size
-from gpudoctor.estimate.stack import Stack, stack
+from gpudoctor.estimate.tables import Stack, stack
 
 SIZE = {"fp32": 4, "bf16": 2, "fp16": 2}
 KBIT = {"nf4": 0.5 + 4 / 64, "fp4": 0.5 + 4 / 64, "int8": 1.0}

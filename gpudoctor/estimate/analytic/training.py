@@ -4,9 +4,9 @@ step."""
 from gpudoctor.estimate.analytic import litgpt, state
 from gpudoctor.estimate.analytic import optimizer as optim
 from gpudoctor.estimate.analytic.activations import BlockActivations, block
-from gpudoctor.estimate.analytic.ending import embedding_gradient, end_lines, one_by_one
 from gpudoctor.estimate.analytic.layout import Layout, covered, kbit, lay_out
 from gpudoctor.estimate.analytic.loss import head_width, loss_lines
+from gpudoctor.estimate.analytic.optimizer import embedding_gradient, end_lines, one_by_one
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Instant, Line
 from gpudoctor.estimate.shapes import ModelShape

@@ -15,8 +15,18 @@ from typing import Any
 from gpudoctor.errors import DoctorError
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.measure import machine as machines
-from gpudoctor.estimate.measure.meters import CpuMeter, CudaMeter, MemoryMeter, MeterWindow
-from gpudoctor.estimate.measure.steps import BACKWARD, BETWEEN, FORWARD, STEP, Marker, read_step
+from gpudoctor.estimate.measure.meters import (
+    BACKWARD,
+    BETWEEN,
+    FORWARD,
+    STEP,
+    CpuMeter,
+    CudaMeter,
+    Marker,
+    MemoryMeter,
+    MeterWindow,
+    read_step,
+)
 from gpudoctor.estimate.shapes import Latent, ModelShape
 
 Tell = Callable[..., None]

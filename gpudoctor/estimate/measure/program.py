@@ -24,8 +24,17 @@ if __name__ == "__main__":  # run as a file: its folder must not be where `impor
     sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from gpudoctor.estimate.measure import machine as machines
-from gpudoctor.estimate.measure.meters import CpuMeter, CudaMeter, MemoryMeter
-from gpudoctor.estimate.measure.steps import BACKWARD, BETWEEN, FORWARD, STEP, Marker, read_step
+from gpudoctor.estimate.measure.meters import (
+    BACKWARD,
+    BETWEEN,
+    FORWARD,
+    STEP,
+    CpuMeter,
+    CudaMeter,
+    Marker,
+    MemoryMeter,
+    read_step,
+)
 
 Tell = Callable[..., None]
 _WRAPPERS = ("module", "_orig_mod")

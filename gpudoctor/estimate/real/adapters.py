@@ -4,7 +4,7 @@ from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.job import TARGETS, TrainingJob, roles
-from gpudoctor.estimate.real.quantized import adapter_class, four_bit_class, int8_class
+from gpudoctor.estimate.real.standins import adapter_class, four_bit_class, int8_class
 
 _INNER = ("mlp", "ffn", "feed_forward", "DenseReluDense", "intermediate", "experts", "shared_expert")
 _OWN = {

@@ -1,6 +1,6 @@
 """A synthetic job: a training program of its own, written from a model's configuration, on random weights."""
 
-from gpudoctor.estimate.synthetic.place import RunPlace
+from gpudoctor.estimate.synthetic.local_device import RunPlace
 from gpudoctor.estimate.synthetic.plan import Synthetic, plan
 from gpudoctor.estimate.synthetic.write import write
 

@@ -42,7 +42,7 @@ def find(request: dict[str, Any]) -> dict[str, Any]:
     from gpudoctor.estimate.measure.child import shape_of
     from gpudoctor.estimate.real.build import auto_class, blocks
     from gpudoctor.estimate.real.config import hf_config
-    from gpudoctor.estimate.stack import stack
+    from gpudoctor.estimate.tables import stack
 
     shape, job = shape_of(request["shape"]), TrainingJob(**request["job"])
     config = hf_config(request.get("source") or shape)

@@ -2,19 +2,188 @@
 
 import importlib.util
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
-from gpudoctor.errors import IncompleteError
+from gpudoctor.errors import DoctorError, IncompleteError, UsageError
 from gpudoctor.estimate.api import estimate_job
 from gpudoctor.estimate.job import TrainingJob
-from gpudoctor.estimate.result import Estimate
+from gpudoctor.estimate.measure.cpu import on_cpu
+from gpudoctor.estimate.measure.launch import HOST_BASE
+from gpudoctor.estimate.presets import SIZES, preset
+from gpudoctor.estimate.result import Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.synthetic.deepspeed import ZERO, Engine
-from gpudoctor.estimate.synthetic.optimizers import needs_of
-from gpudoctor.estimate.synthetic.place import RunPlace
-from gpudoctor.estimate.synthetic.refusals import refuse
-from gpudoctor.estimate.synthetic.room import check_room
+from gpudoctor.estimate.synthetic.local_device import RunPlace
+from gpudoctor.estimate.synthetic.program_lines import WRITTEN, needs_of
+from gpudoctor.text import size
+
+# What a synthetic job cannot be, each with what it may be.
+
+
+def refuse(job: TrainingJob, place: RunPlace, *, engine: bool = False) -> None:
+    """Raise `UsageError` for what a synthetic job cannot be, with what it may be; `engine` is DeepSpeed's."""
+    for wrong, flag, instead in _refusals(job, place, engine):
+        if wrong:
+            raise UsageError(f"{flag}: {instead}")
+
+
+def _refusals(job: TrainingJob, place: RunPlace, engine: bool) -> Iterator[tuple[bool, str, str]]:
+    sharded = job.parallel in {"fsdp", "fsdp2"}
+    zero = job.parallel in ZERO
+    serves = job.context is not None or job.concurrency > 1 or job.kv_dtype != "bf16"
+    yield job.mode != "train", "--mode inference", "a synthetic job trains; leave it out"
+    yield serves, "--context, --concurrency and --kv-dtype", "they are of inference, and a synthetic job trains"
+    for name in ("tp", "pp", "cp", "ep"):
+        degree = getattr(job, name)
+        yield (
+            degree > 1,
+            f"--{name} {degree}",
+            "a synthetic job runs data parallel; use ddp, zero1 to 3, fsdp, fsdp2",
+        )
+    yield job.nodes > 1, f"--nodes {job.nodes}", "a synthetic job runs on this machine alone; use --gpus"
+    yield (
+        job.stack != "hf",
+        f"--stack {job.stack}",
+        "a synthetic job runs the installed transformers; leave it out",
+    )
+    yield (
+        job.method == "gptq-lora",
+        "--method gptq-lora",
+        "its packed weights cannot be made at random; use qlora",
+    )
+    yield (
+        job.optimizer not in WRITTEN, f"--optimizer {job.optimizer}",
+        f"a synthetic job can have {', '.join(WRITTEN)}",
+    )  # fmt: skip
+    yield (
+        job.checkpointing in {"selective", "offloaded"}, f"--checkpoint-kind {job.checkpointing}",
+        "transformers checkpoints whole layers; leave it out",
+    )  # fmt: skip
+    yield (
+        job.loss != "stock",
+        f"--loss {job.loss}",
+        "a synthetic job has the loss of transformers; leave it out",
+    )
+    for name in ("fused_norm", "lora_fused", "experts_quantized"):
+        yield (
+            bool(getattr(job, name)),
+            f"--{name.replace('_', '-')}",
+            "transformers has none of it; leave it out",
+        )
+    yield (
+        job.master_weights and not zero and not engine,
+        "--master-weights",
+        "DeepSpeed has them: --parallel zero2",
+    )
+    low = job.mixed_precision != "no"
+    yield engine and low, f"--mixed-precision {job.mixed_precision}", "DeepSpeed has its own: use --dtype"
+    yield (
+        job.offload != "none" and not zero,
+        f"--offload {job.offload}",
+        "DeepSpeed does it: --parallel zero2 or zero3",
+    )
+    both = f"--method {job.method} with --parallel {job.parallel}"
+    yield (
+        job.quantized and (sharded or job.parallel == "zero3"),
+        both,
+        "few-bit weights are kept whole; use ddp or zero2",
+    )
+    yield (
+        job.adapted and sharded and job.lora_dtype != job.dtype, both,
+        f"FSDP shards tensors of one type; add --lora-dtype {job.dtype}",
+    )  # fmt: skip
+    yield (
+        place.kind == "cpu" and job.attention == "flash", "--attention flash",
+        "its kernels are for CUDA, and this runs on the CPU; use sdpa or eager",
+    )  # fmt: skip
+    yield (
+        place.kind == "cuda" and job.world > place.cards, f"--gpus {job.world}",
+        f"this machine has {place.cards}; `gpudoctor estimate` says what more of them would need",
+    )  # fmt: skip
+
+
+# Whether a synthetic job fits into this machine, and what would.
+
+_CHANGES: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"method": "lora"}, "--method lora"), ({"method": "qlora"}, "--method qlora"),
+    ({"checkpointing": "layer"}, "--checkpointing"), ({"batch": 1}, "--batch 1"), ({"seq": 512}, "--seq 512"),
+)  # fmt: skip
+"""Single changes and their flags, mildest first."""
+_SMALLER: tuple[tuple[dict[str, Any], str], ...] = (
+    ({}, ""), ({"batch": 1}, " --batch 1"), ({"batch": 1, "method": "qlora"}, " --batch 1 --method qlora"),
+)  # fmt: skip
+"""What goes with a smaller model where that alone is not enough."""
+
+
+class NoRoomError(DoctorError):
+    """The job does not fit into this machine: what `estimate` gives for a card that does not hold a job."""
+
+    exit_code = 1
+
+
+def check_room(found: Estimate, place: RunPlace) -> None:
+    """Raise `NoRoomError`, with the numbers and what would fit, where the estimate says that it does not."""
+    if _fits(found, place):
+        return
+    shape, job = found.shape, found.job
+    need, where = _needed(found, place), f"at {found.peak.title}"
+    if place.kind == "cuda":
+        said = f"{place.name} has {size(place.bytes)}, {size(place.free)} of it free"
+    else:
+        said = f"{size(place.free)} of this machine's {size(place.bytes)} are free"
+    several = f" on each of {job.world} GPUs" if job.world > 1 and place.kind == "cuda" else ""
+    hints = list(_hints(found, place))
+    fits = f" What fits: {' or '.join(hints)}." if hints else ""
+    raise NoRoomError(
+        f"{shape.name} with --method {job.method} does not fit: it needs {size(need)}{several} {where}, and "
+        f"{said}.{fits} Other cards: gpudoctor estimate --model {shape.name} --method {job.method} --gpu H100"
+    )
+
+
+def _needed(found: Estimate, place: RunPlace) -> int:
+    """Bytes of a card, or of the host by all ranks."""
+    if place.kind == "cuda":
+        return found.total_bytes
+    return (on_cpu(found, foreach=False).peak.bytes + HOST_BASE) * found.job.world
+
+
+def _fits(found: Estimate, place: RunPlace) -> bool:
+    if place.kind == "cuda":
+        return found.card.verdict is not Verdict.DOES_NOT_FIT and found.total_bytes <= place.free
+    return _needed(found, place) <= place.free
+
+
+def _hints(found: Estimate, place: RunPlace) -> Iterator[str]:
+    """Single changes that make it fit, in the words of flags."""
+    job = found.job
+    for changes, words in _CHANGES:
+        same = all(getattr(job, key) == value for key, value in changes.items())
+        if same or (job.adapted and changes.get("method") == "lora") or job.seq <= changes.get("seq", 0):
+            continue
+        tried = _tried(found.shape, replace(job, **changes), place)
+        if tried is not None:
+            yield f"{words} ({size(_needed(tried, place))})"
+            break
+    sizes = sorted(((preset(name).parameters, word, name) for word, name in SIZES.items()), reverse=True)
+    for changes, words in _SMALLER:
+        for count, word, name in sizes:
+            smaller = count < found.shape.parameters.total
+            tried = _tried(preset(name).shape, replace(job, **changes), place) if smaller else None
+            if tried is not None:
+                yield f"--model {word}{words} ({name}, {size(_needed(tried, place))})"
+                return
+
+
+def _tried(shape: ModelShape, job: TrainingJob, place: RunPlace) -> Estimate | None:
+    """The changed job where it can be and fits."""
+    try:
+        refuse(job, place)
+        found = estimate_job(shape, job, place.device)
+    except UsageError:
+        return None
+    return found if _fits(found, place) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

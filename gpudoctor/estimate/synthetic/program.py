@@ -12,10 +12,13 @@ from typing import Any
 
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.synthetic import parts
-from gpudoctor.estimate.synthetic.loop import loop_lines
-from gpudoctor.estimate.synthetic.model import model_lines
-from gpudoctor.estimate.synthetic.optimizers import needs_of, optimizer_lines
-from gpudoctor.estimate.synthetic.spec import ProgramSpec
+from gpudoctor.estimate.synthetic.program_lines import (
+    ProgramSpec,
+    loop_lines,
+    model_lines,
+    needs_of,
+    optimizer_lines,
+)
 
 _WIDTH = 110
 _KEYWORDS_WIDTH = 84

@@ -15,7 +15,7 @@ from gpudoctor.errors import DoctorError, IncompleteError, UsageError
 from gpudoctor.estimate.measure.launch import surroundings
 from gpudoctor.estimate.synthetic.plan import Synthetic
 from gpudoctor.estimate.synthetic.program import program
-from gpudoctor.estimate.synthetic.spec import ProgramSpec
+from gpudoctor.estimate.synthetic.program_lines import ProgramSpec
 from gpudoctor.model.child_process import child_code
 
 _SECONDS = 300.0

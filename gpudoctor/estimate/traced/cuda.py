@@ -1,15 +1,17 @@
-"""What torch would do on a GPU, where the tensors say they are on the CPU.
+"""What torch would do on a GPU, where the tensors are fake or say that they are on the CPU."""
 
-Fake tensors of a CUDA device cannot run a backward in a torch that sees no card, so the trace runs on fake CPU
-tensors and makes CUDA's choices by hand where they change what is kept: the kernel of attention, the mask of a
-dropout, the operations that autocast runs in fp32. Sources: aten/src/ATen/native/transformers/attention.cpp and
-cuda/sdp_utils.cpp, aten/src/ATen/native/Dropout.cpp, aten/src/ATen/autocast_mode.h.
-"""
-
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
+from unittest.mock import patch
+
+# Fake tensors of a CUDA device cannot run a backward in a torch that sees no card, so the trace runs on fake
+# CPU tensors and makes CUDA's choices by hand where they change what is kept: the kernel of attention, the mask
+# of a dropout, the operations that autocast runs in fp32. Sources:
+# aten/src/ATen/native/transformers/attention.cpp and cuda/sdp_utils.cpp, aten/src/ATen/native/Dropout.cpp,
+# aten/src/ATen/autocast_mode.h.
 
 _FP32 = (
     "acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "log2", "log1p", "reciprocal", "rsqrt",
@@ -185,3 +187,34 @@ def _efficient(
     return torch.ops.aten._scaled_dot_product_efficient_attention(
         query, key, value, mask, True, dropout_p, is_causal, scale=scale
     )[0]
+
+
+# The world in which a job is followed: fake tensors, CUDA's choices, answers that fakes cannot give.
+
+
+@contextmanager
+def fake_world() -> Iterator[None]:
+    """Inside, tensors have shapes and types and no memory, and operations choose what CUDA would choose."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with ExitStack() as stack:
+        for target, name, value in _answers():
+            if hasattr(target, name):
+                stack.enter_context(patch.object(target, name, value))
+        stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        stack.enter_context(cuda_choices())
+        yield
+
+
+def _answers() -> list[tuple[Any, str, Any]]:
+    """What transformers asks of a mask's or positions' values, which decides whether a mask is made at all: no
+    row is padded, and none is packed of several."""
+    if "transformers" not in sys.modules:  # a script may do without
+        return []
+    from transformers import masking_utils
+
+    return [
+        (masking_utils, "find_packed_sequence_indices", lambda *_: None),
+        (masking_utils, "fast_all", lambda *_: True),
+        (masking_utils, "is_tracing", lambda *_: False),
+    ]

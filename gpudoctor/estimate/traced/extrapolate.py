@@ -4,7 +4,7 @@ blocks, so two depths tell all, and a third one checks it."""
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpudoctor.estimate.real.pattern import Pattern
+from gpudoctor.estimate.real.config import Pattern
 from gpudoctor.estimate.traced.ledger import Ledger, TracedPeak, TracedWindow
 
 Role = tuple[str, str, int, int, int]

@@ -1,10 +1,12 @@
-"""What a trace says: the same instants as the analytic model, with the bytes that were followed."""
+"""What a trace says, and where it differs from the analytic model, and in which lines."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gpudoctor.estimate.result import Instant, Line
+from gpudoctor.estimate.result import Estimate, Instant, Line
 from gpudoctor.model import Provenance
+from gpudoctor.text import percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,3 +69,137 @@ def from_object(data: dict[str, Any]) -> Traced:
     )
     lists = {"depths": tuple(data["depths"]), "notes": tuple(data["notes"])}
     return Traced(**{**data, **lists, "instants": instants})
+
+
+# Traced beside analytic: where the two differ, and in which lines.
+
+APART = 0.05
+"""Share of the traced bytes beyond which a difference is worth a note (issue of the estimate, point 3)."""
+GROUPS = {
+    "weights": ("weights", "embeddings", "small-weights", "experts", "adapters", "trained-copies"),
+    "gradients": ("gradients", "accumulated-gradients", "head-gradient", "matrix-gradient"),
+    "optimizer": ("optimizer",),
+    "activations": ("activations", "checkpoints", "checkpoints-kept"),
+    "loss": ("loss", "final-norm", "embedding-scale", "logits-kept"),
+    "block": ("block", "weight-copies"),
+    "step temporaries": ("step-temporaries",),
+    "workspace and batch": ("workspace", "batch"),
+}
+"""Lines of both models under common names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstantDifference:
+    """One instant in both models."""
+
+    name: str
+    """The instant's name."""
+    title: str
+    """The same for a person."""
+    analytic: int | None
+    """Bytes by formula; None where the analytic model has no such instant."""
+    traced: int | None
+    """Bytes that were followed; None where the trace has no such instant."""
+
+    @property
+    def share(self) -> float | None:
+        """Analytic over traced, minus one."""
+        if self.analytic is None or not self.traced:
+            return None
+        return self.analytic / self.traced - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceComparison:
+    """A job's trace beside its estimate."""
+
+    method: str
+    """The job's method as the answer calls it: `LoRA r16`."""
+    estimate: Estimate
+    """The analytic estimate; where none exists, the trace itself in its form."""
+    traced: Traced | None
+    """The trace; None where this job could not be traced."""
+    why: str = ""
+    """Why it could not."""
+    alone: bool = False
+    """Whether the analytic model knows nothing of this model."""
+
+    @property
+    def share(self) -> float | None:
+        """By how much the analytic peak is above the traced one; None where either is missing."""
+        if self.traced is None or self.alone:
+            return None
+        return self.estimate.total_bytes / max(self.traced.peak.bytes, 1) - 1
+
+    @property
+    def instants(self) -> tuple[InstantDifference, ...]:
+        """Every instant of either model, in the order of a run."""
+        if self.traced is None:
+            return ()
+        mine = {} if self.alone else {each.name: each for each in self.estimate.instants}
+        theirs = {each.name: each for each in self.traced.instants}
+        return tuple(_difference(name, mine.get(name), theirs.get(name)) for name in _order(theirs, mine))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence where the two differ by more than 5 %, with the instants and lines that differ."""
+        share = self.share
+        if self.traced is None or share is None or abs(share) <= APART:
+            return ()
+        apart = [
+            f"{each.title} {'+' * (each.share > 0)}{percent(each.share)}" for each in self.instants
+            if each.share is not None and abs(each.share) > APART
+        ]  # fmt: skip
+        return (
+            f"{self.method}: the formulas are {percent(abs(share))} "
+            f"{'above' if share > 0 else 'below'} the trace; "
+            f"at {self.traced.peak.title} they differ in {_joined(lines_apart(self))}; instants beyond "
+            f"{percent(APART)}: {_joined(apart) or 'none but the peak'}",
+        )
+
+
+def grouped(lines: Iterable[Line]) -> dict[str, int]:
+    """Lines by their common names."""
+    names = {kind: name for name, kinds in GROUPS.items() for kind in kinds}
+    found: dict[str, int] = {}
+    for line in lines:
+        name = names.get(line.kind, line.kind)
+        found[name] = found.get(name, 0) + line.bytes
+    return found
+
+
+def at_peak(comparison: TraceComparison) -> list[tuple[str, int, int]]:
+    """At the traced peak: common name, analytic and traced bytes, largest first."""
+    if comparison.traced is None:
+        return []
+    peak = comparison.traced.peak
+    same = next((each for each in comparison.estimate.instants if each.name == peak.name), None)
+    mine = {} if same is None or comparison.alone else grouped(same.lines)
+    theirs = grouped(peak.lines)
+    rows = [(name, mine.get(name, 0), theirs.get(name, 0)) for name in dict.fromkeys([*theirs, *mine])]
+    return sorted(rows, key=lambda row: -max(row[1:]))
+
+
+def lines_apart(comparison: TraceComparison) -> list[str]:
+    """The lines at the traced peak that make most of the difference, largest first."""
+    gaps = sorted(
+        ((mine - theirs, name) for name, mine, theirs in at_peak(comparison)), key=lambda gap: -abs(gap[0])
+    )
+    total = sum(abs(gap) for gap, _ in gaps) or 1
+    return [f"{name} ({gap / 2**30:+.2f} GiB)" for gap, name in gaps if abs(gap) > 0.1 * total]
+
+
+def _order(traced: dict[str, Instant], analytic: dict[str, Instant]) -> list[str]:
+    return [*traced, *(name for name in analytic if name not in traced)]
+
+
+def _difference(name: str, analytic: Instant | None, traced: Instant | None) -> InstantDifference:
+    known = traced or analytic
+    return InstantDifference(
+        name=name, title=known.title if known is not None else name,
+        analytic=None if analytic is None else analytic.bytes, traced=None if traced is None else traced.bytes,
+    )  # fmt: skip
+
+
+def _joined(parts: list[str]) -> str:
+    return ", ".join(parts)

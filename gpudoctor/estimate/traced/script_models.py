@@ -147,14 +147,14 @@ def _dtype(config: Any, kwargs: dict[str, Any]) -> Any:
 def _attention(asked: str) -> str:
     if "flash" not in asked:
         return asked
-    from gpudoctor.estimate.real.attention import register_flash
+    from gpudoctor.estimate.real.standins import register_flash
 
     return register_flash()
 
 
 def _quantize(model: Any, asked: Any) -> None:
     """Stand-ins for the layers that bitsandbytes would put in place."""
-    from gpudoctor.estimate.real.quantized import quantize
+    from gpudoctor.estimate.real.standins import quantize
 
     fields = asked if isinstance(asked, dict) else asked.to_dict()
     four, eight = (bool(fields.get(f"load_in_{bits}bit")) for bits in (4, 8))
@@ -175,7 +175,7 @@ def _registering(real: Callable[..., None]) -> Any:
     """PEFT's adapters on the stand-ins."""
 
     def made(self: Any) -> None:
-        from gpudoctor.estimate.real.quantized import adapter_class, four_bit_class, int8_class
+        from gpudoctor.estimate.real.standins import adapter_class, four_bit_class, int8_class
 
         real(self)
         self._register_custom_module({four_bit_class(): adapter_class(), int8_class(): adapter_class()})

@@ -19,7 +19,7 @@ from gpudoctor.report.units import (
     evidence_command,
     evidence_content,
     evidence_place,
-    remedy_facts,
+    facts_line,
 )
 from gpudoctor.text import count
 
@@ -91,8 +91,8 @@ def _finding(item: Ranked) -> Iterator[str]:
 def _remedy(remedy: Remedy) -> str:
     steps = [step for step in remedy.steps if one_line(step).rstrip(".") not in remedy.title]
     shown = "".join(f"<pre>{_text(step)}</pre>" if is_code(step) else f"<p>{_text(step)}</p>" for step in steps)
-    effect = f'<span class="effect">{_text(remedy_facts(remedy))}</span>'
-    return f"<li><b>{_text(remedy.title)}</b> {effect}{shown}</li>"
+    effect = f'<span class="effect">{_text(facts_line(remedy))}</span>'
+    return f"<li>fix: <b>{_text(remedy.title)}</b> {effect}{shown}</li>"
 
 
 def _evidence(item: Ranked) -> Iterator[str]:

@@ -44,6 +44,8 @@ from gpudoctor.ui.console.trial_text import trial_ending, trial_table
 
 _INDENT = 3
 """Columns of the rank, under which a finding's text stands."""
+_EVIDENCE, _FIX = "evidence: ", "fix: "
+"""Labels of a finding's parts; the columns that they take are the indentation of what follows."""
 _REMARKS = 6
 _PLACES, _REMEDIES, _STEPS, _REASONS = 2, 3, 2, 4
 """How many of each are shown unless asked for all."""
@@ -126,36 +128,42 @@ def _finding(canvas: Canvas, item: Ranked, verbose: bool) -> None:
 def _first_evidence(canvas: Canvas, finding: Finding) -> None:
     """The lines that show it; for numbers alone, the command that shows them (the message has the numbers)."""
     places = [item for item in finding.evidence if not isinstance(item, Measurement)]
-    for item in places[:_PLACES]:
-        canvas.clipped(_place_line(item), indent=_INDENT)
+    for number, item in enumerate(places[:_PLACES]):
+        canvas.clipped(_evidence_line(item, number), indent=_INDENT)
     if len(places) > _PLACES:
-        canvas.paragraph(f"and {count(len(places) - _PLACES, 'more place')}", indent=_INDENT)
+        canvas.paragraph(f"and {count(len(places) - _PLACES, 'more place')}", indent=_INDENT + len(_EVIDENCE))
     if not places:
         command = next(filter(None, map(evidence_command, finding.evidence)), None)
         if command:
-            canvas.literal(f"by hand: {command}", indent=_INDENT)
+            canvas.literal(f"reproduce: {command}", indent=_INDENT)
 
 
 def _all_evidence(canvas: Canvas, finding: Finding) -> None:
-    for item in finding.evidence:
-        canvas.paragraph_raw(_place_line(item), indent=_INDENT, hang=2)
+    indent = _INDENT + len(_EVIDENCE)
+    for number, item in enumerate(finding.evidence):
+        canvas.paragraph_raw(_evidence_line(item, number), indent=_INDENT, hang=len(_EVIDENCE))
         if command := evidence_command(item):
-            canvas.literal(f"$ {command}", indent=_INDENT + 2)
+            canvas.literal(f"$ {command}", indent=indent)
 
 
-def _place_line(evidence: Evidence) -> str:
-    return f"{one_line(evidence_place(evidence))}   {one_line(evidence_content(evidence))}".rstrip()
+def _evidence_line(evidence: Evidence, number: int) -> str:
+    """Place and content; the first of a finding has the label, the others stand below it."""
+    place, content = one_line(evidence_place(evidence)), one_line(evidence_content(evidence))
+    return f"{_EVIDENCE if number == 0 else ' ' * len(_EVIDENCE)}{place}   {content}".rstrip()
 
 
 def _remedies(canvas: Canvas, item: Ranked, verbose: bool) -> None:
     note = item.finding.severity is Severity.NOTE
     count = len(item.remedies) if verbose else 1 if note else _REMEDIES
     for place, remedy in enumerate(item.remedies[:count]):
-        canvas.split(f"-> {remedy.title}", remedy_facts(remedy), indent=_INDENT, hang=3)
+        canvas.paragraph(f"{_FIX}{remedy.title}", indent=_INDENT, hang=len(_FIX))
+        first, *others = remedy_facts(remedy)
+        below = _INDENT + len(_FIX)
+        canvas.joined([" " * below + first, *others], hang=below)
         if verbose:
             _steps(canvas, remedy, len(remedy.steps))
             for reference in remedy.references:
-                canvas.literal(f"see {reference}", indent=_INDENT + 3)
+                canvas.literal(f"see: {reference}", indent=_INDENT + len(_FIX))
         elif place == 0 and not note and not remedy.edits:  # an edit shows itself: see the last line
             _steps(canvas, remedy, _STEPS)
     if len(item.remedies) > count:
@@ -163,7 +171,7 @@ def _remedies(canvas: Canvas, item: Ranked, verbose: bool) -> None:
         canvas.paragraph(f"and {more} more {'remedy' if more == 1 else 'remedies'}", indent=_INDENT)
     if verbose:
         for aside in item.set_aside:
-            canvas.paragraph(f"set aside: {aside.remedy.title}: {aside.reason}", indent=_INDENT, hang=3)
+            canvas.paragraph(f"set aside: {aside.remedy.title}: {aside.reason}", indent=_INDENT, hang=len(_FIX))
 
 
 def _steps(canvas: Canvas, remedy: Remedy, count: int) -> None:
@@ -174,9 +182,9 @@ def _steps(canvas: Canvas, remedy: Remedy, count: int) -> None:
         if line.rstrip(".") in title:
             continue
         if is_code(line):
-            canvas.literal(line, indent=_INDENT + 3)
+            canvas.literal(line, indent=_INDENT + len(_FIX))
         else:
-            canvas.paragraph(line, indent=_INDENT + 3)
+            canvas.paragraph(line, indent=_INDENT + len(_FIX))
 
 
 def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:

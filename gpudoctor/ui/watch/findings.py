@@ -6,7 +6,7 @@ from textual.widgets.option_list import Option
 
 from gpudoctor.model import Ranked, Severity
 from gpudoctor.model.watch import Tick
-from gpudoctor.report.units import confidence_text, remedy_facts
+from gpudoctor.report.units import confidence_text, remedy_gain
 from gpudoctor.ui.console.canvas import STYLES
 from gpudoctor.ui.watch.marks import clip, plain
 from gpudoctor.ui.watch.view import View
@@ -72,9 +72,9 @@ def finding_text(item: Ranked, width: int) -> Text:
     text.append(f" {aside}", style=style)
     if item.remedies:
         best = item.remedies[0]
-        worth = remedy_facts(best)
-        title = clip(f"  -> {plain(best.title)}", width - len(worth) - 2)
-        text.append(f"\n{title}  {worth}")
+        worth = " · ".join(remedy_gain(best))
+        title = clip(f"  fix: {plain(best.title)}", width - len(worth) - 2)
+        text.append(f"\n{title}  {worth}".rstrip())
     return text
 
 

@@ -26,7 +26,7 @@ class DeprecatedKeyRule(Rule):
             changed = [edit for item in items if (edit := item.edit(quoted(item, new), python=repr(new)))]
             yield Remedy(
                 id="CFG009-value",
-                title=f"{new} instead of {old_value}",
+                title=f"replace {old_value} by {new}",
                 steps=(new,),
                 applicability=_applicability(bool(changed), detail.installed),
                 effort=Effort.SETTING,
@@ -37,7 +37,7 @@ class DeprecatedKeyRule(Rule):
         dropped = new.startswith("nothing")
         yield Remedy(
             id="CFG009-rename" if same else "CFG009-drop" if dropped else "CFG009-replace",
-            title=f"{new} instead of {old}" if not dropped else f"remove {old}",
+            title=f"replace {old} by {new}" if not dropped else f"remove {old}",
             steps=(
                 new if not dropped else f"remove {old}: {new.partition(': ')[2] or 'nothing takes its place'}",
             ),

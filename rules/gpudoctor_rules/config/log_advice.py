@@ -8,7 +8,14 @@ ADVICE = (
         "Use the name that the installed version knows",
         "python -c 'import inspect, transformers; print(inspect.signature(transformers.TrainingArguments))'",
         "gpudoctor check SCRIPT CONFIG   # names renamed arguments with their lines",
-        when=in_log(),
+        when=in_log("unexpected-keyword", "multiple-values", "removed"),
+    ),
+    advise(
+        "CFG009-option",
+        "Write the options as the script declares them",
+        "python SCRIPT --help   # the options that it knows",
+        "if it is --local-rank: start the script with torchrun, and read LOCAL_RANK from the environment",
+        when=in_log("unrecognized"),
     ),
     advise(
         "CFG010-settings",

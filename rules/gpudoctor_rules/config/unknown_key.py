@@ -32,7 +32,7 @@ class UnknownKeyRule(Rule):
         edits = _edits(finding, patient, key, near) if near else ()
         yield Remedy(
             id="CFG005-rename" if near else "CFG005-remove",
-            title=f"{near} instead of {key}" if near else f"remove {key}",
+            title=f"replace {key} by {near}" if near else f"remove {key}",
             steps=(f"write {near}" if near else f"remove {key}, or update the tool that should know it",),
             applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
             effort=Effort.SETTING,

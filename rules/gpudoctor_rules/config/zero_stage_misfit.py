@@ -26,7 +26,8 @@ class ZeroStageMisfitRule(Rule):
         made = edits(job, changes, patient)
         yield Remedy(
             id="CFG004-stage",
-            title=change_words(better) + (f" ({size(projected.peak)})" if projected is not None else ""),
+            title=f"use {change_words(better)}"
+            + (f" ({size(projected.peak)})" if projected is not None else ""),
             steps=tuple(answer(job, name, value, patient) for name, value in changes.items()),
             applicability=Applicability.UNSAFE if made else Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,

@@ -11,7 +11,7 @@ _RANDOMNESS = "https://docs.pytorch.org/docs/stable/notes/randomness.html#datalo
 ADVICE = (
     advise(
         "DATA002-vectorise",
-        "one operation on the whole array instead of a loop over its cells",
+        "replace the loop over cells by one operation on the whole array",
         "out = np.where(image > threshold, 255, 0)   # all cells at once",
         "np.asarray(picture) reads all pixels of a PIL image at once; no getpixel",
         "what cannot be written so: numba.njit, or on the GPU over the whole batch",
@@ -43,7 +43,7 @@ ADVICE = (
     ),
     advise(
         "DATA005-prefetch",
-        "copy the next batch on a stream of its own while this one is trained",
+        "copy the next batch on a second stream while this one is trained",
         "stream = torch.cuda.Stream(); with torch.cuda.stream(stream): next_x = next_x.to(device, "
         "non_blocking=True)",
         "torch.cuda.current_stream().wait_stream(stream) before it is used; pin_memory=True in the loader",
@@ -57,7 +57,7 @@ ADVICE = (
     ),
     advise(
         "DATA009-shards",
-        "shards of 100 MB to 1 GB instead of single files",
+        "store shards of 100 MB to 1 GB instead of single files",
         "webdataset, arrow or parquet shards, or one memory-mapped array: read in order, shuffled in a buffer",
         effort=Effort.REWRITE,
         references=("https://github.com/webdataset/webdataset",),
@@ -70,7 +70,7 @@ ADVICE = (
     ),
     advise(
         "DATA010-timeout",
-        "DataLoader(..., timeout=120): an error instead of a hang",
+        "set DataLoader(..., timeout=120), so that a hang becomes an error",
         "DataLoader(..., timeout=120)",
         "fork after threads were started (OpenCV, tokenizers, CUDA) hangs: multiprocessing_context='spawn'",
         when=where(LoaderDeadDetail, lambda worker: worker.hangs),
@@ -79,7 +79,7 @@ ADVICE = (
     ),
     advise(
         "DATA010-memory",
-        "fewer workers, prefetch_factor=1",
+        "use fewer workers and prefetch_factor=1",
         "each worker keeps prefetch_factor batches; data sets as arrays, not as lists of objects",
         when=where(LoaderDeadDetail, lambda worker: not worker.hangs),
         applicability=Applicability.SAFE,
@@ -104,7 +104,7 @@ ADVICE = (
     ),
     advise(
         "DATA006-group",
-        "batches of similar length, or packing",
+        "build batches of similar length, or pack the texts",
         "TrainingArguments(group_by_length=True), once samples keep their own length",
         "language models: packing=True in TRL's SFTConfig, or join texts and cut them into blocks",
     ),

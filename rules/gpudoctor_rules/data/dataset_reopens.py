@@ -3,9 +3,8 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.call_frequency import settable
 from gpudoctor.analysis.source.syntax import segment
-from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
+from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node, settable
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
 from gpudoctor.model.signs.source import Call, Script
@@ -106,7 +105,7 @@ def _kept(finding: Finding, script: Script, call: Call) -> tuple[Edit, ...]:
 def _lengths() -> Remedy:
     return Remedy(
         id="DATA011-lengths",
-        title="lengths stored next to the data, read by the sampler",
+        title="store the lengths next to the data, and let the sampler read them",
         steps=(
             'dataset = dataset.map(lambda row: {"length": len(row["input_ids"])}, num_proc=4)',
             'lengths = dataset["length"]   # one column, no item is decoded',
@@ -126,7 +125,7 @@ def _lost(finding: Finding, script: Script) -> Remedy:
     edits = (insert_after(script, loop, f"if {batch}: yield {batch}"),) if loop is not None else ()
     return Remedy(
         id="DATA011-last",
-        title=f"if {batch}: yield {batch}, after the loop",
+        title=f"add `if {batch}: yield {batch}` after the loop",
         steps=(f"if {batch}:", f"    yield {batch}   # after the loop"),
         applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,

@@ -47,8 +47,8 @@ class LoaderBoundRule(Rule):
             id="DATA001-precompute",
             title="Do the work for each item once, before the training",
             steps=(
-                "Run the decoding or tokenising over the data set once and store the result as arrays "
-                "(numpy.save and memory-map it, safetensors, or datasets.map).",
+                "Run the decoding or tokenising over the data set once and store the result as arrays. "
+                "Use numpy.save with a memory map, safetensors, or datasets.map.",
                 "Keep only random augmentation in the data set, or move it to the GPU, over the whole batch.",
             ),
             applicability=Applicability.DISPLAY_ONLY,
@@ -102,7 +102,7 @@ def _whole_batches(finding: Finding, patient: Patient) -> Iterator[Remedy]:  # n
     """Items that are indexed and stacked one by one: workers would only copy them."""
     yield Remedy(
         id="DATA001-whole",
-        title="whole batches by one index, instead of items one by one",
+        title="read whole batches by one index, instead of single items",
         steps=(
             "for index in torch.randperm(len(x)).split(batch_size): batch = x[index], y[index]",
             "or DataLoader(dataset, batch_size=None, sampler=BatchSampler(RandomSampler(dataset), batch_size, "
@@ -149,10 +149,10 @@ def _lighter(finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: A
         id="DATA001-tensors",
         title="hand over few tensors, not many objects",
         steps=(
-            "stack the batch into a few tensors in collate_fn: each goes over in shared memory, and "
-            "every Python object is pickled, sent and unpickled by the training process",
-            "leave out what the step does not use (paths, texts, masks that can be made on the device), and "
-            "send uint8 and int32 as they are: convert on the device",
+            "stack the batch into a few tensors in collate_fn. Tensors go through shared memory. "
+            "Every Python object is pickled, sent and unpickled",
+            "leave out what the step does not use (paths, texts, masks). Send uint8 and int32 as they are, "
+            "and convert on the device",
         ),
         applicability=Applicability.DISPLAY_ONLY,
         effort=Effort.SMALL_EDIT,
@@ -167,7 +167,7 @@ def _own(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     where = f"what {span.path.rpartition('/')[2]}:{span.line} makes" if span is not None else "what it makes"
     yield Remedy(
         id="DATA001-precompute",
-        title="the generator's work once, before the loop",
+        title="do the generator's work once, before the loop",
         steps=(
             f"{where} of the same input each time: make it once before the loop (encoded as a tensor, decoded "
             "into an array), and only index in the generator",
@@ -180,7 +180,7 @@ def _own(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         return
     yield Remedy(
         id="DATA001-stream",
-        title=f"the generator inside a DataLoader with num_workers={workers}",
+        title=f"put the generator into a DataLoader with num_workers={workers}",
         steps=(
             "class Stream(torch.utils.data.IterableDataset):   # its __iter__ is the generator",
             f"DataLoader(Stream(), batch_size=None, num_workers={workers}, persistent_workers=True)   # {why}; "
@@ -213,7 +213,7 @@ def _fed(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         yield Remedy(
             id="DATA001-feeders",
             title=f"Start up to {workers} such processes",
-            steps=(f"start {workers} processes at most ({why})", "give each a seed of its own"),
+            steps=(f"start {workers} processes at most ({why})", "give each its own seed"),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,
             uses=frozenset({Resource.CPU, Resource.HOST_MEMORY}),

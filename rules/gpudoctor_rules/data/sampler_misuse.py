@@ -3,8 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.call_frequency import settable
-from gpudoctor.analysis.source.syntax_edits import insert_before
+from gpudoctor.analysis.source.syntax_edits import insert_before, settable
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -45,7 +44,7 @@ def _one(finding: Finding, patient: Patient) -> Remedy:
         edits = (KeywordEdit(path=span.path, line=span.line, column=span.column, remove=("shuffle",)),)
     return Remedy(
         id="DATA008-one",
-        title="the sampler decides the order: no shuffle argument",
+        title="remove the shuffle argument: the sampler decides the order",
         steps=("Remove shuffle=True from the DataLoader; shuffle in the sampler.",),
         applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
         effort=Effort.ONE_LINE,
@@ -81,7 +80,7 @@ def _split(finding: Finding, patient: Patient) -> Remedy:
         )
     return Remedy(
         id="DATA008-split",
-        title="sampler=DistributedSampler(dataset), no shuffle; set_epoch in each epoch",
+        title="use sampler=DistributedSampler(dataset) without shuffle, and call set_epoch in each epoch",
         steps=(
             f"sampler = torch.utils.data.distributed.DistributedSampler({dataset})",
             "loader = DataLoader(..., sampler=sampler)   # shuffle=True goes: the sampler shuffles",
@@ -100,7 +99,7 @@ def _epoch(finding: Finding, patient: Patient) -> Remedy:
     edits = _told(finding, patient, name)
     return Remedy(
         id="DATA008-epoch",
-        title=f"{name}.set_epoch({epoch or 'epoch'}) first in each epoch",
+        title=f"call {name}.set_epoch({epoch or 'epoch'}) first in each epoch",
         steps=(f"{name}.set_epoch({epoch or 'epoch'})   # the first line of the loop over epochs",),
         applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
         effort=Effort.ONE_LINE,

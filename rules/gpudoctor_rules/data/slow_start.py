@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.call_frequency import settable, without
+from gpudoctor.analysis.source.syntax_edits import settable, without
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,
@@ -62,7 +62,7 @@ class SlowStartRule(Rule):
             return
         yield Remedy(
             id="DATA012-cache",
-            title="the cache of prepared data left on",
+            title="leave the cache of prepared data on",
             steps=(
                 "Remove load_from_cache_file=False, disable_caching() or overwrite_cache: true.",
                 "datasets finds changes of the function and of its arguments by itself.",

@@ -127,7 +127,7 @@ class WorkersMisfitRule(Rule):
     def _longer(self) -> Remedy:
         return Remedy(
             id="DATA003-longer",
-            title="longer epochs: one pass of the loader over several of the data set",
+            title="make epochs longer: let one pass of the loader cover the data set several times",
             steps=(
                 "torch.utils.data.ConcatDataset([dataset] * 10), or a sampler that never ends",
                 "if the set fits into memory: no loader at all, indices into its tensors",

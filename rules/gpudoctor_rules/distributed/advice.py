@@ -27,7 +27,7 @@ ADVICE = (
     ),
     advise(
         "DIST002-compress",
-        "gradients in bf16 on the wire",
+        "send gradients in bf16",
         "model.register_comm_hook(None, "
         "torch.distributed.algorithms.ddp_comm_hooks.default_hooks.bf16_compress_hook)",
         applicability=Applicability.UNSAFE,
@@ -35,19 +35,19 @@ ADVICE = (
     ),
     advise(
         "DIST008-rank",
-        "look at rank {rank}: it does not come to where the others wait",
+        "check rank {rank}: it does not reach the place at which the others wait",
         *_HANG,
         when=where(HangDetail, lambda hang: hang.rank >= 0),
     ),
     advise(
         "DIST008-rank",
-        "look at where all of them are",
+        "compare where all ranks are",
         *_HANG,
         when=where(HangDetail, lambda hang: hang.rank < 0),
     ),
     advise(
         "DIST009-map",
-        "torch.cuda.set_device(local_rank) before anything else; map_location='cpu' for checkpoints",
+        "call torch.cuda.set_device(local_rank) first; load checkpoints with map_location='cpu'",
         "torch.cuda.set_device(local_rank)                       # or all ranks open a context on cuda:0",
         "torch.load(path, map_location='cpu')                    # or every rank loads onto the saver's device",
         "nvidia-smi: which processes are on the card of rank {rank}?",
@@ -58,7 +58,7 @@ ADVICE = (
         "Set {better}",
         "two hours are enough for what one rank prepares while the others wait; torch waits 10 to 30 minutes",
         "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1   # the timeout then names the rank",
-        "prepare data that takes longer in a job of its own, before the training starts",
+        "prepare slow data in its own job, before the training starts",
         applicability=Applicability.SAFE,
         effort=Effort.ONE_LINE,
         references=("https://github.com/pytorch/pytorch/pull/110947",),

@@ -17,7 +17,7 @@ class DataparallelRule(Rule):
         count = str(gpus) if gpus > 1 else "gpu"
         yield Remedy(
             id="DIST005-ddp",
-            title="DistributedDataParallel, one process a GPU",
+            title="use DistributedDataParallel with one process per GPU",
             steps=(
                 'torch.distributed.init_process_group("nccl"); rank = int(os.environ["LOCAL_RANK"]); '
                 "torch.cuda.set_device(rank)",

@@ -32,7 +32,7 @@ class NoSyncMissingRule(Rule):
         text = detail.text or str(number or "N")
         yield Remedy(
             id="DIST003-no-sync",
-            title="no_sync() on all but the last micro-batch",
+            title="use no_sync() on all but the last micro-batch",
             steps=(
                 f"last = (i + 1) % {text} == 0",
                 "with contextlib.nullcontext() if last else model.no_sync():",

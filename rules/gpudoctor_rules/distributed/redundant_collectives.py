@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.call_frequency import without
+from gpudoctor.analysis.source.syntax_edits import without
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,
@@ -41,7 +41,7 @@ class RedundantCollectivesRule(Rule):
             id="DIST004-fewer",
             title=f"Reduce for the log every {_EVERY} steps"
             if kinds == ["value"]
-            else "No meeting of ranks on each step",
+            else "avoid per-step synchronisation between ranks",
             steps=tuple(_STEPS[kind].format(every=_EVERY) for kind in kinds),
             applicability=Applicability.UNSAFE,
             effort=Effort.SMALL_EDIT,

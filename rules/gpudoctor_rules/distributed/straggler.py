@@ -16,8 +16,7 @@ class StragglingRankRule(Rule):
         rank, node, part = detail.rank, detail.node, detail.part
         if part == "data_wait":
             steps = (
-                f"look at rank {rank}'s shard and disk: longer items, a slower mount, fewer CPUs for its "
-                "workers",
+                f"check rank {rank}'s shard and disk: longer items, a slower mount, fewer CPUs for its workers",
                 "the same amount of work for every rank: shuffle before sharding, group by length across ranks",
             )
         elif part in ("forward", "transfer"):
@@ -28,13 +27,13 @@ class StragglingRankRule(Rule):
             )
         else:
             steps = (
-                f"look at what rank {rank} alone does in a step: logging, saving, evaluation under `if "
+                f"check what rank {rank} alone does in a step: logging, saving, evaluation under `if "
                 "rank == 0`",
                 "do it every N steps, or in the background",
             )
         yield Remedy(
             id="DIST001-rank",
-            title=f"relieve rank {rank}{_of(str(part or ''))}",
+            title=f"move work away from rank {rank}{_of(str(part or ''))}",
             steps=steps,
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.SMALL_EDIT,

@@ -167,8 +167,8 @@ ADVICE = (
         "ENV001-restart-container",
         "restart the container",
         "Restart the container; nvidia-smi inside works again then.",
-        "To keep it from coming back (systemd reloads drop the devices): pass --device /dev/nvidia0 ..., or"
-        " set the runtime's cgroup driver to cgroupfs.",
+        "Reloads of systemd drop the devices. To prevent that, pass --device /dev/nvidia0 ..., or set the "
+        "runtime's cgroup driver to cgroupfs.",
         when=_unreachable(lambda driver: driver.cause == "failed" and driver.container),
         effort=Effort.COMMAND,
         references=("https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",),
@@ -247,7 +247,7 @@ ADVICE = (
     advise(
         "ENV016-name",
         "Use {instead} in place of {variable}",
-        "export {instead}=...   # {variable} has no effect of its own",
+        "export {instead}=...   # {variable} has no effect",
         when=where(NcclVariableUnknownDetail, lambda nccl: bool(nccl.instead)),
         effort=Effort.ONE_LINE,
         references=(_NCCL_VARIABLES,),

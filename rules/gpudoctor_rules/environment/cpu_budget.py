@@ -65,7 +65,7 @@ class CpuBudgetRule(Rule):
     def _workers(self, fewer: int, workers: int, each: int) -> Remedy:
         return Remedy(
             id=f"{self.answers}-workers",
-            title=f"num_workers={fewer} a rank instead of {workers}",
+            title=f"set num_workers={fewer} per rank instead of {workers}",
             steps=(f"num_workers={fewer}: each rank has {each} CPU{'s' if each > 1 else ''} to itself",),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,

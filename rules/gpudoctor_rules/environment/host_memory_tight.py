@@ -52,7 +52,7 @@ class HostMemoryTightRule(Rule):
         half = max(1, workers // 2)
         return Remedy(
             id=f"{self.answers}-workers",
-            title=f"num_workers={half} instead of {workers}",
+            title=f"set num_workers={half} instead of {workers}",
             steps=(f"num_workers={half}: each worker takes some hundred MiB before any data",),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,

@@ -29,7 +29,9 @@ class PackageConflictRule(Rule):
             yield (None if cuda else self._both(name, torch, patient)) or self._companion(name, torch, cuda)
         elif kind == "numpy":
             yield self._remedy("numpy", "install NumPy 1", ("pip install 'numpy<2'",), sets=(("numpy", "<2"),))
-            yield self._remedy("torch", "or a torch that was built for NumPy 2", ("pip install 'torch>=2.3'",))
+            yield self._remedy(
+                "torch", "install a torch that was built for NumPy 2", ("pip install 'torch>=2.3'",)
+            )
         elif kind == "flash-attn":
             yield self._flash_attention(detail.torch)
         elif kind == "bitsandbytes":

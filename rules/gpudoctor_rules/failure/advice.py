@@ -24,7 +24,7 @@ def _recorded(kind: FlightKind) -> Condition:
 ADVICE = (
     advise(
         "FAIL002-memory",
-        "less host memory, or more of it",
+        "use less host memory, or request more",
         "fewer loader workers, or prefetch_factor=1: each worker keeps its own batches",
         "data sets memory-mapped (numpy.load(..., mmap_mode='r')) instead of lists of Python objects",
         "Slurm: --mem; Kubernetes: resources.limits.memory; Docker: --memory",
@@ -75,7 +75,7 @@ ADVICE = (
     ),
     advise(
         "FAIL004-longer",
-        "a longer timeout, if one rank works longer on purpose",
+        "raise the timeout if one rank works longer on purpose",
         "dist.init_process_group(..., timeout=datetime.timedelta(hours=1))",
         when=where(
             CollectiveTimeoutDetail, lambda death: death.recorded is None and not death.mismatch
@@ -136,7 +136,7 @@ ADVICE = (
     ),
     advise(
         "FAIL005-shm",
-        "--shm-size=8g for the container",
+        "start the container with --shm-size=8g",
         "docker run --shm-size=8g ...   (or --ipc=host)",
         "Kubernetes: an emptyDir volume with medium: Memory, mounted at /dev/shm",
         when=where(BusErrorDetail, lambda death: death.small),
@@ -174,7 +174,7 @@ ADVICE = (
     ),
     advise(
         "FAIL006-rebuild",
-        "extensions built against the installed torch",
+        "rebuild the extensions against the installed torch",
         "gpudoctor check   # ENV005 names packages of the stack that do not fit together",
         effort=Effort.COMMAND,
     ),

@@ -5,7 +5,7 @@ from gpudoctor.model import advise, in_log
 ADVICE = (
     advise(
         "FAIL001-line",
-        "Mend the program at the line that the traceback names",
+        "Fix the program at the line that the traceback names",
         "read the first traceback of the rank that is named; the others follow from it",
         when=in_log("exception"),
     ),
@@ -69,7 +69,7 @@ ADVICE = (
     ),
     advise(
         "FAIL005-look",
-        "Enlarge /dev/shm, and check the storage of mapped files",
+        "Increase /dev/shm, and check the storage of mapped files",
         "df -h /dev/shm; docker run --shm-size=8g",
         "a mapped data file that was replaced or cut while it was read does the same",
         when=in_log(),
@@ -138,7 +138,7 @@ ADVICE = (
     ),
     advise(
         "FAIL009-memory",
-        "Rule out memory first, then an index",
+        "Check for missing memory first, then for a wrong index",
         "half the batch: if it runs then, it was memory",
         "CUDA_LAUNCH_BLOCKING=1 python train.py   # shows the guilty call",
         when=in_log("cublas", "cudnn", "other", "cuda-error"),
@@ -280,7 +280,7 @@ ADVICE = (
         "FAIL016-path",
         "Check the path on the node that runs the job",
         "ls -l PATH   # on the compute node: mounts and working folder may differ there",
-        when=in_log("missing", "permission", "empty"),
+        when=in_log("missing", "permission", "empty", "program"),
     ),
     advise(
         "FAIL016-file",

@@ -15,7 +15,7 @@ class NativeCrashRule(Rule):
         where = f" (it was called from {span.path}:{span.line})" if span is not None else ""
         yield Remedy(
             id="FAIL006-stack",
-            title="see the native stack once",
+            title="print the native stack once",
             steps=(
                 "gdb -batch -ex run -ex bt --args python train.py ...   # the library's name is in the "
                 f"first frames{where}",

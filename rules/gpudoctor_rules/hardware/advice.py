@@ -7,7 +7,7 @@ from gpudoctor_checks.hardware.nvlink_down import NvlinkDownDetail
 ADVICE = (
     advise(
         "GPU001-cause",
-        "cure the cause that the other findings name",
+        "fix the other findings first",
         "the finding of that part of the step shows how; utilisation follows",
         when=where(LowUtilizationDetail, lambda use: use.explained),
     ),
@@ -20,7 +20,7 @@ ADVICE = (
     ),
     advise(
         "GPU009-look",
-        "look at the clocks and neighbours of rank {rank} on {node}",
+        "check the clocks and neighbours of rank {rank} on {node}",
         "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER   # on that node, under load",
         "gpudoctor check   # throttling, power limits, PCIe, other processes on the card",
         "the same rank on another node: if it is fast there, drain this one",

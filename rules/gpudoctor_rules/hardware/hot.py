@@ -20,6 +20,6 @@ class HotRule(Rule):
             self.answers,
             f"cool {finding.subject}: fans, air flow, dust, inlet temperature",
             f"nvidia-smi -i {gpus} --query-gpu=temperature.gpu,fan.speed,power.draw --format=csv -l 5",
-            "Idle and still hot means that fans or air flow have failed; hot under load only, that the room or"
-            " the slot is too warm: leave a slot free beside the card.",
+            "If it is hot while idle, fans or air flow have failed.",
+            "If it is hot under load only, leave a slot free beside the card.",
         )

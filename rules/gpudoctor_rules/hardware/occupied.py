@@ -37,10 +37,10 @@ class OccupiedRule(Rule):
                 f"sudo nvidia-smi -i {gpus} -c DEFAULT",
             ), Effort.ADMINISTRATOR)  # fmt: skip
         elif cause == "mig":
-            yield self._by_hand("mig-off", f"MIG off on GPU {gpus}", (
+            yield self._by_hand("mig-off", f"turn MIG off on GPU {gpus}", (
                 f"sudo nvidia-smi -i {gpus} -mig 0   # nothing may run on it",
             ), Effort.ADMINISTRATOR)  # fmt: skip
-            yield self._by_hand("mig-slice", "one process on one slice: CUDA_VISIBLE_DEVICES=MIG-...", (
+            yield self._by_hand("mig-slice", "give each process one slice: CUDA_VISIBLE_DEVICES=MIG-...", (
                 "nvidia-smi -L   # the UUIDs of the slices",
                 "export CUDA_VISIBLE_DEVICES=MIG-<uuid>; launch one process (NCCL joins no slices of one GPU).",
             ), Effort.SETTING)  # fmt: skip

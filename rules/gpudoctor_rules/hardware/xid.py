@@ -57,7 +57,7 @@ class XidRule(Rule):
             "restart-job": "restart the job",
             "update-driver": "update the driver",
             "restart-vm": "restart the virtual machine",
-            "fabric": "look at the fabric manager's log",
+            "fabric": "read the fabric manager's log",
             "inspect": "check cables, riser and slot",
         }
         job = action in {"restart-job", "watch"}

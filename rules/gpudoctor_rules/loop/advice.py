@@ -22,7 +22,7 @@ def _handler(signal: str) -> tuple[str, ...]:
 ADVICE = (
     advise(
         "LOOP012-shape",
-        "{wide}.squeeze(1) in the loss, or {flat}.unsqueeze(1)",
+        "use {wide}.squeeze(1) in the loss, or {flat}.unsqueeze(1)",
         "give the loss {wide}.squeeze(1) in place of {wide}: both then have the shape of {flat}",
         "write assert {wide}.squeeze(1).shape == {flat}.shape before the loss, so that it stays so",
         effort=Effort.ONE_LINE,
@@ -30,7 +30,7 @@ ADVICE = (
     ),
     advise(
         "LOOP010-handler",
-        "a handler that saves, 300 s to do it",
+        "add a handler that saves, and give it 300 s",
         "terminationGracePeriodSeconds: 300  # in the pod",
         *_handler("SIGTERM"),
         when=where(SigtermUnhandledDetail, lambda job: job.kubernetes),
@@ -38,7 +38,7 @@ ADVICE = (
     ),
     advise(
         "LOOP010-handler",
-        "--signal=USR1@300 and a handler that saves",
+        "add --signal=USR1@300 and a handler that saves",
         "#SBATCH --signal=USR1@300",
         "#SBATCH --requeue",
         *_handler("SIGUSR1"),
@@ -47,7 +47,7 @@ ADVICE = (
     ),
     advise(
         "LOOP010-handler",
-        "--signal=B:USR1@300 and a handler that saves",
+        "add --signal=B:USR1@300 and a handler that saves",
         "#SBATCH --signal=B:USR1@300",
         "#SBATCH --requeue",
         "trap 'kill -USR1 $pid' USR1; python train.py & pid=$!; wait $pid; wait $pid",
@@ -57,7 +57,7 @@ ADVICE = (
     ),
     advise(
         "LOOP010-handler",
-        "a handler that saves",
+        "add a handler that saves",
         *_handler("SIGTERM"),
         when=where(SigtermUnhandledDetail, lambda job: not (job.slurm or job.kubernetes)),
         references=(_SLURM,),

@@ -40,7 +40,7 @@ class DeprecatedApiRule(Rule):
         elif add:
             title = f"Pass {add}={detail.value}"
         else:
-            title = f"{what} -> {replacement}"
+            title = f"replace {what} by {replacement}"
         yield Remedy(
             id="LOOP005-replace",
             title=title,

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.syntax_places import find_extent, replace
+from gpudoctor.analysis.source.syntax_edits import replace_node
+from gpudoctor.analysis.source.syntax_places import find_extent
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.loop.double_softmax import DoubleSoftmaxDetail
 
@@ -22,7 +23,7 @@ class DoubleSoftmaxRule(Rule):
         if detail.how == "log":
             yield Remedy(
                 id="LOOP006-log-softmax",
-                title="log_softmax instead of log(softmax)",
+                title="use log_softmax instead of log(softmax)",
                 steps=(f"write {text}" if text else "call torch.nn.functional.log_softmax on the logits",),
                 applicability=Applicability.UNSAFE,
                 effort=Effort.ONE_LINE,
@@ -35,7 +36,7 @@ class DoubleSoftmaxRule(Rule):
             return
         yield Remedy(
             id="LOOP006-logits",
-            title=f"raw logits for {detail.loss}",
+            title=f"pass raw logits to {detail.loss}",
             steps=(
                 f"use {text} there: the loss applies the function itself" if text else "give it the logits",
                 "If you need probabilities (metrics, inference), apply softmax or sigmoid there.",
@@ -52,7 +53,7 @@ def _log_probabilities(how: str) -> Remedy:
     over = "dim=1 for (N, classes) and (N, classes, height, width), dim=-1 where the classes come last"
     return Remedy(
         id="LOOP006-log-probabilities",
-        title="log_softmax over the classes" if how == "dimension" else "cross_entropy on the scores",
+        title="apply log_softmax over the classes" if how == "dimension" else "use cross_entropy on the scores",
         steps=(
             f"give log_softmax the dimension of the classes: {over}"
             if how == "dimension"
@@ -68,4 +69,4 @@ def _edits(finding: Finding, patient: Patient, text: str) -> tuple[Edit, ...]:
     found = find_extent(patient.source, finding.detail_of(DoubleSoftmaxDetail).edit_at)
     if found is None or not text:
         return ()
-    return (replace(*found, text),)
+    return (replace_node(*found, text),)

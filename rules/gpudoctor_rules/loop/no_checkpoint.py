@@ -42,7 +42,7 @@ class NoCheckpointRule(Rule):
             return
         yield Remedy(
             id="LOOP009-save",
-            title=f"a checkpoint to resume from, every {minutes} minutes",
+            title=f"save a checkpoint to resume from, every {minutes} minutes",
             steps=(
                 f"every {minutes} minutes, on rank 0:",
                 f'    state = {{"model": {model}.state_dict(), "optimizer": {optimizer}.state_dict(), '

@@ -12,11 +12,11 @@ _RECORD = "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_st
 _STREAMS = "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-streams"
 _TITLES = {
     "nothing": "return the batch",
-    "last": "test the batch that is handed out, not the next one",
-    "last_loop": "hand out the last batch after the loop",
+    "last": "test the batch that is returned, not the next one",
+    "last_loop": "return the last batch after the loop",
     "first": "keep the batch before the next one is loaded",
     "wait": "wait for the copy before the batch is used",
-    "record": "record_stream on each tensor that is handed out",
+    "record": "call record_stream on each tensor that is returned",
 }
 _STEPS = {
     "nothing": "at the end of it: {text}",
@@ -47,7 +47,7 @@ class PrefetcherBrokenRule(Rule):
         )
         yield Remedy(
             id="LOOP007-loader",
-            title="pin_memory=True and non_blocking=True instead of the class",
+            title="use pin_memory=True and non_blocking=True instead of the class",
             steps=(
                 "DataLoader(..., num_workers=4, pin_memory=True, persistent_workers=True)",
                 "for batch in loader: batch = batch.to(device, non_blocking=True)",

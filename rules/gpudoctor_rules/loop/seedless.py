@@ -26,7 +26,7 @@ class SeedlessRule(Rule):
         lines += ["numpy.random.seed(0)"] if "numpy" in roots else []
         yield Remedy(
             id="LOOP008-seed",
-            title="torch.manual_seed(0) before the model is built",
+            title="call torch.manual_seed(0) before the model is built",
             steps=tuple(lines),
             applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE,

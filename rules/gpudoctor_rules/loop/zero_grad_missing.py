@@ -20,7 +20,7 @@ class ZeroGradMissingRule(Rule):
         where = finding.span.text if finding.span else f"{optimizer}.step()"
         yield Remedy(
             id="LOOP001-zero-grad",
-            title=f"{optimizer}.zero_grad() after each step",
+            title=f"call {optimizer}.zero_grad() after each step",
             steps=(f"after {where}", f"    {optimizer}.zero_grad()"),
             applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE,

@@ -9,7 +9,7 @@ _SETS_SEGMENTS = (("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"),)
 ADVICE = (
     advise(
         "MEM005-checkpointing",
-        "gradient checkpointing, or half the micro batch with twice the accumulation",
+        "use gradient checkpointing, or half the micro batch with twice the accumulation",
         "model.gradient_checkpointing_enable()   # 20 to 30 % more time",
         "gpudoctor estimate ... --fit   # which changes fit, and what each gives back",
         applicability=Applicability.SAFE,
@@ -36,7 +36,7 @@ ADVICE = (
     ),
     advise(
         "MEM006-shapes",
-        "few different lengths: pad to a multiple of 64, the longest batch first",
+        "use few different lengths: pad to a multiple of 64, longest batch first",
         "pad_to_multiple_of=64 in the collator; one batch of the greatest length before the first step",
         applicability=Applicability.UNSAFE,
     ),
@@ -58,7 +58,7 @@ ADVICE = (
     ),
     advise(
         "MEM009-evaluation",
-        "with torch.inference_mode(): around the evaluation, and a smaller batch there",
+        "put torch.inference_mode() around the evaluation, and use a smaller batch there",
         "with torch.inference_mode():   # no graph is kept",
         "outputs to the CPU as they come",
         when=where(OutOfMemoryDetail, lambda death: death.cause == "evaluation"),
@@ -67,7 +67,7 @@ ADVICE = (
     ),
     advise(
         "MEM009-batch",
-        "half the micro batch, twice the accumulation",
+        "use half the micro batch and twice the accumulation",
         "the same effective batch: batch_size / 2, gradient_accumulation_steps * 2",
         "gpudoctor estimate ... --fit   # which changes fit, and what each gives back",
         applicability=Applicability.UNSAFE,
@@ -75,21 +75,21 @@ ADVICE = (
     ),
     advise(
         "MEM009-checkpointing",
-        "gradient checkpointing, or bf16",
+        "turn on gradient checkpointing, or bf16",
         "model.gradient_checkpointing_enable()   # 20 to 30 % more time, a fraction of the activations",
         applicability=Applicability.SAFE,
         effort=Effort.ONE_LINE,
     ),
     advise(
         "MEM011-remove",  # where the pruning ends only its author knows
-        'prune.remove(module, "weight") once the pruning is done',
+        'call prune.remove(module, "weight") once the pruning is done',
         "for module in pruned_modules:",
         '    torch.nn.utils.prune.remove(module, "weight")   # drops weight_orig and weight_mask',
         references=("https://pytorch.org/docs/stable/generated/torch.nn.utils.prune.remove.html",),
     ),
     advise(
         "MEM011-structured",
-        "structured pruning, or 2:4 semi-structured sparsity",
+        "use structured pruning, or 2:4 semi-structured sparsity",
         "Remove whole channels or heads and build smaller layers (ln_structured shows which).",
         "torch.sparse.to_sparse_semi_structured(weight)   # 2:4, from compute capability 8.0 on",
         effort=Effort.REWRITE,
@@ -97,7 +97,7 @@ ADVICE = (
     ),
     advise(
         "MEM002-arrays",
-        "arrays instead of lists of Python objects in the data set",
+        "use arrays instead of lists of Python objects in the data set",
         "self.paths = numpy.array(paths)   # one object: workers share its pages and write to none of them",
         "or multiprocessing.Manager().list, pyarrow, torch tensors; fork copies a page at its first reference",
         when=where(LeakDetail, lambda leak: leak.kind is LeakKind.WORKERS),
@@ -105,7 +105,7 @@ ADVICE = (
     ),
     advise(
         "MEM002-schedule",
-        "a profiler schedule that ends (repeat=1)",
+        "use a profiler schedule that ends (repeat=1)",
         "schedule=torch.profiler.schedule(wait=1, warmup=1, active=5, repeat=1)",
         when=where(LeakDetail, lambda leak: leak.kind is LeakKind.PROFILER),
         applicability=Applicability.SAFE,

@@ -24,7 +24,7 @@ def greater_batch(code: Code, job: JobMemory, patient: Patient) -> Iterator[Reme
     if folded is None or folded[0] != greatest.changes["batch"]:
         yield _remedy(
             code, "batch", job, {"batch": greatest.changes["batch"]}, patient,
-            "look at the learning rate again: the effective batch grows by the same factor",
+            "check the learning rate again: the effective batch grows by the same factor",
         )  # fmt: skip
 
 
@@ -35,14 +35,16 @@ def measured_batch(finding: Finding) -> Iterator[Remedy]:
     if factor < _TWICE:
         return
     title = (
-        f"a micro batch of {samples * factor:,.0f}" if samples else f"a micro batch {factor:.0f} times as large"
+        f"use a micro batch of {samples * factor:,.0f}"
+        if samples
+        else f"use a micro batch {factor:.0f} times as large"
     )
     yield Remedy(
         id=f"{finding.code}-batch",
         title=title,
         steps=(
             f"batch_size={samples * factor:.0f}" if samples else f"{factor:.0f} times the batch size",
-            "lower gradient accumulation by the same factor, or look at the learning rate again",
+            "lower gradient accumulation by the same factor, or check the learning rate again",
         ),
         applicability=Applicability.DISPLAY_ONLY,
         effort=Effort.ONE_LINE,

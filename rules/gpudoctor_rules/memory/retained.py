@@ -29,10 +29,10 @@ def remedies(code: Code, inspection: str, finding: Finding, patient: Patient) ->
         )
     yield Remedy(
         id=f"{code}-bound",
-        title=f"bound what {leak.target} keeps" if leak.target else "bound what is collected",
+        title=f"limit what {leak.target} keeps" if leak.target else "limit what is collected",
         steps=(
-            "collections.deque(maxlen=1000) instead of a list, a cache with a maxsize instead of a dict; "
-            "write to disk what must be whole",
+            "use collections.deque(maxlen=1000) instead of a list, or a cache with a maxsize instead of "
+            "a dict. Write to disk what must be complete",
             inspection,
         ),
         applicability=Applicability.DISPLAY_ONLY,
@@ -68,7 +68,7 @@ def _at_line(code: Code, keeping: Retention, keep: RetentionKind, where: str) ->
         )
     yield Remedy(
         id=f"{code}-bound",
-        title=f"bound what {keeping.target} keeps ({where})",
+        title=f"limit what {keeping.target} keeps ({where})",
         steps=(
             f"del {keeping.target}[:-1000] after it, or collections.deque(maxlen=1000)"
             if keeping.how == "list"
@@ -90,7 +90,7 @@ _HOLDERS = {
          "or gc.collect() once an epoch"),
     ),
     "profiler": (
-        "schedule", "a profiler schedule that ends (repeat=1)",
+        "schedule", "use a profiler schedule that ends (repeat=1)",
         ("schedule=torch.profiler.schedule(wait=1, warmup=1, active=5, repeat=1)",),
     ),
     "what": (

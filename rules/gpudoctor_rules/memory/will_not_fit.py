@@ -49,7 +49,7 @@ def _remedy(job: JobMemory, cut: Projection, patient: Patient) -> Remedy:
     made = edits(job, changes, patient)
     return Remedy(
         id="MEM004-" + "-".join(f"{name}-{value}".replace("_", "-") for name, value in changes.items()),
-        title=f"{change_words(changes)}: {size(cut.peak)}, {fits}",
+        title=f"use {change_words(changes)}: {size(cut.peak)}, {fits}",
         steps=tuple(answer(job, name, value, patient) for name, value in changes.items()),
         applicability=_applicability(changes.keys(), bool(made)),
         effort=Effort.ONE_LINE if changes.keys() <= _ONE_SETTING else Effort.SMALL_EDIT,

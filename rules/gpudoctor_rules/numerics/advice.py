@@ -16,7 +16,7 @@ _HOOK = (
 _DEAD_UNITS = "https://arxiv.org/abs/1903.06733"
 _COUNT = (
     "collections.Counter(int(dataset[i][1]) for i in range(len(dataset)))",
-    "look at the column, the mapping and the folder that the label is made of",
+    "check the column, the mapping and the folder that the label is made of",
 )
 
 _TRAINED_ALONE = "optimizer = ...(p for p in model.parameters() if p.requires_grad)"
@@ -25,7 +25,7 @@ _BUILT = "https://docs.pytorch.org/docs/stable/optim.html#constructing-it"
 ADVICE = (
     advise(
         "NUM003-clip",
-        "clip_grad_norm_(model.parameters(), 1.0) after backward",
+        "call clip_grad_norm_(model.parameters(), 1.0) after backward",
         "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)   # after backward, before optimizer.step()",
         "with a GradScaler: scaler.unscale_(optimizer) before it",
         applicability=Applicability.UNSAFE,
@@ -34,14 +34,14 @@ ADVICE = (
     ),
     advise(
         "NUM003-rate",
-        "a third of the rate, and a warm-up",
+        "use a third of the learning rate, and a warm-up",
         "a third of the rate; warm-up over the first 1 % of the steps",
         applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
     ),
     advise(
         "NUM004-activations",
-        "ReLU or GELU instead of sigmoid and tanh, LayerNorm between the layers, residual connections",
+        "use ReLU or GELU, LayerNorm between the layers, and residual connections",
         "x = x + block(norm(x))   # a residual connection hands the gradient on unchanged",
         "nn.init.kaiming_normal_ for ReLU, xavier_normal_ for tanh",
         applicability=Applicability.UNSAFE,
@@ -51,14 +51,14 @@ ADVICE = (
         "NUM007-overfit",
         "train on one batch: a model that cannot learn 16 samples by heart has a bug",
         "batch = next(iter(loader)); for step in range(1000): ...the step on this batch...",
-        "if it learns: a higher rate, or data whose labels say nothing; if not: the loss, the optimizer's "
-        "parameters, a detach",
+        "If it learns, raise the rate or check the labels. If it does not, check the loss, the optimizer's "
+        "parameters and detach() calls.",
         when=where(LossTroubleDetail, lambda loss: loss.kind == "stalled"),
         references=("https://karpathy.github.io/2019/04/25/recipe/",),
     ),
     advise(
         "NUM007-rate",
-        "a third of the rate, warm-up, clipping",
+        "use a third of the learning rate, a warm-up and clipping",
         "a third of the rate; warm-up over the first 1 % of the steps",
         "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)   # after backward, before step",
         when=where(LossTroubleDetail, lambda loss: loss.kind != "stalled"),
@@ -107,7 +107,7 @@ ADVICE = (
     ),
     advise(
         "NUM002-batch",
-        "look at the batch of that step",
+        "check the batch of that step",
         "assert torch.isfinite(batch).all()   # before the forward pass: NaN data make a NaN loss",
         "a mean over no element (an empty batch, labels that are all ignored) is NaN as well",
         when=where(BadStepDetail, lambda bad: bad.replay is None),
@@ -130,7 +130,7 @@ ADVICE = (
     advise(
         "NUM005-use",
         "let the gradient reach {layer}",
-        "look at how forward uses {layer}: a detach(), a no_grad() block, an argmax or a branch never taken",
+        "check how forward uses {layer}: a detach(), a no_grad() block, an argmax or a branch never taken",
         "hard choices: torch.nn.functional.gumbel_softmax(logits, hard=True) instead of argmax",
         when=where(DeadParametersDetail, lambda dead: not dead.module),
         applicability=Applicability.UNSAFE,
@@ -196,7 +196,7 @@ ADVICE = (
     advise(
         "NUM008-idle",
         "let gradients reach {text} before its step",
-        "take detach() and no_grad() out of the way from its output to its loss",
+        "remove detach() and no_grad() between its output and its loss",
         "call zero_grad() before the backward pass, not between it and the step",
         "leave the optimizer out where the part is to stay as it is",
         when=where(WeightsFrozenDetail, lambda frozen: frozen.how == "idle"),

@@ -5,7 +5,7 @@ from gpudoctor.model import advise, in_log
 ADVICE = (
     advise(
         "NUM001-anomaly",
-        "Mend the operation at its input",
+        "Fix the input of the operation",
         "clamp the input of log, sqrt and division away from 0; compute softmax and losses in fp32",
         when=in_log(),
     ),

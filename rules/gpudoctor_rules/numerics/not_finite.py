@@ -49,7 +49,9 @@ def _rate(code: Code, patient: Patient) -> Remedy:
     lower = f"lr={value}" if edits else "a third of the rate"
     return Remedy(
         id=f"{code}-rate",
-        title=f"{lower}; warm-up and clipping" if edits else "a lower rate, warm-up, and clipping",
+        title=f"{lower}; warm-up and clipping"
+        if edits
+        else "use a lower learning rate, a warm-up and clipping",
         steps=(
             f"{lower}; warm-up over the first 1 % of the steps",
             "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)   # after backward, before step",
@@ -65,7 +67,7 @@ def _half(code: Code, bad: BadStepDetail) -> Remedy:
     more = (f"or scale down what goes in{where}, or leave it out: torch.autocast('cuda', enabled=False)",)
     return Remedy(
         id=f"{code}-bf16",
-        title="bf16 instead of fp16, or a GradScaler" if not where else "bf16 instead of fp16",
+        title="use bf16 instead of fp16, or a GradScaler" if not where else "use bf16 instead of fp16",
         steps=(
             "torch.autocast('cuda', dtype=torch.bfloat16)   # the range of float32; Ampere or later",
             *(more if where else ()),
@@ -136,7 +138,7 @@ _PLAIN: dict[str, tuple[str, str, tuple[str, ...]]] = {
          "a row that is masked throughout: let it see one place, or leave it out; std needs two values"),
     ),
     "peer": (
-        "rank", "look at the other ranks: one of them had it first",
+        "rank", "check the other ranks: one of them had it first",
         ("assert torch.isfinite(loss), torch.distributed.get_rank()   # before backward(), on each rank",),
     ),
 }  # fmt: skip
@@ -153,7 +155,7 @@ def _others(code: Code, bad: BadStepDetail) -> Iterator[Remedy]:
             if half
             else "eps=1e-8: Adam divides by the root of a mean that is 0 where the gradient always was"
         )
-        title = "weights in float32" if half else "give the optimizer an eps above 0"
+        title = "keep the weights in float32" if half else "give the optimizer an eps above 0"
         yield _remedy(code, "eps", title, (why,), Effort.SETTING)
     elif bad.cause in _PLAIN:
         word, title, steps = _PLAIN[bad.cause]

@@ -19,13 +19,13 @@ ADVICE = (
     ),
     advise(
         "OBS004-part",
-        "a fixed part of the set between whole evaluations",
+        "evaluate on a fixed part of the set between whole evaluations",
         "for batch in itertools.islice(val_loader, 10):   # whole once an epoch",
         when=where(EvaluationTooOftenDetail, lambda evaluation: evaluation.engine_loop not in ENGINES),
     ),
     advise(
         "OBS006-norms",
-        "norms instead of histograms, read in one transfer",
+        "log norms instead of histograms, read in one transfer",
         "norms = torch._foreach_norm([p.grad for p in model.parameters() if p.grad is not None])",
         "torch.stack(norms).tolist()   # one wait for the whole model, every 100 steps",
     ),

@@ -46,9 +46,9 @@ class DebugModeOnRule(Rule):
         text = finding.span.text if finding.span else facility
         yield Remedy(
             id="OBS005-off",
-            title=f"no {keyword} in the training run"
+            title=f"remove {keyword} from the training run"
             if engine
-            else f"no {facility.rsplit('.', 1)[-1]} in the training run",
+            else f"remove {facility.rsplit('.', 1)[-1]} from the training run",
             steps=(
                 f"remove the argument {keyword}" if engine else f"remove or switch off: {text}",
                 "keep it for the hunt: a --debug flag that is off by default; replay the failing step with it",

@@ -3,9 +3,9 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.call_frequency import settable, without
 from gpudoctor.analysis.source.control_flow import function_of
 from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_edits import settable, without
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,
@@ -52,7 +52,7 @@ class LogFlushRule(Rule):
         kind = detail.kind
         yield Remedy(
             id="OBS007-buffer",
-            title=_BAR[0] if drawn else _TITLES.get(kind, "no flush in the step"),
+            title=_BAR[0] if drawn else _TITLES.get(kind, "remove the flush from the step"),
             steps=_BAR[1:]
             if drawn
             else (_STEPS[kind], "log.flush() once an epoch, or every few hundred steps, if you need it."),

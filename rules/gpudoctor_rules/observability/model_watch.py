@@ -3,9 +3,8 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.call_frequency import settable
 from gpudoctor.analysis.source.periodic_edits import thinned
-from gpudoctor.analysis.source.syntax_edits import replace_node
+from gpudoctor.analysis.source.syntax_edits import replace_node, settable
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,
@@ -40,7 +39,7 @@ class ModelWatchRule(Rule):
             "watch": f'log="gradients", log_freq={EVERY}',
             "config": f"{detail.key}: {EVERY}",
             "variable": "WANDB_WATCH=false",
-        }.get(str(how), f"histograms every {EVERY} steps")
+        }.get(str(how), f"log histograms every {EVERY} steps")
         yield Remedy(
             id="OBS006-every",
             title=title,

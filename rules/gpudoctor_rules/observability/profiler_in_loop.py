@@ -4,8 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.control_flow import bound_to
-from gpudoctor.analysis.source.periodic_context import entered_seldom
-from gpudoctor.analysis.source.periodic_edits import thinned
+from gpudoctor.analysis.source.periodic_edits import entered_seldom, thinned
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
@@ -127,7 +126,7 @@ def _without(finding: Finding) -> Remedy:
         edits = (KeywordEdit(path=span.path, line=span.line, column=span.column, remove=("profiler",)),)
     return Remedy(
         id="OBS001-trainer",
-        title="no profiler in the training run; profile 50 steps of a separate one",
+        title="remove the profiler from the training; profile 50 steps of a separate run",
         steps=(
             "remove the profiler argument of Trainer",
             'profile apart: Trainer(profiler="pytorch", max_steps=50)',

@@ -5,7 +5,7 @@ from gpudoctor_checks.performance.step_time_drift import StepTimeDriftDetail
 from gpudoctor_checks.performance.unexplained_time import UnexplainedTimeDetail
 from gpudoctor_rules.performance.unexplained_time import DEAR
 
-_BOUND = "bound what grows with the steps"
+_BOUND = "limit what grows with the steps"
 _BOUNDED = ("logging", "checkpoint", "data_wait")
 
 
@@ -17,7 +17,7 @@ def _cheap_environment(time: UnexplainedTimeDetail) -> bool:
 ADVICE = (
     advise(
         "PERF004-dynamic",
-        "torch.compile(model, dynamic=True), or torch._dynamo.mark_dynamic for the dimension that changes",
+        "use torch.compile(model, dynamic=True), or torch._dynamo.mark_dynamic for the changing dimension",
         "torch._dynamo.mark_dynamic(input_ids, 1)   # the length changes, one graph serves all",
         "or pad to few lengths (pad_to_multiple_of=64) and drop_last=True for the last batch",
         applicability=Applicability.SAFE,
@@ -25,7 +25,7 @@ ADVICE = (
     ),
     advise(
         "PERF004-look",
-        "see the guards that fail",
+        "log the guards that fail",
         "TORCH_LOGS=recompiles,graph_breaks python train.py ...",
         effort=Effort.COMMAND,
     ),
@@ -39,7 +39,7 @@ ADVICE = (
     ),
     advise(
         "PERF011-batch",
-        "a greater micro batch, and less accumulation",
+        "use a larger micro batch and less accumulation",
         "the same effective batch in fewer passes: batch_size * 2, gradient_accumulation_steps / 2",
         applicability=Applicability.UNSAFE,
         effort=Effort.SETTING,
@@ -47,14 +47,14 @@ ADVICE = (
     ),
     advise(
         "PERF011-fused",
-        "fused=True for the optimizer",
+        "set fused=True for the optimizer",
         "torch.optim.AdamW(..., fused=True)   # one kernel instead of hundreds",
         applicability=Applicability.SAFE,
         effort=Effort.ONE_LINE,
     ),
     advise(
         "PERF012-more",
-        "bf16, torch.compile, fused attention, a greater micro batch",
+        "use bf16, torch.compile, fused attention and a larger micro batch",
         "torch.autocast('cuda', dtype=torch.bfloat16); torch.compile(model)",
         "torch.nn.functional.scaled_dot_product_attention for attention written by hand",
         "a greater micro batch until the memory is full (gpudoctor estimate ... --fit)",
@@ -81,20 +81,20 @@ ADVICE = (
     advise(
         "PERF013-bound",
         _BOUND,
-        "look for what the data set keeps: a cache without a limit, a list that is searched",
+        "find what the data set keeps: a cache without a limit, a list that is searched",
         when=where(StepTimeDriftDetail, lambda drift: not drift.episodes and drift.part == "data_wait"),
     ),
     advise(
         "PERF013-bound",
         _BOUND,
-        "look for a list, dict or tensor that grows by each step and is walked through or concatenated",
+        "find a list, dict or tensor that grows with each step and is iterated over or concatenated",
         "keep a bounded window: collections.deque(maxlen=1000); sums instead of lists",
         "detach what is kept of a step: losses.append(loss.detach())",
         when=where(StepTimeDriftDetail, lambda drift: not drift.episodes and drift.part not in _BOUNDED),
     ),
     advise(
         "PERF014-engine",
-        "larger batches, fewer callbacks: the framework's own work is the same for each step",
+        "use larger batches or fewer callbacks: the framework's cost is the same for each step",
         "a larger batch a device, with fewer steps of gradient accumulation",
         "py-spy record -- python ... shows which of its callbacks and checks take the time",
         when=where(UnexplainedTimeDetail, lambda time: time.engine_loop),
@@ -102,7 +102,7 @@ ADVICE = (
     ),
     advise(
         "PERF014-together",
-        "several environments at once, acted in by one call of the policy",
+        "run several environments at once, with one policy call for all",
         "gymnasium.vector.SyncVectorEnv([make_env] * 16), or an environment that steps whole arrays",
         "one forward pass and one sample() for all of them; torch.inference_mode() where none of it is "
         "differentiated",

@@ -30,13 +30,13 @@ class OptimizerUnfusedRule(Rule):
             )
             effort = Effort.ONE_LINE
         elif kind == "version":
-            title, effort = "torch 2.0 or newer, or foreach=True", Effort.COMMAND
+            title, effort = "install torch 2.0 or newer, or set foreach=True", Effort.COMMAND
         elif kind == "old":
             title = "torch.optim.AdamW(..., fused=True)"
         elif kind == "hand":
             title = "torch.optim.SGD(model.parameters(), lr=lr, fused=True)"
         else:
-            title = "torch._foreach_* operations over all parameters, or torch.compile(optimizer.step)"
+            title = "use torch._foreach_* operations over all parameters, or torch.compile(optimizer.step)"
         yield Remedy(
             id="PERF005-fused",
             title=title,

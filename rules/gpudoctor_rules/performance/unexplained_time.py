@@ -55,7 +55,7 @@ def _environments(patient: Patient) -> Remedy:
         count = _FALLBACK
     return Remedy(
         id="PERF014-environments",
-        title=f"{count} environments at once, each in a process of its own",
+        title=f"run {count} environments at once, each in its own process",
         steps=(
             f"gymnasium.vector.AsyncVectorEnv([make_env] * {count}), or an environment that steps whole arrays",
             "act on all their observations in one forward pass, under torch.inference_mode()",
@@ -104,7 +104,7 @@ def _look(finding: Finding) -> Remedy:
     if not places:
         title = "find the lines that take the time"
     elif loop:
-        title = f"whole arrays or tensors instead of the Python loop at {loop}"
+        title = f"replace the Python loop at {loop} by operations on whole arrays or tensors"
     else:
         title = f"do the work of {places[0]} once before the loop, or every N steps"
     looks = f"py-spy dump --pid PID, or look at {', '.join(places[:3])}" if places else "py-spy dump --pid PID"

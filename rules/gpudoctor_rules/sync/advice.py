@@ -8,7 +8,7 @@ from gpudoctor_checks.sync.per_sample_metrics import PerSampleMetricsDetail
 ADVICE = (
     advise(
         "SYNC001-copies",
-        "copies from pinned memory that do not block",
+        "copy from pinned memory without blocking",
         "DataLoader(..., pin_memory=True)",
         "batch = batch.to(device, non_blocking=True)",
         "What the step makes itself: make it on the device (torch.tensor(..., device=device)).",
@@ -30,7 +30,7 @@ ADVICE = (
     ),
     advise(
         "SYNC004-batched",
-        "the whole batch at once, on the device, read once",
+        "compute on the whole batch, on the device, and read the result once",
         "correct = (logits.argmax(-1) == labels).sum()   # one kernel for all samples",
         "total_correct += correct                        # stays on the device, no .item()",
         "total_correct.item()                            # once, when it is shown",
@@ -38,7 +38,7 @@ ADVICE = (
     ),
     advise(
         "SYNC004-device",
-        "the metric on the device (torchmetrics), computed when it is shown",
+        "keep the metric on the device (torchmetrics), and compute it when it is shown",
         "metric = torchmetrics.F1Score(task='multiclass', num_classes=n).to(device)",
         "metric.update(logits.detach(), labels)   # in the step: no wait",
         "metric.compute()                         # every few hundred steps, or once an epoch",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.call_frequency import without
+from gpudoctor.analysis.source.syntax_edits import without
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, SourceSpan
 from gpudoctor.model.signs.source import Source
@@ -32,7 +32,7 @@ class ExplicitSynchronizeRule(Rule):
             ]
         yield Remedy(
             id="SYNC003-remove",
-            title="no synchronize in the loop" + ("; CUDA events for the times" if timed else ""),
+            title="remove synchronize from the loop" + ("; time with CUDA events" if timed else ""),
             steps=tuple(steps),
             applicability=applicability if whole else Applicability.DISPLAY_ONLY,
             effort=Effort.SMALL_EDIT if timed else Effort.ONE_LINE,

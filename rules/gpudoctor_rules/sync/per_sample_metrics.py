@@ -23,7 +23,7 @@ class PerSampleMetricsRule(Rule):
         edits = _edits(finding, patient, every)
         yield Remedy(
             id="SYNC004-every",
-            title=f"metrics every {every} steps",
+            title=f"compute metrics every {every} steps",
             steps=(f"if step % {every} == 0:   # around the metric's lines",),
             # The metric then averages a tenth of the steps: the numbers shown differ.
             applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,

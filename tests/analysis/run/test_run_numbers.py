@@ -3,10 +3,10 @@
 import pytest
 from recordings import lines, make_machine, make_process, make_recording, make_steps, record, site
 
+from gpudoctor.analysis.known_gain import speedup
 from gpudoctor.analysis.run.line_costs import LinePlace, by_line, sites, span, worker_lines
 from gpudoctor.analysis.run.line_costs import lines as line_costs
 from gpudoctor.analysis.run.run_numbers import run_numbers
-from gpudoctor.analysis.run.speedup_bounds import bound, speedup
 from gpudoctor.model.signs.recording import Process
 
 
@@ -103,11 +103,9 @@ def test_paths_are_told_as_the_user_knows_them():
     assert span(run, LinePlace(path="/jobs/train.py", line=3)).path == "/jobs/train.py"
 
 
-def test_bounds():
+def test_a_share_that_is_gone_is_a_speedup():
     assert speedup(0.5) == pytest.approx(2.0)
     assert speedup(1.0) == pytest.approx(100.0)
-    effect = bound(0.6, least=0.3)
-    assert (effect.low, effect.high) == (pytest.approx(1.429), pytest.approx(2.5))
 
 
 def test_lines_after_the_last_step_are_no_part_of_it():

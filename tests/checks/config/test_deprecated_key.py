@@ -1,5 +1,6 @@
 import pytest
 from jobs import job_files, job_patient, launch_line, patient_of
+from log_cases import found_in_log
 from mending import gone, mended
 
 from gpudoctor.model import Applicability, Severity, Unavailable
@@ -7,6 +8,7 @@ from gpudoctor.model.signs.packages import ArgumentFields
 from gpudoctor.testing import examine, make_packages, make_patient, prescribe
 from gpudoctor_checks.config.deprecated_key import DeprecatedKey
 from gpudoctor_rules.config.deprecated_key import DeprecatedKeyRule
+from gpudoctor_rules.config.log_advice import ADVICE
 
 NOTE, WARNING, ERROR = Severity.NOTE, Severity.WARNING, Severity.ERROR
 EXPECTED = {
@@ -183,3 +185,18 @@ def test_a_call_with_a_value_that_loop005_knows_is_left_to_it() -> None:
             {"train.py": text.format(value=value)}, packages=make_packages(transformers="5.23.0")
         )
         assert len([item for item in examine(DeprecatedKey, patient) if item.detail.value]) == count
+
+
+@pytest.mark.parametrize(
+    "text, advised",
+    [
+        (
+            "usage: pretrain.py [-h] [--lr LR]\npretrain.py: error: unrecognized arguments: --steps_max 4\n",
+            "CFG009-option",
+        ),
+        ("TypeError: TrainingArguments.__init__() got an unexpected keyword argument 'fp'\n", "CFG009-name"),
+    ],
+)
+def test_an_option_that_the_script_itself_refuses_is_not_blamed_on_a_library(text, advised, tmp_path) -> None:
+    [finding] = found_in_log("CFG009", tmp_path, text)
+    assert [remedy.id for remedy in prescribe(ADVICE, finding, make_patient())] == [advised]

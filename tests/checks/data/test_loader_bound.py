@@ -20,7 +20,7 @@ def test_sick_script(path):
     unpriced = path.stem in {"sick_argparse_default", "sick_python_loop"}  # array files, a loop of short passes
     assert finding.severity is Severity.NOTE  # often wrong on public code: a warning needs a run
     assert finding.confidence is Confidence.SUSPECTED
-    assert ("only a run shows" in finding.message) is unpriced
+    assert ("Only a run shows" in finding.message) is unpriced
 
 
 @pytest.mark.parametrize(

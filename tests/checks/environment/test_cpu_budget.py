@@ -51,7 +51,7 @@ def test_sick_the_quota_counts_and_not_the_cpus():
     assert "48 on 8 CPUs" in finding.message
     assert {remedy.title for remedy in prescribe(CpuBudgetRule, finding, patient)} == {
         "export OMP_NUM_THREADS=1",
-        "num_workers=1 a rank instead of 4",
+        "set num_workers=1 per rank instead of 4",
     }
 
 

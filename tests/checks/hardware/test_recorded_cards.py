@@ -8,7 +8,7 @@ import sys
 import pytest
 from recordings import make_machine, make_process, make_recording, make_steps
 
-from gpudoctor.analysis.run.sampled_gpus import cards
+from gpudoctor.analysis.run.recorded_gpus import cards
 from gpudoctor.cli import main
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe

@@ -239,9 +239,9 @@ def unnormalised(losses, *made_by):
 @pytest.mark.parametrize(
     ("how", "words", "title"),
     [
-        ("dimension", "log_softmax over another dimension", "log_softmax over the classes"),
-        ("softmax", "probabilities without their logarithm", "cross_entropy on the scores"),
-        ("scores", "scores that no log_softmax has normalised", "cross_entropy on the scores"),
+        ("dimension", "log_softmax over another dimension", "apply log_softmax over the classes"),
+        ("softmax", "probabilities without their logarithm", "use cross_entropy on the scores"),
+        ("scores", "scores that no log_softmax has normalised", "use cross_entropy on the scores"),
     ],
 )
 def test_sick_what_nll_loss_is_given_is_no_log_probability(how, words, title):

@@ -31,13 +31,13 @@ def test_sick_a_column_of_outputs():
     assert finding.severity is Severity.ERROR and finding.cost.breaks
     assert "(24, 1) and the targets (24)" in finding.message and "576 pairs" in finding.message
     assert finding.span.text == "loss = torch.nn.functional.mse_loss(model(x), y)"
-    assert remedy.title.startswith("output.squeeze(1)")
+    assert remedy.title.startswith("use output.squeeze(1)")
 
 
 def test_sick_a_column_of_targets():
     [(finding, [remedy])] = look([[24], [24, 24], 20])
     assert "(24) and the targets (24, 1)" in finding.message
-    assert remedy.title.startswith("target.squeeze(1)")
+    assert remedy.title.startswith("use target.squeeze(1)")
 
 
 def test_sick_images_against_masks_without_channels():

@@ -58,7 +58,7 @@ def test_sick_a_container_without_tensors_needs_no_detaching():
                    growth=[[what, 4000, 60 * MIB, "/job/train.py", 12]])  # fmt: skip
     [finding] = look(leaking(lambda i: 0.25 * MIB * i, records=[grown]))
     assert finding.detail.kind is LeakKind.CONTAINER and finding.span.line == 12
-    assert "bound what data.memo keeps" in remedies(finding) and "graph" not in remedies(finding)
+    assert "limit what data.memo keeps" in remedies(finding) and "graph" not in remedies(finding)
 
 
 def test_sick_a_profiler_that_keeps_its_events():

@@ -79,7 +79,7 @@ def test_remedies_fit_and_say_what_they_give_back() -> None:
     remedies = prescribe(WillNotFitRule, finding, patient)
     by_id = {remedy.id: remedy for remedy in remedies}
     off = by_id["MEM004-checkpointing-layer"]
-    assert off.title.startswith("gradient checkpointing: ") and off.title.endswith("fits")
+    assert off.title.startswith("use gradient checkpointing: ") and off.title.endswith("fits")
     assert off.effect and off.effect.quantity == "memory" and off.effect.low > 100 << 30
     [edit] = off.edits
     assert (edit.line, edit.new_text, edit.expected) == (8, "true", "false")  # type: ignore[union-attr]

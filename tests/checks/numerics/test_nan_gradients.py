@@ -36,7 +36,7 @@ def test_sick_an_operation_at_its_edge():
 def test_sick_a_rate_that_is_too_high():
     steps = make_steps(200, grad_norm=lambda i: 1.0 if i < 100 else 1.1 ** (i - 100))
     [finding] = look(make_process(steps, records=[bad(180)]))
-    assert finding.detail.cause == "rate" and "lower rate" in remedies(finding)
+    assert finding.detail.cause == "rate" and "lower learning rate" in remedies(finding)
 
 
 def test_sick_fp16_without_a_scaler():

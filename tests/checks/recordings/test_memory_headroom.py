@@ -44,7 +44,7 @@ def test_room_of_a_run_is_told_with_the_batch_that_fits():
     # (0.9 x 80 - 8) / (12 - 8) = 16 times what grows with the batch of 8 rows a backward pass
     assert "a micro batch of 128 instead of 8 would fit" in finding.message
     [remedy] = prescribe(HeadroomUnusedRule, finding, one)
-    assert remedy.title == "a micro batch of 128"
+    assert remedy.title == "use a micro batch of 128"
     assert examine(BatchTooSmall, one) == []  # nobody counted tokens
 
 
@@ -53,7 +53,7 @@ def test_few_tokens_are_a_batch_that_is_too_small():
     [finding] = examine(BatchTooSmall, one)
     assert finding.message.startswith("256 tokens at a time") and "84 % of its memory free" in finding.message
     [remedy] = prescribe(BatchTooSmallRule, finding, one)
-    assert remedy.title == "a micro batch of 128"
+    assert remedy.title == "use a micro batch of 128"
     assert examine(HeadroomUnused, one) == []  # PERF007's
 
 

@@ -305,7 +305,7 @@ def test_waiting_for_data():
     [quick] = findings("DATA001", None, make_process(make_steps(200, data_wait=0.01), records=[many]))
     assert quick.severity is Severity.NOTE  # 20 µs an item
     assert {remedies("DATA001", one)[0] for one in (short, rows, quick)} == {
-        "whole batches by one index, instead of items one by one"
+        "read whole batches by one index, instead of single items"
     }
     assert remedies("DATA001", finding)[0].startswith("num_workers=")
 
@@ -330,8 +330,8 @@ def test_a_generator_without_a_loader_has_no_workers_to_set():
     [finding] = findings("DATA001", None, make_process(make_steps(200, data_wait=0.04), records=[seen]))
     assert finding.span.line == 7
     first, second = remedies("DATA001", finding)
-    assert first == "the generator's work once, before the loop"
-    assert second.startswith("the generator inside a DataLoader with num_workers=")
+    assert first == "do the generator's work once, before the loop"
+    assert second.startswith("put the generator into a DataLoader with num_workers=")
     evaluates = record("loader", 1.1, id=0, dataset="Items", workers=0, batch_size=8, role="evaluation",
                        path="/job/train.py", line=13, batches=100)  # fmt: skip
     [finding] = findings(

@@ -127,7 +127,7 @@ def test_an_uncleared_optimizer_has_the_name_on_its_line():
         "numeric", 9.0, kind="uncleared", step=200, steps=200, found=200, path="/job/train.py", line=49
     )
     patient, [finding] = look("LOOP001", told)
-    assert titles("LOOP001", patient, finding) == ["optimizer.zero_grad() after each step"]
+    assert titles("LOOP001", patient, finding) == ["call optimizer.zero_grad() after each step"]
 
 
 @pytest.mark.parametrize(("exit_code", "severity"), [(0, Severity.NOTE), (1, Severity.ERROR)])

@@ -114,7 +114,7 @@ def test_experience_is_gathered_by_the_job_itself():
     assert finding.severity is Severity.NOTE and "gathers experience" in finding.message
     assert {span.line for span in finding.evidence if hasattr(span, "line")} == set(places.values())
     assert "environments at once" in remedies(patient, finding)[0]
-    assert "in a process of its own" in remedies(patient, finding)[0]
+    assert "in its own process" in remedies(patient, finding)[0]
     assert findings(patient, "OBS004") == []
     said, run = verdict(patient)
     assert said.startswith("In good health") and "Note 1 is about" in said
@@ -124,7 +124,7 @@ def test_experience_is_gathered_by_the_job_itself():
 def test_where_acting_is_dear_the_policy_acts_for_many_at_once():
     patient, _ = patient_of(WORLD, ("other", "world", 5), ("other", "act", 60), other=0.01)
     [finding] = findings(patient)
-    assert "by one call of the policy" in remedies(patient, finding)[0]
+    assert "with one policy call" in remedies(patient, finding)[0]
 
 
 EPISODES = """
@@ -337,7 +337,7 @@ def test_a_python_loop_is_named_with_its_head():
     patient, places = patient_of(loop, ("other", "line", 50), ("other", "head", 1), other=0.01)
     [finding] = findings(patient)
     assert finding.severity is Severity.WARNING
-    assert remedies(patient, finding)[0].endswith(f"the Python loop at {finding.span.path}:{places['head']}")
+    assert f"the Python loop at {finding.span.path}:{places['head']} " in remedies(patient, finding)[0]
 
 
 META = """

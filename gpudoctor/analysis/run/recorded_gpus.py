@@ -1,4 +1,4 @@
-"""The GPUs that were sampled beside a run: which they are, and their readings in steady state."""
+"""The GPUs of a recording: which they are, their readings in steady state, what they can compute at most."""
 
 import math
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from typing import Any
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.run_numbers import gpu_use, steady_window
+from gpudoctor.model.peaks import peak_flops
 from gpudoctor.model.signs.recording import Recording
 
 
@@ -77,3 +78,14 @@ def readings(recording: Recording, card: SampledGpu, *names: str) -> list[tuple[
 def numbers_here(found: list[SampledGpu]) -> str:
     """The driver's numbers of those on the first rank's node, as rules read them: `0,3`."""
     return ",".join(str(card.number) for card in found if card.here)
+
+
+def peak_of_ranks(recording: Recording) -> float | None:
+    """FLOPs a second of the devices of all ranks together; None if one of them is not in the table."""
+    names = []
+    for process in recording.ranks:
+        torch = process.first("torch")
+        names.append(str(torch.get("device") or "") if torch is not None else "")
+    peaks = [peak_flops(name) for name in names]
+    known = [peak for peak in peaks if peak is not None]
+    return sum(known) if known and len(known) == len(peaks) else None
