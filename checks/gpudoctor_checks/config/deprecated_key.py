@@ -108,6 +108,7 @@ class DeprecatedKey(Check):
             r"HfArgumentParser: (?P<unused>[^\n]{1,120})",
             text="The program does not know the argument [{argument}][{unused}].",
             everywhere=True,
+            closing=True,
         ),
         LogMessage(
             kind="removed",
