@@ -246,7 +246,7 @@ CIRCLES = {
     "one interpreter: an expression holds calls, a call runs a body, a body holds expressions": {
         f"gpudoctor.vitals.source.{name}" for name in (
             "annotations", "attributes", "calls", "class_model", "configuration", "effects", "expressions", "imports",
-            "methods", "program", "resolving", "signatures", "statements",
+            "methods", "program", "resolving", "statements",
         )
     },
     "one probe: its parts name the Probe that holds them, for their types": {

@@ -64,8 +64,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--grace",
         type=seconds,
         metavar="S",
-        help="SIGTERM S seconds after the request to end, 5 s later SIGKILL to all that is left (default: 30 "
-        "after --steps and --seconds; after your own Ctrl-C no limit: the third one ends the command)",
+        help="send SIGTERM S seconds after the request to end, and SIGKILL 5 s later. The default is 30 after "
+        "--steps and --seconds. After your own Ctrl-C gpudoctor waits without limit; the "
+        "third one ends the command.",
     )
     run.add_argument(
         "--recording",

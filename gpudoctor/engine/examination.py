@@ -8,7 +8,7 @@ from typing import TypeVar
 from gpudoctor import __version__
 from gpudoctor.analysis.known_gain import claimed, knowable, speedup
 from gpudoctor.analysis.run.unmeasured import as_notes, unmeasured
-from gpudoctor.analysis.source.name_availability import too_old
+from gpudoctor.analysis.source.target_versions import too_old
 from gpudoctor.engine.claims import Examined, Ran, unexamined
 from gpudoctor.engine.manual import named
 from gpudoctor.engine.ranking import Case, rank

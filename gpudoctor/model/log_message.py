@@ -51,6 +51,8 @@ class LogMessage:
     """Whether a rank that prints it waited for another one: the ranks that do not print it are suspect."""
     lasting: bool = False
     """Whether it counts although the training goes on, if it comes again and again up to the end."""
+    closing: bool = False
+    """Whether it counts only if almost nothing follows it: after a line of the shell, the script may go on."""
     explains: str = ""
     """Of a HINT: a regular expression for the failure that it explains."""
     source: str = ""

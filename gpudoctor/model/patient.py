@@ -21,7 +21,7 @@ from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.project import ProjectVersions
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.signs.source import Source
-from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
+from gpudoctor.model.unavailable import ReaderCrashed, Unavailable, optional
 
 T = TypeVar("T")
 
@@ -201,6 +201,18 @@ class Patient:
     def configs(self) -> Configs:
         """The config files, read and recognised."""
         return self.signs.configs.take()
+
+    @property
+    def source_and_configs(self) -> tuple[Source, Configs]:
+        """The scripts and the config files, each empty if there are none; raises `Unavailable` without both."""
+        try:
+            source = self.source
+        except Unavailable as no_source:
+            try:
+                return Source(scripts=()), self.configs
+            except Unavailable as no_configs:
+                raise type(no_source)(f"{no_source}, and {no_configs}") from None
+        return source, optional(lambda: self.configs) or Configs(files=())
 
     @property
     def memory(self) -> tuple[JobMemory, ...]:

@@ -9,7 +9,6 @@ from gpudoctor.analysis.source.entry_points import in_a_training
 from gpudoctor.analysis.source.pretrained_models import TRAINERS, trainers
 from gpudoctor.analysis.source.target_versions import Meant, argument_fields, meant_version
 from gpudoctor.analysis.source.training_arguments import in_a_test, read_by, training_arguments
-from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -22,7 +21,6 @@ from gpudoctor.model import (
     Patient,
     Reads,
     Severity,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -110,6 +108,7 @@ class DeprecatedKey(Check):
             r"HfArgumentParser: (?P<unused>[^\n]{1,120})",
             text="The program does not know the argument [{argument}][{unused}].",
             everywhere=True,
+            closing=True,
         ),
         LogMessage(
             kind="removed",
@@ -130,19 +129,16 @@ class DeprecatedKey(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
+        source, configs = patient.source_and_configs
         for setup in training_arguments(patient):
             if setup.kind is not ConfigKind.AXOLOTL:
                 meant = meant_version(patient, "transformers", setup.path)
                 yield from self._arguments(setup, meant, _fields(patient, setup))
-        for file in configs.files if configs is not None else ():
+        for file in configs.files:
             if read_by(file.kind, source):
-                yield from self._file(file, declared_names(source) if source is not None else frozenset())
-        if source is not None:
-            yield from self._loading(patient, source)
-            yield from self._trainers(patient, source)
+                yield from self._file(file, declared_names(source))
+        yield from self._loading(patient, source)
+        yield from self._trainers(patient, source)
 
     def _arguments(self, setup: Setup, meant: Meant, fields: frozenset[str] | None) -> Iterator[Finding]:
         if setup.call is not None and in_a_test(setup.call):

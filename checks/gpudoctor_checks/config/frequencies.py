@@ -19,7 +19,6 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import ConfigFile, Configs
 from gpudoctor.model.signs.source import Call, Known, Script, Source
@@ -251,16 +250,8 @@ class Frequencies(Check):
 
 def _everywhere(patient: Patient) -> Iterator[Declared]:
     """What scripts declare and what configs declare; unavailable when there is neither."""
-    try:
-        source = patient.source
-    except Unavailable:
-        yield from _from_configs(patient.configs)
-        return
+    source, configs = patient.source_and_configs
     yield from _from_source(source)
-    try:
-        configs = patient.configs
-    except Unavailable:
-        return
     yield from _from_configs(configs)
 
 

@@ -9,11 +9,9 @@ from packaging.version import InvalidVersion, Version
 from gpudoctor.analysis.source.config_links import links
 from gpudoctor.analysis.source.control_flow import bound_to, never_runs, switched_off
 from gpudoctor.analysis.source.declared_settings import Written, from_entry, from_keyword
-from gpudoctor.analysis.source.model_families import COMMON, Family, family
-from gpudoctor.analysis.source.pretrained_models import trainers
+from gpudoctor.analysis.source.pretrained_models import COMMON, Family, family, trainers
 from gpudoctor.analysis.source.target_versions import meant_version
 from gpudoctor.analysis.source.training_arguments import argument_calls, in_a_test
-from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -28,7 +26,6 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
     TrackRecord,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Known, Script, Source
@@ -126,12 +123,8 @@ class LoraMisfit(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
-        adapters = [
-            adapter for file in (configs.files if configs is not None else ()) for adapter in _config(file)
-        ]
+        source, configs = patient.source_and_configs
+        adapters = [adapter for file in (configs.files) for adapter in _config(file)]
         for adapter in (*adapters, *_calls(source)):
             yield from self._targets(adapter)
             yield from self._scale(adapter)
@@ -144,7 +137,7 @@ class LoraMisfit(Check):
                     (gather.place,),
                     cure="gather",
                 )
-        if source is not None and not _not_reentrant(patient, source.scripts[0].path):
+        if source.scripts and not _not_reentrant(patient, source.scripts[0].path):
             yield from self._checkpointing(source)
 
     def _targets(self, adapter: Adapter) -> Iterator[Finding]:
@@ -282,9 +275,7 @@ def _config(file: ConfigFile) -> Iterator[Adapter]:
     )
 
 
-def _calls(source: Source | None) -> Iterator[Adapter]:
-    if source is None:
-        return
+def _calls(source: Source) -> Iterator[Adapter]:
     model = _model(source)
     for script in source.scripts:
         for call in script.calls:
@@ -317,15 +308,13 @@ def _model(source: Source) -> str:
     return names.pop() if len(names) == 1 else ""
 
 
-def _is_lora(file: ConfigFile | None, source: Source | None) -> bool:
+def _is_lora(file: ConfigFile | None, source: Source) -> bool:
     if file is not None:
         return any(
             str(file.value(key)) in {"lora", "qlora", "True"}
             for key in ("finetuning_type", "adapter", "use_peft")
         )
-    return source is not None and any(
-        next(script.calls_to(".get_peft_model"), None) for script in source.scripts
-    )
+    return any(next(script.calls_to(".get_peft_model"), None) for script in source.scripts)
 
 
 def _not_reentrant(patient: Patient, path: str) -> bool:

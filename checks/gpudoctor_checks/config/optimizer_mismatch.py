@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.source.config_links import Link, launched_engine, links, named, same_file
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry
+from gpudoctor.analysis.source.syntax import keyword_value
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs
 from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
@@ -21,7 +22,6 @@ from gpudoctor.model import (
     Setting,
     Severity,
     SourceSpan,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -98,17 +98,14 @@ class OptimizerMismatch(Check):
     severity = Severity.ERROR
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
+        source, configs = patient.source_and_configs
         for link in links(patient):
             for mismatch in mismatches(link, OPTIMISATION):
                 yield self._between(mismatch)
             yield from self._kinds(link)
-        for file in configs.files if configs is not None else ():
+        for file in configs.files:
             yield from self._sections(file)
-        if source is not None:
-            yield from self._in_source(patient, source)
+        yield from self._in_source(patient, source)
 
     def _between(self, mismatch: Mismatch) -> Finding:
         items = (mismatch.engine, mismatch.argument)
@@ -238,7 +235,7 @@ def _speaks_of_the_run(item: CanonicalValue) -> bool:
 
 
 def _passes_optimizer(call: Call) -> bool:
-    node = next((item.value for item in call.node.keywords if item.arg == "optimizer"), None)
+    node = keyword_value(call.node, "optimizer")
     return node is not None and getattr(node, "value", "") is not None
 
 

@@ -8,7 +8,6 @@ from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
 from gpudoctor.analysis.source.pretrained_models import trained_models
 from gpudoctor.analysis.source.training_arguments import argument_calls, deepspeed_configs, training_arguments
-from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -21,7 +20,6 @@ from gpudoctor.model import (
     Setting,
     Severity,
     SourceSpan,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -73,9 +71,7 @@ class PrecisionConflict(Check):
     severity = Severity.ERROR
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
+        source, configs = patient.source_and_configs
         for setup in training_arguments(patient):
             yield from self._both(setup)
         for setup in deepspeed_configs(patient):
@@ -86,12 +82,11 @@ class PrecisionConflict(Check):
             both = list(mismatches(link, PRECISION))
             if both:
                 yield self._between(both)
-        for file in configs.files if configs is not None else ():
+        for file in configs.files:
             yield from self._accelerate(file)
             yield from self._sections(file)
-        if source is not None:
-            yield from self._scalers(source)
-            yield from self._models(source)
+        yield from self._scalers(source)
+        yield from self._models(source)
 
     def _both(self, setup: Setup) -> Iterator[Finding]:
         fp16, bf16 = setup.on("fp16"), setup.on("bf16", "pure_bf16")

@@ -8,8 +8,8 @@ from gpudoctor.analysis.source.config_links import Link, links
 from gpudoctor.analysis.source.control_flow import bound_to, switched_off
 from gpudoctor.analysis.source.declared_settings import Written, from_entry, from_keyword
 from gpudoctor.analysis.source.pretrained_models import adapted, trained_models, trainers
+from gpudoctor.analysis.source.syntax import is_method_call, keyword_value
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, in_a_test
-from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -22,7 +22,6 @@ from gpudoctor.model import (
     Setting,
     Severity,
     SourceSpan,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -75,15 +74,12 @@ class QuantisationConflict(Check):
     severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
-        for file in configs.files if configs is not None else ():
+        source, configs = patient.source_and_configs
+        for file in configs.files:
             yield from self._in_config(file)
         for link in links(patient):
             yield from self._sharded(link)
-        if source is not None:
-            yield from self._in_source(patient, source)
+        yield from self._in_source(patient, source)
 
     # configs
 
@@ -280,9 +276,7 @@ def _optimised(source: Source) -> Iterator[tuple[Script, Call, Written]]:
             for call in script.calls
             if call.name.startswith("torch.optim.") and not switched_off(source, call)
             for node in call.node.args[:1]
-            if isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr == "parameters"
+            if is_method_call(node, "parameters")
         }
         for load in script.calls_to(".from_pretrained"):
             item = _quantised(script, load) if bound_to(script, load.node) in given - {""} else None
@@ -301,7 +295,7 @@ def _quantised(script: Script, load: Call) -> Written | None:
         item = from_keyword(script, load, name)
         if item is not None and item.on:
             return item
-    node = next((item.value for item in load.node.keywords if item.arg == "quantization_config"), None)
+    node = keyword_value(load.node, "quantization_config")
     if node is None:
         return None
     for call in script.calls_to(".BitsAndBytesConfig"):

@@ -104,10 +104,11 @@ class SettingsRejected(LogCheck):
                 "configcompositionexception",
                 "overrideparseexception",
                 "configtypeerror",
+                "missingconfigexception",
             ),
             pattern="MisconfigurationException|ValidationError|Config(?:Attribute|Key|Type|"
-            r"Composition)\w*(?:Error|Exception)|MissingMandatoryValue|Could not override|"
-            "OverrideParseException",
+            r"Composition)\w*(?:Error|Exception)|MissingMandatoryValue|MissingConfigException|"
+            "Could not override|OverrideParseException",
             text="The framework rejects the settings: {said}.",
             general=True,
         ),
@@ -118,10 +119,27 @@ class SettingsRejected(LogCheck):
                 "the following arguments are required",
                 "invalid choice",
                 "expected one argument",
+                "ambiguous option",
+                "error: no such option",
+                "error: missing option",
+                "error: missing argument",
+                "error: invalid value for",
+                "unexpected extra argument",
+                "flags parsing error",
+                "could not override",
+                "error merging override",
+                "no value for the required argument",
+                "error: one of the arguments",
             ),
-            pattern="error: (?:argument .{0,80}: (?:invalid|expected)|the following arguments are required)",
+            pattern="error: (?:argument .{0,80}: (?:invalid|expected|not allowed with)|the following arguments "
+            r"are required|ambiguous option: |one of the arguments .{0,200} is required)|"
+            r"^Error: (?:No such option|Missing (?:option|argument|parameter)|Invalid value for|Got unexpected "
+            r"extra argument)|FATAL Flags parsing error|^Could not override '|^Error merging override |"
+            r"^ERROR: The function received no value for the required argument",
             text="The command line is wrong: {said}.",
             everywhere=True,
+            closing=True,
+            source="argparse, click, absl, Hydra, Fire",
         ),
         LogMessage(
             kind="tokenizer",

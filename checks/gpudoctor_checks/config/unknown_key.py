@@ -12,7 +12,6 @@ from gpudoctor.analysis.source.training_arguments import (
     in_a_test,
     read_by,
 )
-from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -24,7 +23,6 @@ from gpudoctor.model import (
     Reads,
     Setting,
     Severity,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry, Section
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -102,15 +100,12 @@ class UnknownKey(Check):
     severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
-        for file in configs.files if configs is not None else ():
+        source, configs = patient.source_and_configs
+        for file in configs.files:
             if read_by(file.kind, source):
-                own = declared_names(source) if source is not None else frozenset()
-                yield from self._in_file(file, argument_fields(patient, file.path, "transformers"), own)
-        if source is not None:
-            yield from self._in_source(patient, source)
+                fields = argument_fields(patient, file.path, "transformers")
+                yield from self._in_file(file, fields, declared_names(source))
+        yield from self._in_source(patient, source)
 
     # files
 

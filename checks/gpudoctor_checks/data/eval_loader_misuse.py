@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.control_flow import loop_node, never_runs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, every_loader
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Known, LoopRole, Source
 
@@ -156,7 +156,7 @@ def _repeated(loader: Loader) -> bool:
 
 def _sampler(loader: Loader) -> bool:
     """Whether the sampler is a DistributedSampler, made in the call or bound once to the name given."""
-    given = next((item.value for item in loader.call.node.keywords if item.arg == "sampler"), None)
+    given = keyword_value(loader.call.node, "sampler")
     if isinstance(given, ast.Call):
         return ast.unparse(given.func).endswith("DistributedSampler")
     if not isinstance(given, ast.Name | ast.Attribute):

@@ -4,11 +4,9 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.control_flow import enclosing
-from gpudoctor.analysis.source.syntax import nodes, walk
+from gpudoctor.analysis.source.syntax import FunctionNode, nodes, walk
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import ClassInfo, Known, Script
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def fixed_padding(script: Script) -> Iterator[tuple[SourceSpan, int]]:
@@ -62,7 +60,7 @@ def number(script: Script, node: ast.expr) -> int | None:
 
 def _named(script: Script, node: ast.Name) -> int | None:
     for above in enclosing(script, node):
-        if isinstance(above, _FUNCTIONS):
+        if isinstance(above, FunctionNode):
             found = _default(above, node.id)
             if found is not None:
                 return found
@@ -89,7 +87,7 @@ def _own(script: Script, node: ast.Attribute) -> int | None:
     return None
 
 
-def _passed(script: Script, owner: str, init: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> int | None:
+def _passed(script: Script, owner: str, init: FunctionNode, name: str) -> int | None:
     """What a constructor's parameter gets: of the calls here the least, else its default."""
     names = [item.arg for item in init.args.args][1:]
     place = names.index(name) if name in names else None
@@ -101,7 +99,7 @@ def _passed(script: Script, owner: str, init: ast.FunctionDef | ast.AsyncFunctio
     return _default(init, name)
 
 
-def _default(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> int | None:
+def _default(function: FunctionNode, name: str) -> int | None:
     arguments = function.args
     plain = arguments.posonlyargs + arguments.args
     pairs = list(zip(reversed(plain), reversed(arguments.defaults), strict=False))

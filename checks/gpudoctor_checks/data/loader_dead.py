@@ -101,7 +101,7 @@ class LoaderDead(Check):
             kind="worker-killed",
             cue="killed by signal",
             pattern=r"DataLoader worker \(pid\(?s?\)? ?(?P<pid>[\d, ]+)\)? is killed by signal: "
-            r"(?P<signal>(?!Bus error)\w[\w ]*)",
+            r"(?P<signal>(?!Bus error|Terminated|Hangup|Interrupt)\w[\w ]*)",
             text="A loader worker (pid {pid}) was ended by a signal: {signal}.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,

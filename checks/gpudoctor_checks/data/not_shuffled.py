@@ -7,9 +7,9 @@ from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import processes, recorded, run_of, spots
-from gpudoctor.analysis.source.call_frequency import without_comments
 from gpudoctor.analysis.source.loaders import Loader, loaders, trains
 from gpudoctor.analysis.source.origins import construction
+from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.model import (
     Check,
     Code,

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.syntax import names_in
+from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, names_in
 from gpudoctor.model.signs.source import ClassInfo, Script
 
 _SIZES = ("size", "numel")
@@ -33,13 +33,9 @@ def _measured(function: ast.AST) -> ast.AST | None:
     for node in ast.walk(function):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "len" and node.args:
             measured: ast.AST = node.args[0]
-        elif isinstance(node, ast.Attribute) and node.attr == "shape":
+        elif is_attribute(node, "shape"):
             measured = node.value
-        elif (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in {"size", "numel"}
-        ):
+        elif is_method_call(node, "size", "numel"):
             measured = node.func.value
         else:
             continue
@@ -92,11 +88,7 @@ def lost_batches(script: Script) -> Iterator[tuple[str, ast.For, str]]:
 
 def _filled(loop: ast.For) -> str:
     """The list that a loop appends to, yields under a condition, and begins anew."""
-    appended = {
-        ast.unparse(node.func.value)
-        for node in ast.walk(loop)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append"
-    }
+    appended = {ast.unparse(node.func.value) for node in ast.walk(loop) if is_method_call(node, "append")}
     yielded = {
         ast.unparse(node.value)
         for branch in ast.walk(loop)

@@ -127,7 +127,7 @@ class PaddingWaste(Check):
             severity=severity,
             suspected=suspected,
             detail=PaddingWasteDetail(length=0, how="recording", old=False, single=False),
-            numbers=(run.measured("padding_share", share, "1"),),
+            numbers=(run.measured("padding_share", share),),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:

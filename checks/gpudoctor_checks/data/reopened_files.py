@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import enclosing
-from gpudoctor.analysis.source.syntax import walk
+from gpudoctor.analysis.source.syntax import FunctionNode, is_name, keyword_value, walk
 from gpudoctor.model.signs.source import Call, ClassInfo, Script
 
 _OPENERS = {
@@ -65,9 +65,7 @@ def opened_again(script: Script) -> Iterator[ReopenedFile]:
             yield from _of_function(script, info, function)
 
 
-def _of_function(
-    script: Script, info: ClassInfo, function: ast.FunctionDef | ast.AsyncFunctionDef
-) -> Iterator[ReopenedFile]:
+def _of_function(script: Script, info: ClassInfo, function: FunctionNode) -> Iterator[ReopenedFile]:
     nodes = {id(node): node for node in walk(function) if isinstance(node, ast.Call)}
     called = {
         node.func.attr
@@ -121,7 +119,7 @@ def _constant(script: Script, info: ClassInfo, node: ast.expr) -> bool:
     if isinstance(node, ast.Constant):
         return isinstance(node.value, str)
     if isinstance(node, ast.Attribute):
-        if isinstance(node.value, ast.Name) and node.value.id == "self":
+        if is_name(node.value, "self"):
             return _setters(script, info.name).get(node.attr) == {"__init__"}
         return isinstance(node.value, ast.Attribute) and _constant(script, info, node.value)
     if isinstance(node, ast.Name):
@@ -178,12 +176,12 @@ def _kept(script: Script, node: ast.Call) -> bool:
                 return True
         if isinstance(above, ast.If | ast.IfExp | ast.NamedExpr | ast.ExceptHandler | ast.Try):
             return True
-        if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(above, FunctionNode):
             return _stored_later(above, node)
     return False
 
 
-def _stored_later(function: ast.FunctionDef | ast.AsyncFunctionDef, node: ast.Call) -> bool:
+def _stored_later(function: FunctionNode, node: ast.Call) -> bool:
     """`data = load(path)` and then `self.data = data`."""
     names = {
         target.id
@@ -194,8 +192,7 @@ def _stored_later(function: ast.FunctionDef | ast.AsyncFunctionDef, node: ast.Ca
     }
     return any(
         isinstance(part, ast.Assign)
-        and isinstance(part.value, ast.Name)
-        and part.value.id in names
+        and is_name(part.value, *names)
         and any(not isinstance(target, ast.Name) for target in part.targets)
         for part in ast.walk(function)
     )
@@ -204,11 +201,11 @@ def _stored_later(function: ast.FunctionDef | ast.AsyncFunctionDef, node: ast.Ca
 def _mapped(call: Call) -> bool:
     """Whether the file is memory-mapped: then opening costs little and reads what is asked for."""
     for name in ("mmap_mode", "mmap", "memory_map"):
-        given = next((item.value for item in call.node.keywords if item.arg == name), None)
+        given = keyword_value(call.node, name)
         if given is not None and not (isinstance(given, ast.Constant) and given.value in (None, False)):
             return True
     return call.name == "numpy.load" and len(call.node.args) > 1
 
 
-def _cached(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def _cached(function: FunctionNode) -> bool:
     return any(word in ast.unparse(item).lower() for item in function.decorator_list for word in _CACHED)

@@ -8,6 +8,7 @@ from gpudoctor.analysis.run.recorded_loaders import training_loaders
 from gpudoctor.analysis.source.built_classes import built
 from gpudoctor.analysis.source.loaders import Loader, trains
 from gpudoctor.analysis.source.origins import construction
+from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name, keyword_value
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Known, Script, Source
 from gpudoctor_checks.data.worker_seeds import same_seeds
@@ -80,7 +81,7 @@ class SameSeed(Check):
         made = construction(loader.script, loader.dataset)
         own = built(source, loader.script, made).own if made is not None else ()
         homes = [(script, node) for node in own for script in source.scripts if node in _classes(script)]
-        start = next((item.value for item in loader.call.node.keywords if item.arg == "worker_init_fn"), None)
+        start = keyword_value(loader.call.node, "worker_init_fn")
         if start is not None and not (isinstance(start, ast.Constant) and start.value is None):
             yield from self._started(source, loader, start, workers)
             return
@@ -146,13 +147,15 @@ def _held(script: Script, owner: ast.ClassDef) -> tuple[str, ast.Call, ast.Call]
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             continue
         target, value = statement.targets[0], statement.value
-        if not (isinstance(target, ast.Attribute) and _is_self(target.value) and isinstance(value, ast.Call)):
+        if not (
+            isinstance(target, ast.Attribute) and is_name(target.value, "self") and isinstance(value, ast.Call)
+        ):
             continue
         if names.get(value) not in _GENERATORS or _bound_again(owner, statement, target.attr):
             continue
         called = {node.func.attr for node in ast.walk(items)
-                  if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-                  and _is_self(node.func.value)}  # fmt: skip
+                  if is_method_call(node)
+                  and is_name(node.func.value, "self")}  # fmt: skip
         for function in (items, *(methods[name] for name in sorted(called & set(methods)))):
             for node in ast.walk(function):
                 method = node.func if isinstance(node, ast.Call) else None
@@ -168,7 +171,7 @@ def _bound_again(owner: ast.ClassDef, statement: ast.Assign, name: str) -> bool:
         stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
         if stored and _is_held(node, name) and node is not statement.targets[0]:
             return True
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if is_method_call(node):
             renewed = node.func.attr in {"seed", "spawn", "setstate", "set_state", "jumped"}
             if renewed and _is_held(node.func.value, name):
                 return True
@@ -177,8 +180,4 @@ def _bound_again(owner: ast.ClassDef, statement: ast.Assign, name: str) -> bool:
 
 
 def _is_held(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == name and _is_self(node.value)
-
-
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
+    return is_attribute(node, name) and is_name(node.value, "self")

@@ -10,11 +10,10 @@ from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.line_ownership import by_parallelism
 from gpudoctor.analysis.run.recorded_statements import statement_at
 from gpudoctor.analysis.run.steady_run import Run, judged, script_at, sites_of, source_of, spots
-from gpudoctor.analysis.source.call_frequency import without_comments
 from gpudoctor.analysis.source.control_flow import enclosing, switched_off
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import FunctionNode, is_name, keyword_value, nodes, without_comments
 from gpudoctor.model import (
     Check,
     Code,
@@ -190,7 +189,7 @@ class SamplerMisuse(Check):
 
     def _twice(self, loader: Loader) -> Finding | None:
         """A sampler and a shuffle: certain only when the sampler is made by a plain call."""
-        shuffle, sampler = loader.call.keywords.get("shuffle"), _keyword(loader, "sampler")
+        shuffle, sampler = loader.call.keywords.get("shuffle"), keyword_value(loader.call.node, "sampler")
         if not (isinstance(shuffle, Known) and shuffle.value is True and shuffle.origin == "literal"):
             return None
         values = _values(loader, sampler) if sampler is not None else []
@@ -233,7 +232,7 @@ class SamplerMisuse(Check):
         words = ("set_epoch", ".epoch = ")
         if any(word in without_comments(script) for script in program.scripts for word in words):
             return None
-        sampler = _keyword(loader, "sampler")
+        sampler = keyword_value(loader.call.node, "sampler")
         made = [node for node in _values(loader, sampler) if isinstance(node, ast.Call)] if sampler else []
         call = next((call for call in loader.script.calls if call.node in made and call.name == _SAMPLER), None)
         if call is None or not _shuffles(call) or switched_off(program.source, call):
@@ -309,16 +308,12 @@ def _split_by_engine(program: Program) -> bool:
     return bool(program.roots & _ENGINES) or any(_TRAINER.match(call.name) for _, call in program.calls)
 
 
-def _keyword(loader: Loader, name: str) -> ast.expr | None:
-    return next((item.value for item in loader.call.node.keywords if item.arg == name), None)
-
-
 def _values(loader: Loader, node: ast.expr) -> list[ast.expr]:
     """What an expression is, or what its name is bound to in the same function (or module)."""
     if not isinstance(node, ast.Name):
         return [node]
     scope = next((item for item in enclosing(loader.script, loader.call.node)
-                  if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)), loader.script.tree)  # fmt: skip
+                  if isinstance(item, FunctionNode)), loader.script.tree)  # fmt: skip
     return [
         item.value
         for item in ast.walk(scope)
@@ -351,7 +346,7 @@ def _given_to_others(program: Program, loader: Loader, names: set[str]) -> bool:
         call.node
         for _, call in program.calls
         for keyword in call.node.keywords
-        if keyword.arg == "sampler" and isinstance(keyword.value, ast.Name) and keyword.value.id in names
+        if keyword.arg == "sampler" and is_name(keyword.value, *names)
     ]
     return bool(given) and all(node is not loader.call.node for node in given)
 

@@ -23,6 +23,7 @@ from gpudoctor.analysis.run.steady_state import Steady
 from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
+from gpudoctor.analysis.source.syntax import FunctionNode, is_method_call
 from gpudoctor.model import (
     Check,
     Code,
@@ -42,7 +43,6 @@ from gpudoctor.text import duration, percent
 
 _RANDOM = re.compile(r"\brandom\b|randint|choice\(|shuffle|np\.random|torch\.rand|augment|mask_prob|sample\(")
 _PIXELS = frozenset({"getpixel", "putpixel"})
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 _HOT = 0.1
 """Share of the making of items from which on a line is named."""
@@ -276,11 +276,7 @@ def _over_cells(loop: ast.For) -> bool:
         if not outer or not inner:
             continue
         for part in ast.walk(node):
-            if (
-                isinstance(part, ast.Call)
-                and isinstance(part.func, ast.Attribute)
-                and part.func.attr in _PIXELS
-            ):
+            if is_method_call(part, *_PIXELS):
                 return True
             if (
                 isinstance(part, ast.Subscript)
@@ -313,7 +309,7 @@ def _function(script: Script, span: SourceSpan) -> ast.AST | None:
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Call) and (node.lineno, node.col_offset + 1) == (span.line, span.column):
             above = list(enclosing(script, node))
-            return next((item for item in above if isinstance(item, _FUNCTIONS)), above[0] if above else None)
+            return next((item for item in above if isinstance(item, FunctionNode)), above[0] if above else None)
     return None
 
 

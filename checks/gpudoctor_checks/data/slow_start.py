@@ -14,7 +14,7 @@ from gpudoctor.analysis.source.built_classes import of_program
 from gpudoctor.analysis.source.control_flow import enclosing, switched_off
 from gpudoctor.analysis.source.entry_points import only_evaluates
 from gpudoctor.analysis.source.origins import origin
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import FunctionNode, keyword_value, nodes
 from gpudoctor.model import (
     Check,
     Code,
@@ -27,7 +27,6 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
-    Unavailable,
     Whose,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
@@ -47,7 +46,6 @@ _LARGE = re.compile(
 _TOKENISER = re.compile(r"tok\w{0,80}(?:\.__call__)?$|\.encode$|apply_chat_template$|encode_plus$")
 _MOST = 0.5
 """Share of a run that ended by itself from which on its start is what it mostly did."""
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,16 +158,8 @@ class SlowStart(Check):
         )
 
     def _declared_anywhere(self, patient: Patient) -> Iterator[Finding]:
-        try:
-            source = patient.source
-        except Unavailable:
-            yield from self._from_configs(patient.configs)
-            return
+        source, configs = patient.source_and_configs
         yield from self._from_source(source)
-        try:
-            configs = patient.configs
-        except Unavailable:
-            return
         yield from self._from_configs(configs)
 
     def _from_configs(self, configs: Configs) -> Iterator[Finding]:
@@ -257,9 +247,7 @@ def _maps_tokeniser(script: Script, call: Call) -> bool:
     """Whether a `.map` of a data set is given a function that tokenises."""
     if not call.receiver or not call.name.startswith(("?.", "datasets.")):  # another library's map
         return False
-    given = call.node.args[0] if call.node.args else next(
-        (item.value for item in call.node.keywords if item.arg == "function"), None
-    )  # fmt: skip
+    given = call.node.args[0] if call.node.args else keyword_value(call.node, "function")  # fmt: skip
     if (
         given is None
         or len(call.node.args) > 1
@@ -305,5 +293,5 @@ def _capped(script: Script, call: Call) -> bool:
     near = call.receiver + _loads(script)
     if "[:" in near or "select(" in near or ".select(range(" in script.text or "train_test_split" in near:
         return True
-    function = next((item for item in enclosing(script, call.node) if isinstance(item, _FUNCTIONS)), None)
+    function = next((item for item in enclosing(script, call.node) if isinstance(item, FunctionNode)), None)
     return function is not None and function.name.startswith("test")

@@ -14,6 +14,7 @@ from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.device_transfers import Transfer, batch_moves
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.sample_cost import item_work
+from gpudoctor.analysis.source.syntax import is_method_call, is_name
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
@@ -206,18 +207,14 @@ def _recast(loop: Loop, move: Transfer) -> bool:
         isinstance(event.node, ast.Assign)
         and (event.node.lineno, event.node.col_offset) < (move.call.node.lineno, move.call.node.col_offset)
         and any(_is_cast(part) for part in ast.walk(event.node.value))
-        and any(
-            isinstance(part, ast.Name) and part.id in roots
-            for target in event.node.targets
-            for part in ast.walk(target)
-        )
+        and any(is_name(part, *roots) for target in event.node.targets for part in ast.walk(target))
         and move.call.node not in ast.walk(event.node)
         for event in loop.events
     )
 
 
 def _is_cast(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CASTS
+    return is_method_call(node, *_CASTS)
 
 
 def _workers(loader: Loader) -> int:

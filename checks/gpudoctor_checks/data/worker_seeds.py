@@ -9,7 +9,7 @@ from gpudoctor.analysis.source.built_classes import built
 from gpudoctor.analysis.source.control_flow import Function, enclosing
 from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.analysis.source.origins import construction
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_name, keyword_value, nodes
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Script, Source
 
@@ -92,7 +92,7 @@ def _started(
     values = [
         item.value
         for item in nodes(script, ast.Assign)
-        if any(isinstance(target, ast.Name) and target.id == node.id for target in item.targets)
+        if any(is_name(target, node.id) for target in item.targets)
     ]
     plain = len(values) == 1 and not isinstance(values[0], ast.Name)
     return _started(source, script, values[0], fixed, bound) if plain else None
@@ -226,16 +226,14 @@ def _plain(function: Function, seed: ast.expr, own: set[str], written: set[str],
             return False
         if isinstance(node, ast.Attribute) and ast.unparse(node) in written:
             return False
-        if isinstance(node, ast.Name) and node.id in own:
+        if is_name(node, *own):
             values = [
                 item.value
                 for item in ast.walk(function)
-                if isinstance(item, ast.Assign)
-                and any(isinstance(target, ast.Name) and target.id == node.id for target in item.targets)
+                if isinstance(item, ast.Assign) and any(is_name(target, node.id) for target in item.targets)
             ]
             stores = sum(
-                isinstance(item, ast.Name) and item.id == node.id and isinstance(item.ctx, ast.Store)
-                for item in ast.walk(function)
+                is_name(item, node.id) and isinstance(item.ctx, ast.Store) for item in ast.walk(function)
             )
             once_bound = len(values) == stores == 1 and depth > 0 and node.id not in _parameters(function)
             if not once_bound or not _plain(function, values[0], own, written, depth - 1):
@@ -252,7 +250,7 @@ def _item_calls(source: Source, loader: Loader) -> Iterator[tuple[Script, Call]]
         todo += [(script, item) for node in own for script in source.scripts for item in _methods(script, node)]
         for argument in (*made.node.args, *(item.value for item in made.node.keywords)):
             todo += _given_transforms(source, loader.script, argument, _DEPTH)
-    collate = next((item.value for item in loader.call.node.keywords if item.arg == "collate_fn"), None)
+    collate = keyword_value(loader.call.node, "collate_fn")
     if collate is not None:
         todo += _given_transforms(source, loader.script, collate, _DEPTH)
     seen: set[int] = set()

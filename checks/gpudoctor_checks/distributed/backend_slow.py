@@ -70,12 +70,11 @@ class BackendSlow(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        process = run.lead.process if run is not None else None
-        backend = str(torch_fact(process, "backend") or "") if process is not None else ""
-        if run is None or process is None or not backend or on_gpu(process) is None:
+        backend = str(torch_fact(run.lead.process, "backend") or "") if run is not None else ""
+        if run is None or not backend or on_gpu(run.lead.process) is None:
             yield from suspected
             return
-        if "gloo" not in backend or "nccl" in backend or not on_gpu(process):
+        if "gloo" not in backend or "nccl" in backend or not on_gpu(run.lead.process):
             return
         yield confirmed(
             self,

@@ -14,7 +14,7 @@ from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, instantiated, training_programs
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.analysis.source.parallelism import SHARDED
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import (
     Check,
@@ -99,24 +99,18 @@ class Dataparallel(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        process = run.lead.process if run is not None else None
-        if run is None or process is None or not process.of("model"):
+        if run is None or not run.lead.process.of("model"):
             yield from suspected
             return
-        model = wrapped(process, "DataParallel")
-        if model is None or gpus_here(run.recording) < self.limit("gpus"):
+        model, gpus = wrapped(run.lead.process, "DataParallel"), gpus_here(run.recording)
+        if model is None or gpus < self.limit("gpus"):
             return
-        where = place_of(model)
         yield confirmed(
             self,
             suspected,
-            f"{model.get('name')} is trained by DataParallel. One process drives "
-            f"{gpus_here(run.recording)} GPUs and "
-            "copies the model to all of them in every step.",
-            evidence=(
-                *spots(patient, where),
-                run.measured("gpus", gpus_here(run.recording), "{gpus}"),
-            ),
+            f"{model.get('name')} is trained by DataParallel. One process drives {gpus} GPUs and copies the "
+            "model to all of them in every step.",
+            evidence=(*spots(patient, place_of(model)), run.measured("gpus", gpus, "{gpus}")),
             severity=Severity.WARNING,
             detail=DataparallelDetail(),
         )
@@ -173,7 +167,7 @@ def _one_device(program: Program, call: Call) -> bool:
     """Whether the call runs only behind a switch that is off, or with more GPUs than the options ask for."""
     if call.guards and not program.starts:
         return True  # whoever starts the training sets the switch
-    given = next((item.value for item in call.node.keywords if item.arg == "device_ids"), None)
+    given = keyword_value(call.node, "device_ids")
     if given is None and len(call.node.args) > 1:
         given = call.node.args[1]
     if isinstance(given, ast.List | ast.Tuple) and len(given.elts) == 1:

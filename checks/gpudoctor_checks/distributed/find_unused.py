@@ -11,6 +11,7 @@ from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import judged, spots
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import plain, wraps_ddp
+from gpudoctor.analysis.source.syntax import is_name
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan
 
 _WHOLE = re.compile(
@@ -62,12 +63,11 @@ class FindUnused(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run)
-        process = run.lead.process if run is not None else None
-        asked = torch_fact(process, "find_unused") if process is not None else None
-        if run is None or process is None or asked is None:
+        if run is None or torch_fact(run.lead.process, "find_unused") is None:
             yield from suspected
             return
-        if asked is not True or torch_fact(process, "unused") is not False:
+        process = run.lead.process
+        if torch_fact(process, "find_unused") is not True or torch_fact(process, "unused") is not False:
             return
         model = wrapped(process, "DDP")
         where = place_of(model) if model is not None else None
@@ -155,7 +155,9 @@ class _Used:
         if sum(isinstance(node, ast.Return) for node in ast.walk(forward)) != 1:
             return False
         used = {
-            node.attr for node in ast.walk(forward) if isinstance(node, ast.Attribute) and _is_self(node.value)
+            node.attr
+            for node in ast.walk(forward)
+            if isinstance(node, ast.Attribute) and is_name(node.value, "self")
         }
         parts = {ast.unparse(node.value) for node in ast.walk(forward) if isinstance(node, ast.Subscript)}
         return all(
@@ -184,10 +186,6 @@ class _Used:
         if not modules:
             return True
         target = node.targets[0]
-        if not (isinstance(target, ast.Attribute) and _is_self(target.value)):
+        if not (isinstance(target, ast.Attribute) and is_name(target.value, "self")):
             return False  # a module in a local name goes we know not where
         return target.attr in used and f"self.{target.attr}" not in parts
-
-
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"

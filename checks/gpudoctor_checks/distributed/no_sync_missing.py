@@ -80,12 +80,15 @@ class NoSyncMissing(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run)
-        process = run.lead.process if run is not None else None
-        if run is None or process is None or len(run.states) < 2 or not process.of("model"):
+        if run is None or len(run.states) < 2 or not run.lead.process.of("model"):
             yield from suspected
             return
-        model, backwards = wrapped(process, "DDP"), run.per_step("backwards")
-        if model is None or backwards < self.limit("backwards_per_step") or not suspected:
+        backwards = run.per_step("backwards")
+        if (
+            wrapped(run.lead.process, "DDP") is None
+            or backwards < self.limit("backwards_per_step")
+            or not suspected
+        ):
             return
         for finding in suspected:
             yield confirmed(

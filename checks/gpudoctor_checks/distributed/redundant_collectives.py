@@ -15,7 +15,7 @@ from gpudoctor.analysis.source.call_frequency import step_period
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import wraps_ddp
 from gpudoctor.analysis.source.scopes import Key, Scope
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_method_call, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import (
     Check,
@@ -276,7 +276,7 @@ def _state(program: Program, loop: Loop) -> Iterator[tuple[ast.expr, Scope]]:
     held = _held(program)
     for event in loop.events:
         node = event.node
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if is_method_call(node):
             method, owner = node.func.attr, ast.unparse(node.func.value)
             if method in _LOADS or (
                 method.endswith("_") and not method.startswith("_") and _of_model(owner, held)

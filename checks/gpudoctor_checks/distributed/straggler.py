@@ -106,7 +106,7 @@ class StragglingRank(Check):
             detail=StragglerDetail(rank=late.rank, node=process.node, part=part if named else ""),
             numbers=(
                 run.measured("straggler_seconds", late.seconds, "s"),
-                run.measured("straggler_p", late.p, "1"),
+                run.measured("straggler_p", late.p),
             ),
         )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.declared_settings import as_number
 from gpudoctor.analysis.source.environment_assignments import assigned
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_name, nodes
 from gpudoctor.analysis.source.training_arguments import argument_calls, option_words
 from gpudoctor.model import (
     Check,
@@ -224,7 +224,7 @@ def _seconds(script: Script, node: ast.expr) -> float | None:
     if isinstance(node, ast.Name):
         values = [
             item.value for item in nodes(script, ast.Assign)
-            if any(isinstance(target, ast.Name) and target.id == node.id for target in item.targets)
+            if any(is_name(target, node.id) for target in item.targets)
         ]  # fmt: skip
         return _seconds(script, values[0]) if len(values) == 1 and isinstance(values[0], ast.Call) else None
     if ast.unparse(node) in {"timedelta.max", "datetime.timedelta.max"}:

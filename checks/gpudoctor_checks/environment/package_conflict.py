@@ -11,6 +11,7 @@ from gpudoctor.analysis.run.deaths import death
 from gpudoctor.analysis.run.steady_run import processes, recorded, trained_well
 from gpudoctor.analysis.source.target_versions import installed_version, meant_version
 from gpudoctor.model import (
+    Bearing,
     Check,
     Code,
     Confidence,
@@ -166,6 +167,33 @@ class PackageConflict(Check):
             cue=("no module named",),
             pattern=r"No module named '?(?P<module>[\w.]+)'?",
             text="The Python environment lacks the module {module}.",
+        ),
+        LogMessage(
+            kind="no-command",
+            cue=(
+                "command not found",
+                "failed to run command",
+                ": not found",
+            ),
+            pattern=r"^(?:\S+: )?(?:line )?(?:\d+: )?(?P<command>python[\d.]*|torchrun|accelerate|deepspeed|"
+            r"mpirun|mpiexec|srun|horovodrun|ray|uv|poetry|singularity|apptainer|docker|llamafactory-cli|"
+            r"composer|colossalai): (?:command )?not found\s*$|"
+            r"failed to run command .(?P<program>[\w./+-]{1,200}).: No such file",
+            text="The shell of the job found no command [{command}][{program}]: its environment is not active.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            closing=True,
+            source="bash, dash, nohup",
+        ),
+        LogMessage(
+            kind="no-module",
+            cue=("no module named",),
+            pattern=r"^\S*python[\d.]*: No module named '?(?P<module>[\w.]+)'?",
+            text="The Python environment lacks the module {module}.",
+            everywhere=True,
+            closing=True,
+            source="python -m",
         ),
         LogMessage(
             kind="requires",

@@ -8,7 +8,7 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.recorded_loaders import loaders_as_run
 from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.source.loaders import Loader
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_attribute, last_name, nodes
 from gpudoctor.analysis.workload import optional
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan
 from gpudoctor.model.signs.source import Call, Known, Script, Source
@@ -131,7 +131,7 @@ def _tokenizers(script: Script) -> set[str]:
     names = set()
     for node in nodes(script, ast.Assign) if made else ():
         if id(node.value) in made:
-            names |= {name for target in node.targets if (name := _last(target))}
+            names |= {name for target in node.targets if (name := last_name(target))}
     return names
 
 
@@ -153,10 +153,8 @@ def _uses(script: Script, names: set[str], source: Source) -> tuple[list[Call], 
     outside: list[Call] = []
     for call in script.calls:
         function = call.node.func
-        direct = _last(function) in names and not isinstance(function, ast.Call)
-        method = (
-            isinstance(function, ast.Attribute) and function.attr in _ENCODES and _last(function.value) in names
-        )
+        direct = last_name(function) in names and not isinstance(function, ast.Call)
+        method = is_attribute(function, *_ENCODES) and last_name(function.value) in names
         if not (direct or method):
             continue
         owner, _, last = call.function.rpartition(".")
@@ -176,7 +174,7 @@ def _collators(source: Source) -> frozenset[str]:
         for call in script.calls:
             for keyword in call.node.keywords:
                 if keyword.arg in {"collate_fn", "worker_init_fn"}:
-                    names.add(_last(keyword.value))
+                    names.add(last_name(keyword.value))
     return frozenset(names - {""})
 
 
@@ -184,9 +182,3 @@ def _precedes(script: Script, use: Call, loader: Loader) -> bool:
     """Whether a use can come before a fork: not when it stands after the last loop, in its function."""
     loops = [loop for own, loop in loader.loops if own.path == script.path and loop.function == use.function]
     return not loops or any(use.span.line <= loop.end_line for loop in loops)
-
-
-def _last(node: ast.expr) -> str:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""

@@ -130,11 +130,15 @@ class CheckpointMisfit(LogCheck):
                 "not appear to have a file named",
                 "no checkpoint found",
                 "checkpoint not found",
+                "no such file or directory",
+                "parent directory",
             ),
             pattern="[Cc]an't find a valid checkpoint|[Ee]rror no file named|does not appear to have a file "
             r"named (?P<file>[\w.-]+)|[Nn]o checkpoint found|(?:[Cc]heckpoint|[Pp]rovided "
-            "path).{0,120}(?:not found|does not exist|does not contain)",
-            text="The folder contains no checkpoint that the program can load[: no {file}].",
+            "path).{0,120}(?:not found|does not exist|does not contain)|No such file or directory: "
+            r"""['"](?P<weights>[^'"\n]{0,300}\.(?:pth?|pth\.tar|ckpt|safetensors))['"]|"""
+            r"Parent directory (?P<folder>\S{1,300}) does not exist",
+            text="The checkpoint or its folder is not there[: no {file}][: {weights}][: {folder}].",
         ),
         LogMessage(
             kind="no-device",

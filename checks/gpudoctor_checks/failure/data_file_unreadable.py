@@ -41,6 +41,26 @@ class DataFileUnreadable(LogCheck):
             general=True,
         ),
         LogMessage(
+            kind="program",
+            cue=(
+                "can't open file",
+                "can't find '__main__'",
+                "execve()",
+                ": no such file or directory",
+                ": permission denied",
+            ),
+            pattern=r"^\S*python[\d.]*: can't open file '?(?P<file>[^'\n]{1,300}?)'?: \[Errno|"
+            r"^\S*python[\d.]*: can't find '__main__' module in '?(?P<folder>[^'\n]{1,300})|"
+            r"error: execve\(\): (?P<program>\S+): (?:No such file|Permission denied)|"
+            r"^(?:\S*/)?(?:ba|da|z|k)?sh: (?:line )?(?:\d+: )?(?P<script>\S+\.(?:sh|py)): (?:No such file|"
+            "Permission denied)",
+            text="The program that the job starts cannot be opened[: {file}][: {folder}][: {program}][: "
+            "{script}].",
+            everywhere=True,
+            closing=True,
+            source="python, bash, slurmstepd",
+        ),
+        LogMessage(
             kind="image",
             cue=(
                 "cannot identify image file",

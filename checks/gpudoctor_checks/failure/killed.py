@@ -92,12 +92,18 @@ class Killed(Check):
                 "oom kill event",
                 "out_of_memory",
                 "some of your processes may have been killed by the cgroup",
+                "job memory limit",
+                "step memory limit",
+                "exceeded memory limit",
+                "task 0: out of memory",
+                ": out of memory",
+                "pbs: job killed: mem",
             ),
             pattern=r"[Dd]etected \d+ oom[-_ ]kill event|some of your (?:processes|step tasks) .{0,40}killed "
-            r"by the cgroup out-of-memory handler|\bOUT_OF_ME(?:MORY)?\b|exceeded (?:job |step "
-            ")?memory limit",
-            text="Slurm's memory limit was reached, and the kernel killed a process of the job[: it used "
-            "{used}][ and may use {limit}].",
+            r"by the cgroup out-of-memory handler|\bOUT_OF_ME(?:MORY)?\b|[Ee]xceeded (?:job |step )?memory "
+            r"limit|srun: error: .{0,200}: Out Of Memory\s*$|PBS: job killed: v?mem ",
+            text="Slurm's memory limit was reached. The kernel killed a process of the job[: it used {used}]"
+            "[ and may use {limit}].",
             everywhere=True,
             source="Slurm",
         ),
@@ -125,7 +131,7 @@ class Killed(Check):
                 "jobstate=timeout",
                 "state: timeout",
             ),
-            pattern=r"CANCELLED AT (?P<when>\S+) DUE TO TIME LIMIT|TERM_RUNLIMIT|job killed: walltime \d+ "
+            pattern=r"CANCELLED(?: AT (?P<when>\S+))? DUE TO TIME LIMIT|TERM_RUNLIMIT|job killed: walltime \d+ "
             "exceeded limit|DeadlineExceeded|walltime.{0,20}exceeded|(?:JobState=|^State: )TIMEOUT",
             text="The scheduler ended the job at its time limit[ of {limit}][ ({when})].",
             everywhere=True,
@@ -163,8 +169,12 @@ class Killed(Check):
             cue=(
                 "cancelled at",
                 "cancelled by",
+                "term_owner",
+                "term_admin",
+                "stepd terminated",
             ),
-            pattern=r"(?:JOB \d+ ON \S+ )CANCELLED AT (?P<when>\S+) \*\*\*|CANCELLED by \d+",
+            pattern=r"(?:JOB \d+ ON \S+ )CANCELLED AT (?P<when>\S+) (?:\*\*\*|DUE [Tt][Oo] (?:SIGNAL|JOB "
+            r"REQUEUE))|CANCELLED by \d+|TERM_(?:OWNER|ADMIN)\b|JOB \d+ STEPD TERMINATED",
             text="The job was cancelled[ by {who}][ at {when}]: by its user, an administrator or a limit.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
@@ -175,8 +185,10 @@ class Killed(Check):
             cue=(
                 "got signal: 1",
                 "sighup",
+                "hangup",
             ),
-            pattern=r"got signal: 1\b(?!\d)|Received SIGHUP|\bSIGHUP\b",
+            pattern=r"got signal: 1\b(?!\d)|Received SIGHUP|\bSIGHUP\b|killed by signal: Hangup|"
+            r"^Hangup\s*$|task \d+: Hangup",
             text="The session that started the job was closed (SIGHUP).",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
@@ -187,9 +199,18 @@ class Killed(Check):
             cue=(
                 "sigint",
                 "interrupt",
+                "signal: 2",
+                "signal 2",
+                "^c",
+                "ctrl-c",
+                "ctrl+c",
             ),
             pattern=r"^KeyboardInterrupt\b|[Dd]etected KeyboardInterrupt|(?:got|received|caught)(?: a)? "
-            r"(?:signal:? )?(?:SIGINT|2\b)|[Rr]eceived SIGINT|srun: [Ii]nterrupt|\bSIGINT\b",
+            r"(?:signal:? )?(?:SIGINT|2\b)|[Rr]eceived SIGINT|srun: [Ii]nterrupt|\(SIGINT\)|"
+            r"SIGINT (?:was )?(?:received|caught|detected)|(?:by|signal:?) SIGINT\b|"
+            r"[Kk]eyboard ?[Ii]nterrupt(?:ion|ed)?\b.{0,40}(?:[Ee]xiting|[Ss]topp|[Ss]aving|received|caught)|"
+            r"(?:[Tt]raining|[Rr]un|[Jj]ob|[Pp]rocess|[Pp]rogram|[Ee]xperiment) (?:was )?(?:interrupted|"
+            r"stopped|cancelled|aborted) by (?:the )?user|^\^C(?:Traceback|\s*$)|killed by signal: Interrupt",
             text="The job was interrupted from outside (SIGINT), as by Ctrl-C or scancel.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
@@ -209,10 +230,14 @@ class Killed(Check):
                 "exited with exit code 137",
                 "exitcode: 137",
                 "exit code: 137",
+                "terminated by signal 9",
             ),
             pattern=r"exit ?code:? ?-9\b(?:\) local_rank: (?P<local_rank>\d+))?|"
-            r"return code = -9\b|\bSIGKILL\b|[Ss]ignal 9\b|exit ?code:? 137\b|(?:^|"
-            r"[:\s\]])Killed\s*(?:$|python|\()|task \d+: Killed",
+            r"return code = -9\b|\bSIGKILL\b(?! by OOM killer due to)|[Ss]ignal 9\b|exit ?code:? 137\b|(?:^|"
+            r"[:\s\]])Killed\s*(?:$|python|\()|task \d+: Killed|"
+            # A shell: `run.sh: line 4: 4711 Killed   python train.py`; `[1]+  Killed`.
+            r"^\S+: \S+ \d+: +\d+ Killed\b|"
+            r"^\[\d+\][+-]? +Killed\b|^zsh: killed\b|[Tt]erminated by signal 9\b",
             text="A process[ (local rank {local_rank})] was killed by SIGKILL[ (pid {pid})]. This log does not "
             "name the sender. Usually it is the kernel, because the host's memory ran out.",
             bearing=Bearing.SYMPTOM,
@@ -231,10 +256,12 @@ class Killed(Check):
                 "termination signal",
                 "exitcode: -15",
                 "return code = -15",
+                "terminated",
             ),
             pattern="got signal: (?:15|SIGTERM)|[Rr]eceived (?:SIGTERM|signal 15|15 death signal)|SIGTERM "
             r"received|[Tt]ermination signal`? is detected|exit ?code:? ?-15\b|caught signal 15|"
-            "return code = -15",
+            r"return code = -15|^Terminated\s*$|^\S+: \S+ \d+: +\d+ Terminated\b|"
+            r"^\[\d+\][+-]? +Terminated\b|task \d+: Terminated|killed by signal: Terminated",
             text="The job received SIGTERM from outside: a limit, a preemption or a person ended it.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.SUSPECTED,

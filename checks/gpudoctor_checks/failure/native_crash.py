@@ -54,7 +54,7 @@ class NativeCrash(Check):
                 "return code = -11",
                 "exitcode: 139",
             ),
-            pattern=r"Fatal Python error: Segmentation fault|Segmentation fault|\bSIGSEGV\b|exit ?code:? "
+            pattern=r"Segmentation fault|\bSIGSEGV\b(?! or (?:other|another) unexpected)|exit ?code:? "
             r"?-11\b(?:\) local_rank: (?P<local_rank>\d+))?|"
             r"return code = -11\b|[Ss]ignal:? 11\b|exit ?code:? 139\b",
             text="A process[ (local rank {local_rank})] crashed with a segmentation fault in native code.",
@@ -81,12 +81,13 @@ class NativeCrash(Check):
         LogMessage(
             kind="illegal-instruction",
             cue=(
-                "illegal instruction (core",
+                "illegal instruction",
                 "fatal python error: illegal",
                 "sigill",
                 "exitcode: -4",
             ),
-            pattern=r"Illegal instruction \(core dumped\)|Fatal Python error: Illegal instruction|\bSIGILL\b|"
+            pattern=r"Illegal instruction +\(core dumped\)|task \d+: Illegal instruction|"
+            r"Fatal Python error: Illegal instruction|\bSIGILL\b|"
             r"exit ?code:? ?-4\b",
             text="A process met an instruction that this CPU does not have: a binary built for another CPU.",
             everywhere=True,
@@ -94,11 +95,12 @@ class NativeCrash(Check):
         LogMessage(
             kind="fpe",
             cue=(
-                "floating point exception (core",
+                "floating point exception",
                 "sigfpe",
                 "exitcode: -8",
             ),
-            pattern=r"Floating point exception \(core dumped\)|\bSIGFPE\b|exit ?code:? ?-8\b",
+            pattern=r"Floating point exception *\(core dumped\)|task \d+: Floating point exception|"
+            r"\bSIGFPE\b|exit ?code:? ?-8\b",
             text="A process was ended by an integer division by zero in native code.",
             bearing=Bearing.SYMPTOM,
             everywhere=True,
@@ -112,9 +114,11 @@ class NativeCrash(Check):
                 "return code = -6",
                 "aborted",
                 "internal assert failed",
+                "errors_are_fatal",
             ),
             pattern=r"^Aborted(?: \(core dumped\)|!)?\s*$|\bAborted +\(core dumped\)|INTERNAL ASSERT FAILED|"
-            r"\bSIGABRT\b|exit ?code:? ?-6\b|[Ss]ignal:? 6\b|return code = -6\b",
+            r"\bSIGABRT\b|exit ?code:? ?-6\b|[Ss]ignal:? 6\b|return code = -6\b|"
+            r"^\S+: \S+ \d+: +\d+ Aborted\b|task \d+: Aborted|Signal: Aborted|MPI_ERRORS_ARE_FATAL",
             text="A process aborted itself in native code.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.SUSPECTED,

@@ -105,7 +105,7 @@ class LowUtilization(Check):
         yield self.finding(
             f"The GPUs are busy for {percent(busy)} of the time; {why}.",
             evidence=(
-                run.measured("gpu_busy_share", busy, "1"),
+                run.measured("gpu_busy_share", busy),
                 *(run.measured(f"gpu{gpu.index}_busy_share", share, "1") for gpu, share in used[:8]),
             ),
             confidence=Confidence.CONFIRMED,

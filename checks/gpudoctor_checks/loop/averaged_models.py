@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.analysis.source.control_flow import enclosing, scope_of
-from gpudoctor.analysis.source.syntax import nodes, root_name
+from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name, nodes, root_name
 from gpudoctor.analysis.source.train_eval_mode import without_gradient
 from gpudoctor.model.signs.source import Call, Script, Source
 
@@ -106,8 +106,8 @@ def _writes(statement: ast.stmt, name: str) -> bool:
         targets: list[ast.expr] = []
         if isinstance(node, ast.Assign | ast.AugAssign):
             assigned = node.targets if isinstance(node, ast.Assign) else [node.target]
-            targets = [one for one in assigned if isinstance(one, ast.Attribute) and one.attr == "data"]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _WRITES:
+            targets = [one for one in assigned if is_attribute(one, "data")]
+        elif is_method_call(node, *_WRITES):
             targets = [node.func.value]
         if any(root_name(one) == name for one in targets):
             return True
@@ -161,7 +161,7 @@ def _calls(node: ast.AST, name: str) -> bool:
 
 def _cuts(node: ast.AST, call: ast.Call, theirs: set[str]) -> bool:
     """Whether a node takes what the average gives out of the graph."""
-    if isinstance(node, ast.Attribute) and node.attr in _CUTS:
+    if is_attribute(node, *_CUTS):
         return _mentions(node.value, theirs) or any(part is call for part in ast.walk(node.value))
     return any(_calls(node, name) for name in _CUTS) and _mentions(node, theirs)
 
@@ -185,7 +185,7 @@ def _derived(body: ast.AST, begins: Callable[[ast.AST], bool]) -> set[str]:
 
 
 def _mentions(node: ast.AST, names: set[str]) -> bool:
-    return any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(node))
+    return any(is_name(part, *names) for part in ast.walk(node))
 
 
 def _last(text: str) -> str:

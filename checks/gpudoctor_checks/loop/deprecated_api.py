@@ -10,7 +10,7 @@ from importlib.resources import files
 from itertools import chain
 
 from gpudoctor.analysis.source.control_flow import enclosing, function_of, never_runs
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
 from gpudoctor.analysis.source.target_versions import Meant, meant_version, told_version
 from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
@@ -287,7 +287,7 @@ def _scalars(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
         if call.method == "backward" and not call.node.args and not call.node.keywords
     }
     for node in nodes(script, ast.Subscript):
-        held = node.value.value if isinstance(node.value, ast.Attribute) and node.value.attr == "data" else None
+        held = node.value.value if is_attribute(node.value, "data") else None
         if not isinstance(held, ast.Name) or ast.unparse(node.slice) != "0" or _tests_version(script, node):
             continue
         inside = function_of(script, node)

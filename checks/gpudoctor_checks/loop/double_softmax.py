@@ -13,7 +13,7 @@ from gpudoctor.analysis.run.risky_operations import loss_lines
 from gpudoctor.analysis.run.steady_run import Run, judged, spot, spots
 from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.probabilities import LAYERS, Made, Probabilities, given, maker
-from gpudoctor.analysis.source.syntax import segment
+from gpudoctor.analysis.source.syntax import is_name, segment
 from gpudoctor.analysis.source.syntax_places import extent, line_at, resolved_calls
 from gpudoctor.model import (
     Check,
@@ -254,8 +254,8 @@ class DoubleSoftmax(Check):
             if made is None or maker(made) != "softmax" or _once(script, call):
                 continue
             yield self.finding(
-                f"{_text(call.node)} takes the logarithm of a softmax: it is -inf as soon as a probability "
-                "underflows, and its gradient NaN.",
+                f"{ast.unparse(call.node)} takes the logarithm of a softmax: it is -inf as soon as a "
+                "probability underflows, and its gradient NaN.",
                 evidence=(call.span,),
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING,
@@ -355,11 +355,11 @@ def _edit(case: _Case) -> tuple[str, str]:
     """Where to put what: the softmax's input for the softmax, or for the loss's argument."""
     made = case.made
     if made.source is None:
-        layer = _text(made.node.func).rpartition(".")
+        layer = ast.unparse(made.node.func).rpartition(".")
         identity = f"{layer[0]}.Identity()" if layer[0] else "nn.Identity()"
         known = bool(layer[0]) or made.script.imports.get("nn") == "torch.nn"
         return (extent(made.script, made.node), identity) if known else ("", "")
-    logits = segment(made.script, made.source) or _text(made.source)
+    logits = segment(made.script, made.source) or ast.unparse(made.source)
     if isinstance(case.argument, ast.Name) and isinstance(made.source, ast.Name) and _same_block(case):
         return extent(case.script, case.argument), logits
     return extent(made.script, made.node), logits
@@ -378,8 +378,7 @@ def _same_block(case: _Case) -> bool:
     if scopes[0] is not scopes[1]:
         return False
     return not any(
-        isinstance(node, ast.Name)
-        and node.id == made.source.id
+        is_name(node, made.source.id)
         and isinstance(node.ctx, ast.Store)
         and made.node.lineno < node.lineno < loss.node.lineno
         for node in ast.walk(scopes[0] or case.script.tree)
@@ -391,15 +390,17 @@ def _logarithm(made: Call) -> str:
     if made.name in {layer + ".__call__" for layer in LAYERS}:
         return ""
     node = made.node
-    prefix, _, _ = _text(node.func).rpartition("softmax")
+    prefix, _, _ = ast.unparse(node.func).rpartition("softmax")
     if not prefix:
         return ""
-    arguments = ", ".join([_text(item) for item in node.args] + [_keyword(item) for item in node.keywords])
+    arguments = ", ".join(
+        [ast.unparse(item) for item in node.args] + [_keyword(item) for item in node.keywords]
+    )
     return f"{prefix}log_softmax({arguments})"
 
 
 def _keyword(item: ast.keyword) -> str:
-    return f"{item.arg}={_text(item.value)}" if item.arg else f"**{_text(item.value)}"
+    return f"{item.arg}={ast.unparse(item.value)}" if item.arg else f"**{ast.unparse(item.value)}"
 
 
 def _shown(call: Call) -> str:
@@ -408,8 +409,6 @@ def _shown(call: Call) -> str:
 
 
 def _name(made: Made) -> str:
-    return _text(made.node.func) if made.source is not None else f"the last layer {_text(made.node)}"
-
-
-def _text(node: ast.AST) -> str:
-    return ast.unparse(node)
+    return (
+        ast.unparse(made.node.func) if made.source is not None else f"the last layer {ast.unparse(made.node)}"
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.syntax import nodes, segment
+from gpudoctor.analysis.source.syntax import is_name, nodes, segment
 from gpudoctor.model.signs.source import Script, Source
 
 _FETCHES = re.compile(r"pre_?load|pre_?fetch|fetch_next|load_next|_fetch|advance", re.IGNORECASE)
@@ -161,7 +161,7 @@ def calls_of(node: ast.AST, method: str) -> list[ast.Call]:
 
 
 def _of_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return isinstance(node, ast.Attribute) and is_name(node.value, "self")
 
 
 def _name(call: ast.Call) -> str:

@@ -12,7 +12,7 @@ from gpudoctor.analysis.run.untrained_models import Inner, inner_teacher, teache
 from gpudoctor.analysis.source.control_flow import bound_to, enclosing, steady
 from gpudoctor.analysis.source.optimizers import optimizers
 from gpudoctor.analysis.source.scopes import Scopes
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.analysis.source.syntax_places import place
 from gpudoctor.analysis.source.train_eval_mode import (
     forwards,
@@ -170,7 +170,7 @@ class TeacherTrained(Check):
             f"({percent(inner.share)} of the trainable elements). The backward pass through it is wasted.",
             evidence=(
                 inner.call.span,
-                run.measured("unheld_share", inner.share, "1"),
+                run.measured("unheld_share", inner.share),
             ),
             severity=self._worth(run),
             detail=TeacherTrainedDetail(how="graph", teacher=name, call=place(inner.call.span)),
@@ -329,7 +329,7 @@ def _held_still(source: Source, name: str, here: Script | None, node: ast.AST) -
 def _detached(script: Script, node: ast.AST) -> bool:
     """`teacher(x).detach()`, `teacher(x).logits.detach()`."""
     for above in enclosing(script, node):
-        if isinstance(above, ast.Attribute) and above.attr in {"detach", "data", "cpu", "item"}:
+        if is_attribute(above, "detach", "data", "cpu", "item"):
             return above.attr != "cpu"
         if not isinstance(above, ast.Attribute | ast.Subscript | ast.Call):
             return False

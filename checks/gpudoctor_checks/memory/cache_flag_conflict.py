@@ -5,9 +5,8 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.control_flow import bound_to, enclosing, steady, switched_off
 from gpudoctor.analysis.source.pretrained_models import model_name, trainers
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, nodes
 from gpudoctor.analysis.source.training_arguments import argument_calls
-from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -18,7 +17,6 @@ from gpudoctor.model import (
     Setting,
     SourceSpan,
     TrackRecord,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Known, LoopRole, Script, Source
@@ -56,18 +54,15 @@ class CacheFlagConflict(Check):
     reads = frozenset({Reads.SOURCE, Reads.CONFIG})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
-        for file in configs.files if configs is not None else ():
+        source, configs = patient.source_and_configs
+        for file in configs.files:
             yield from self._in_config(file)
-        if source is not None:
-            seen: set[tuple[str, int]] = set()
-            for finding in (*self._in_loops(source), *self._flags(source)):
-                span = finding.span
-                if span is not None and (span.path, span.line) not in seen:
-                    seen.add((span.path, span.line))
-                    yield finding
+        seen: set[tuple[str, int]] = set()
+        for finding in (*self._in_loops(source), *self._flags(source)):
+            span = finding.span
+            if span is not None and (span.path, span.line) not in seen:
+                seen.add((span.path, span.line))
+                yield finding
 
     def _in_config(self, file: ConfigFile) -> Iterator[Finding]:
         if file.kind not in KINDS:
@@ -170,15 +165,13 @@ def _assignments(script: Script, value: bool = True) -> Iterator[ast.Assign]:
     for node in nodes(script, ast.Assign):
         if not isinstance(node.value, ast.Constant):
             continue
-        if node.value.value is value and any(
-            isinstance(target, ast.Attribute) and target.attr == "use_cache" for target in node.targets
-        ):
+        if node.value.value is value and any(is_attribute(target, "use_cache") for target in node.targets):
             yield node
 
 
 def _function(script: Script, node: ast.AST) -> ast.AST | None:
     return next(
-        (item for item in enclosing(script, node) if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)),
+        (item for item in enclosing(script, node) if isinstance(item, FunctionNode)),
         None,
     )
 

@@ -269,19 +269,16 @@ def _sinks(source: Source, loop: Loop) -> list[_Sink]:
     one = StepOrder(source, loop)
     backwards = [moment.event for moment in one.of(Kind.BACKWARD)]
     found: list[_Sink] = []
-
-    def visit(event: Event) -> None:
+    for event in flow.walk():
         # The other arm of `if train: loss.backward()` belongs to an evaluation.
         if backwards and not any(one.meet(event, backward) for backward in backwards):
-            return
+            continue
         if steady(event) and not any(_unsure(guard.kind, guard.value) for guard in event.guards):
-            found.extend(
+            found += (
                 sink
                 for sink in _kept(event, loop)
                 if flow.carries(sink.value, event) and not (_local(source, sink) or _spent(source, flow, sink))
             )
-
-    flow.walk(visit)
     return found
 
 

@@ -79,7 +79,7 @@ class NearLimit(Check):
         yield self.finding(
             f"{who} used {percent(shares[rank])} of its device's {size(worst.device or 0.0)}.",
             evidence=(
-                run.measured("memory_peak_share", shares[rank], "1"),
+                run.measured("memory_peak_share", shares[rank]),
                 run.measured("memory_peak", shares[rank] * (worst.device or 0.0), "B"),
             ),
             confidence=Confidence.CONFIRMED,

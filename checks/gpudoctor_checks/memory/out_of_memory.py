@@ -88,9 +88,14 @@ class OutOfMemory(Check):
             cue=(
                 "cuda out of memory",
                 "hip out of memory",
+                "npu out of memory",
+                "xpu out of memory",
+                "mlu out of memory",
+                "musa out of memory",
             ),
-            pattern=r"(?:CUDA|HIP) out of memory\. (?:Tried to allocate (?P<asked>[\d.]+ ?\wi?B)(?: |"
-            r"\.))?(?:.{0,20}?GPU (?P<gpu>\d+)(?: has a total capacity of |; )(?P<total>[\d.]+ "
+            pattern=r"(?:CUDA|HIP|NPU|XPU|MLU|MUSA) out of memory\. "
+            r"(?:Tried to allocate (?P<asked>[\d.]+ ?\wi?B)(?: |\.))?"
+            r"(?:.{0,20}?GPU (?P<gpu>\d+)(?: has a total capacity of |; )(?P<total>[\d.]+ "
             r"\wi?B)(?: total capacity; (?P<used>[\d.]+ \wi?B) already allocated; (?P<left>[\d.]+ "
             r"(?:\wi?B|bytes)) free(?:; (?P<held>[\d.]+ \wi?B) (?:reserved|cached))?)?)?(?:(?:\.| of "
             r"which| of which) ?(?P<free>[\d.]+ (?:\wi?B|bytes)) is free)?(?:.{0,400}?(?:this process|"
@@ -126,6 +131,9 @@ class OutOfMemory(Check):
                 "mps backend out of memory",
                 "resource_exhausted: out of memory",
                 "resource_exhausted",
+                "resourceexhausted",
+                "resource exhausted",
+                "out of memory allocating",
                 "cuda failure 2",
                 "outofmemoryerror: allocation on device",
             ),
@@ -133,7 +141,9 @@ class OutOfMemory(Check):
             r"runtime error \(2\)|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|Cuda failure "
             "(?:2 )?'out of memory'|Failed to CUDA calloc|MPS backend out of memory|"
             r"RESOURCE_EXHAUSTED: (?:XLA:TPU compile permanent error\. )?(?:Ran )?[Oo]ut of memory|"
-            "OutOfMemoryError: Allocation on device",
+            "OutOfMemoryError: Allocation on device|"
+            r"[Rr]esource ?[Ee]xhausted(?:Error)?:.{0,80}(?:OOM when allocating|[Oo]ut of memory)|"
+            "OutOfMemoryError: Out of memory allocating",
             text="The GPU ran out of memory inside a library call.",
             confidence=Confidence.PROBABLE,
         ),

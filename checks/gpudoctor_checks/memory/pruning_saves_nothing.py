@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpudoctor.analysis.source.call_frequency import without_comments
 from gpudoctor.analysis.source.control_flow import switched_off
+from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Call, GuardKind, Script, Source
 

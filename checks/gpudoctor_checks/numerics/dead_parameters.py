@@ -112,7 +112,7 @@ class DeadParameters(Check):
         meant = bool(called or resting)
         yield self.finding(
             f"{names(last)} {how} in {looked} steps: {percent(share)} of the trainable elements{first}.{why}",
-            evidence=(*spans, run.measured("dead_share", share, "1")),
+            evidence=(*spans, run.measured("dead_share", share)),
             confidence=Confidence.CONFIRMED,
             # Whoever trains a head on a frozen encoder writes the same: that is how it may be meant.
             severity=Severity.NOTE if not much else Severity.WARNING if meant else Severity.ERROR,

@@ -10,13 +10,11 @@ from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.control_flow import bound_to, steady, switched_off
 from gpudoctor.analysis.source.declared_settings import Setup, from_keyword
-from gpudoctor.analysis.source.model_families import family
-from gpudoctor.analysis.source.pretrained_models import trained_models
+from gpudoctor.analysis.source.pretrained_models import family, trained_models
 from gpudoctor.analysis.source.step_order import StepOrder
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_method_call, is_name, nodes
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.analysis.source.training_arguments import argument_calls, deepspeed_configs, training_arguments
-from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
     Check,
     Code,
@@ -33,7 +31,6 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
     TrackRecord,
-    Unavailable,
     Whose,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
@@ -202,7 +199,7 @@ class Fp16Unsafe(Check):
             f"The loss scale ended at {scale:g} and {skipped} steps were skipped ({percent(share)}): the "
             "gradients overflow in fp16 at any scale.",
             evidence=(
-                run.measured("loss_scale", scale, "1"),
+                run.measured("loss_scale", scale),
                 run.measured("steps_skipped", skipped, "{steps}"),
             ),
             confidence=Confidence.CONFIRMED,
@@ -211,17 +208,14 @@ class Fp16Unsafe(Check):
         )
 
     def _declared(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
-        if source is not None:
-            yield from self._in_loops(source)
-            yield from self._trainer(source)
+        source, configs = patient.source_and_configs
+        yield from self._in_loops(source)
+        yield from self._trainer(source)
         for setup in training_arguments(patient):
             yield from self._model(setup)
         for setup in deepspeed_configs(patient):
             yield from self._static(setup)
-        for file in configs.files if configs is not None else ():
+        for file in configs.files:
             yield from self._pure(file)
 
     # source: loops of one's own
@@ -441,7 +435,7 @@ def _word(script: Script, text: str) -> str:
         bound = [
             ast.unparse(node.value)
             for node in nodes(script, ast.Assign)
-            if any(isinstance(target, ast.Name) and target.id == text for target in node.targets)
+            if any(is_name(target, text) for target in node.targets)
         ]
         text = bound[0] if len(bound) == 1 else ""
     return text.rpartition(".")[2] if text.replace(".", "_").isidentifier() else ""
@@ -450,11 +444,7 @@ def _word(script: Script, text: str) -> str:
 def _parameters_of(call: Call) -> Iterator[str]:
     """`model` of `AdamW(model.parameters(), ...)`."""
     first = call.node.args[0] if call.node.args else None
-    if (
-        isinstance(first, ast.Call)
-        and isinstance(first.func, ast.Attribute)
-        and first.func.attr == "parameters"
-    ):
+    if is_method_call(first, "parameters"):
         yield ast.unparse(first.func.value)
 
 

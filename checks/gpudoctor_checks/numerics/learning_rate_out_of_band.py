@@ -13,10 +13,9 @@ from gpudoctor.analysis.run.steady_state import counts
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import Written, as_number, from_keyword
 from gpudoctor.analysis.source.entry_points import training_programs
-from gpudoctor.analysis.source.model_families import family
 from gpudoctor.analysis.source.networks import Network, network
-from gpudoctor.analysis.source.pretrained_models import adapted, trained_models
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.pretrained_models import adapted, family, trained_models
+from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.analysis.source.training_arguments import TRAINING_ARGUMENTS, argument_calls, in_a_test
 from gpudoctor.analysis.workload import optional
 from gpudoctor.model import (
@@ -35,7 +34,6 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
     TrackRecord,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -263,7 +261,7 @@ class LearningRateOutOfBand(Check):
             f"{name} trained with a rate of {used:g}; {found.message.partition(' ')[2]}",
             evidence=(
                 *(spans if not used else spans[:1]),
-                run.measured("learning_rate", used, "1"),
+                run.measured("learning_rate", used),
             ),
             severity=found.severity,
             cost=Cost(breaks=_NOTHING if found.detail_of(LearningRateOutOfBandDetail).cure == "low" else None),
@@ -288,7 +286,7 @@ class LearningRateOutOfBand(Check):
             "the model learns nothing.",
             evidence=(
                 *spans,
-                run.measured("learning_rate", spent.rate, "1"),
+                run.measured("learning_rate", spent.rate),
                 run.measured("steps_below", spent.steps, "{steps}"),
             ),
             severity=Severity.WARNING,
@@ -297,10 +295,8 @@ class LearningRateOutOfBand(Check):
         )
 
     def _declared(self, patient: Patient) -> Iterator[Finding]:
-        configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
-        if configs is None and source is None:
-            raise Unavailable("no config and no script was given")
-        for rate in (*_from_source(source), *_from_configs(configs.files if configs is not None else ())):
+        source, configs = patient.source_and_configs
+        for rate in (*_from_source(source), *_from_configs(configs.files)):
             finding = self.judge(rate)
             if finding is not None:
                 yield finding
@@ -402,9 +398,7 @@ def _schedules(patient: Patient) -> list[SourceSpan]:
     return [call.span for script in scripts for call in script.calls if _SCHEDULE.match(call.name)][:3]
 
 
-def _from_source(source: Source | None) -> Iterator[Rate]:
-    if source is None:
-        return
+def _from_source(source: Source) -> Iterator[Rate]:
     for script in source.scripts:
         for call in script.calls:
             if call.name.split(".", 1)[0] not in PACKAGES or in_a_test(call):
@@ -470,7 +464,7 @@ def _is_optimizer(call: Call) -> bool:
 def _of_a_model(call: Call) -> bool:
     """Whether a module's parameters are optimised, and not an image or an embedding alone."""
     first = call.node.args[0] if call.node.args else None
-    first = first or next((item.value for item in call.node.keywords if item.arg == "params"), None)
+    first = first or keyword_value(call.node, "params")
     return first is not None and "parameters()" in ast.unparse(first)
 
 

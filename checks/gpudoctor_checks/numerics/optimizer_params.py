@@ -14,6 +14,7 @@ from gpudoctor.analysis.source.optimizers import (
     optimizers,
 )
 from gpudoctor.analysis.source.scopes import Scopes
+from gpudoctor.analysis.source.syntax import is_attribute, receiver
 from gpudoctor.analysis.source.syntax_places import resolved_calls
 from gpudoctor.analysis.source.train_eval_mode import forwards, model_of, resolved
 from gpudoctor.model.signs.source import Call, Script
@@ -137,7 +138,7 @@ def _holds(value: ast.expr, old: str) -> bool:
             return True
         if isinstance(node, ast.Call) and not ast.unparse(node.func).endswith(("deepcopy", "copy")):
             waiting += [*node.args, *(item.value for item in node.keywords)]
-            if isinstance(node.func, ast.Attribute) and node.func.attr in _CHILDREN:
+            if is_attribute(node.func, *_CHILDREN):
                 waiting.append(node.func.value)
         elif isinstance(node, ast.Starred):
             waiting.append(node.value)
@@ -306,7 +307,7 @@ def _constructed(program: Program, script: Script, name: str) -> bool:
     values = list(assignments_to(script.tree, name))
     call = _call(script, values[0][1]) if len(values) == 1 else None
     while call is not None and call.method in {"to", "cuda", "train", "float"}:
-        owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+        owner = receiver(call.node)
         call = _call(script, owner) if owner is not None else None
     return call is not None and (_builds(program, call) or call.name == "torch.nn.Sequential")
 

@@ -79,8 +79,8 @@ class VanishingGradients(Check):
             f"{ratio:.2g} of that of {last.get('last_name') or 'the last layer'}.",
             evidence=(
                 *([spot(patient, where)] if where is not None else []),
-                run.measured("first_to_last_norm", ratio, "1"),
-                run.measured("first_gradient_norm", first, "1"),
+                run.measured("first_to_last_norm", ratio),
+                run.measured("first_gradient_norm", first),
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks="the first layers do not learn"),

@@ -141,7 +141,7 @@ class WeightsFrozen(Check):
             f"elements: {why}.",
             evidence=(
                 *spots(patient, where),
-                run.measured("unmoved_share", share, "1"),
+                run.measured("unmoved_share", share),
             ),
             severity=Severity.ERROR if much else Severity.NOTE,
             cost=Cost(breaks="the weights do not learn" if much else None),
@@ -201,7 +201,7 @@ class WeightsFrozen(Check):
             f"The optimizer has no parameters, {why}: {run.lead.steps:,} steps have changed nothing.",
             evidence=(
                 *spots(patient, where),
-                run.measured("trainable", trainable, "1"),
+                run.measured("trainable", trainable),
             ),
             severity=Severity.ERROR,
             cost=Cost(breaks="the weights do not learn"),
@@ -222,7 +222,7 @@ class WeightsFrozen(Check):
             f"{at(spans[1:])}. It was built over another model.",
             evidence=(
                 *spans,
-                run.measured("unmoved_share", 1.0, "1"),
+                run.measured("unmoved_share", 1.0),
             ),
             severity=Severity.ERROR,
             cost=Cost(breaks="the weights do not learn"),

@@ -214,7 +214,7 @@ class DebugModeOn(Check):
                 severity=Severity.WARNING if heavy else Severity.NOTE,
                 suspected=[item for item in suspected if _speaks_of(item, pattern)],
                 detail=DebugModeOnDetail(facility=name, keyword=""),
-                numbers=(run.measured("steps_covered", on.share, "1"),),
+                numbers=(run.measured("steps_covered", on.share),),
                 priced=bool(on.cost),
             )
 

@@ -16,7 +16,7 @@ from gpudoctor.analysis.run.steady_run import hot_lines, judged_by_share, run_of
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
 from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of
 from gpudoctor.analysis.source.control_flow import bound, enclosing, loop_node
-from gpudoctor.analysis.source.syntax import walk
+from gpudoctor.analysis.source.syntax import is_method_call, walk
 from gpudoctor.model import (
     Check,
     Code,
@@ -282,7 +282,7 @@ def _needed_by_the_loss(script: Script, loop: Loop, own: Loop) -> bool:
     held = set().union(*(_stored(part) for part in walk(inner)))
     after = [part for part in walk(outer) if getattr(part, "lineno", 0) > inner.end_lineno]
     for part in sorted(after, key=lambda node: (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))):
-        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == "backward":
+        if is_method_call(part, "backward"):
             if held & _read(part):
                 return True
         elif isinstance(part, ast.Assign | ast.AugAssign):
@@ -298,7 +298,7 @@ def _stored(node: ast.AST) -> set[str]:
         targets = node.targets
     elif isinstance(node, ast.AugAssign):
         targets = [node.target]
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+    elif is_method_call(node):
         targets = [node.func.value] if node.func.attr in ("append", "extend", "add_", "copy_") else []
     roots = [
         part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])

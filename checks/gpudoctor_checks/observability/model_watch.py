@@ -31,7 +31,6 @@ from gpudoctor.model import (
     Severity,
     Threshold,
     Trait,
-    Unavailable,
 )
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Call, Known, Source
@@ -142,16 +141,8 @@ class ModelWatch(Check):
         )
 
     def _declared(self, patient: Patient) -> Iterator[Finding]:
-        try:
-            source = patient.source
-        except Unavailable:
-            yield from self._from_configs(patient.configs)
-            return
+        source, configs = patient.source_and_configs
         yield from self._from_source(source)
-        try:
-            configs = patient.configs
-        except Unavailable:
-            return
         yield from self._from_configs(configs)
 
     def _from_configs(self, configs: Configs) -> Iterator[Finding]:

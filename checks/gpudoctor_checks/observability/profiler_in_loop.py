@@ -29,7 +29,6 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
     Trait,
-    Unavailable,
     Whose,
 )
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile, Configs
@@ -183,7 +182,7 @@ class ProfilerInLoop(Check):
             severity=severity,
             suspected=suspected,
             detail=ProfilerInLoopDetail(kind="flops" if counts else "profiler", how="step", period=1),
-            numbers=(run.measured("steps_covered", covered, "1"),),
+            numbers=(run.measured("steps_covered", covered),),
             priced=share >= self.limit("share_noted"),
         )
 
@@ -204,16 +203,8 @@ class ProfilerInLoop(Check):
         return f"{tool} {words}{at(spans)}."
 
     def _declared_anywhere(self, patient: Patient) -> Iterator[Finding]:
-        try:
-            source = patient.source
-        except Unavailable:
-            yield from self._from_configs(patient.configs)
-            return
+        source, configs = patient.source_and_configs
         yield from self._from_source(source)
-        try:
-            configs = patient.configs
-        except Unavailable:
-            return
         yield from self._from_configs(configs)
 
     def _from_configs(self, configs: Configs) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from gpudoctor.analysis.source.control_flow import (
     trains_within,
     withs_of,
 )
+from gpudoctor.analysis.source.syntax import keyword_value
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source, Unknown
 
 PROFILERS = {
@@ -136,7 +137,7 @@ def _region(script: Script, start: Call, stop: Call | None) -> ast.AST:
 
 def cycle(tool: Tool) -> int | None:
     """Steps after which recording comes back: 1 without a schedule, None when it ends or cannot be told."""
-    keyword = next((item.value for item in tool.call.node.keywords if item.arg == "schedule"), None)
+    keyword = keyword_value(tool.call.node, "schedule")
     if keyword is None or (isinstance(keyword, ast.Constant) and keyword.value is None):
         return None if tool.call.open_ended else 1
     schedule = next(
@@ -170,7 +171,7 @@ def lightning_profiler(script: Script, call: Call) -> str | None:
     value = call.argument("profiler") if "profiler" in call.keywords else None
     if isinstance(value, Known):
         return f'profiler="{value.value}"' if value.value in LIGHTNING_PROFILERS else None
-    keyword = next((item.value for item in call.node.keywords if item.arg == "profiler"), None)
+    keyword = keyword_value(call.node, "profiler")
     for other in script.calls:
         same = other.node is keyword or (
             isinstance(keyword, ast.Name) and bound_to(script, other.node) == keyword.id

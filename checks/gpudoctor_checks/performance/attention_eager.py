@@ -26,7 +26,6 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
     TrackRecord,
-    Unavailable,
 )
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
@@ -114,25 +113,16 @@ class AttentionEager(Check):
             f"Attention ran eagerly ({_EAGER} in {percent(seen)} of the stack samples): it writes its "
             "scores to "
             "memory.",
-            evidence=(run.measured("eager_attention_looks", seen, "1"),),
+            evidence=(run.measured("eager_attention_looks", seen),),
             severity=Severity.WARNING,
             detail=AttentionEagerDetail(kind="keyword", literal=False),
         )
 
     def _read(self, patient: Patient) -> Iterator[Finding]:
-        try:
-            configs = patient.configs
-        except Unavailable:
-            configs = Configs(files=())
+        source, configs = patient.source_and_configs
         yield from self._from_configs(configs, certain=lowest_capability(patient) is not None)
-        try:
-            programs = training_programs(patient.source)
-        except Unavailable:
-            if not configs.files:
-                raise
-            return
         seen: set[tuple[str, int]] = set()
-        for program in programs:
+        for program in training_programs(source):
             if program.target not in (Target.CUDA, Target.MAYBE):
                 continue
             for finding in self._from_source(program):

@@ -11,7 +11,7 @@ from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import Network, network
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.model import (
     Check,
     Code,
@@ -83,9 +83,10 @@ class AutotuneOff(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        process = run.lead.process if run is not None else None
-        if process is not None and (torch_fact(process, "cudnn_benchmark") is True or on_gpu(process) is False):
-            return
+        if run is not None:
+            process = run.lead.process
+            if torch_fact(process, "cudnn_benchmark") is True or on_gpu(process) is False:
+                return
         yield from suspected
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -130,7 +131,7 @@ def _places(script: Script) -> list[tuple[SourceSpan, bool]]:
     found: list[tuple[SourceSpan, bool]] = []
     for node in nodes(script, ast.Assign):
         for target in node.targets:
-            if isinstance(target, ast.Attribute) and target.attr == "benchmark":
+            if is_attribute(target, "benchmark"):
                 off = isinstance(node.value, ast.Constant) and node.value.value is False
                 found.append((script.span(node), off))
     for call in script.calls:

@@ -103,8 +103,7 @@ class CompileOff(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        process = run.lead.process if run is not None else None
-        if run is not None and process is not None and on_gpu(process) is not None:
+        if run is not None and on_gpu(process := run.lead.process) is not None:
             share = run.share("forward", "backward")
             if compiled(process) or not on_gpu(process) or share < self.limit("compute_share"):
                 return

@@ -49,7 +49,7 @@ class GpuUnusedDetail(Detail):
 
 
 class GpuUnused(Check):
-    """The training runs on the CPU although the machine has a GPU, or only a part of it was moved to the GPU.
+    """The training runs on the CPU, or only partly on the GPU, although the machine has one.
 
     What it finds:
         - A training loop on a machine with a GPU, in a program that names no device, or only the CPU.
@@ -88,25 +88,22 @@ class GpuUnused(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=_refuted(patient))
-        process = run.lead.process if run is not None else None
-        if run is None or process is None or on_gpu(process) is None:
+        if run is None or on_gpu(run.lead.process) is None:
             yield from suspected
             return
-        if on_gpu(process) or not gpus_here(run.recording):
+        gpus = gpus_here(run.recording)
+        if on_gpu(run.lead.process) or not gpus:
             return
         busy = [gpu.utilization for gpu in run_numbers(run.recording).gpus if gpu.utilization is not None]
         if busy and max(busy) > self.limit("used"):
             return
-        where = model_place(process)
         yield confirmed(
             self,
             suspected,
-            f"The training ran on the CPU, and {gpus_here(run.recording)} "
-            f"GPU{'s' * (gpus_here(run.recording) > 1)} "
-            "stayed idle.",
+            f"The training ran on the CPU, and {gpus} GPU{'s' * (gpus > 1)} stayed idle.",
             evidence=(
-                *spots(patient, where),
-                run.measured("gpus", gpus_here(run.recording), "{gpus}"),
+                *spots(patient, model_place(run.lead.process)),
+                run.measured("gpus", gpus, "{gpus}"),
             ),
             severity=Severity.WARNING,
             detail=GpuUnusedDetail(),

@@ -69,7 +69,7 @@ class LowMfu(Check):
             "no other part of the step "
             "explains it.",
             evidence=(
-                run.measured("mfu", mfu, "1"),
+                run.measured("mfu", mfu),
                 run.measured("model_flops_per_second", done, "FLOP/s"),
             ),
             confidence=Confidence.CONFIRMED,

@@ -39,7 +39,6 @@ from gpudoctor.model import (
     Severity,
     Threshold,
     TrackRecord,
-    Unavailable,
 )
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
@@ -157,28 +156,22 @@ class MixedPrecisionOff(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        process = run.lead.process if run is not None else None
-        half = lowered(process) if process is not None else None
-        if run is None or process is None or half is None or on_gpu(process) is None:
+        if run is None or lowered(run.lead.process) is None or on_gpu(run.lead.process) is None:
             yield from suspected
             return
+        process = run.lead.process
         card, compute = capability(process), run.share("forward", "backward")
-        if half or not on_cuda(process) or (card is not None and card < self.limit("capability")):
+        if lowered(process) or not on_cuda(process) or (card is not None and card < self.limit("capability")):
             return
         if compute < self.limit("compute_share"):
             return
-        where = model_place(process)
         model = main_model(process)
         yield confirmed(
             self,
             suspected,
             f"{model.get('name') if model is not None else 'The model'} computes in float32 on a card with "
-            "tensor "
-            f"cores, without autocast. Forward and backward take {percent(compute)} of the time.",
-            evidence=(
-                *spots(patient, where),
-                run.measured("compute_share", compute, "1"),
-            ),
+            f"tensor cores, without autocast. Forward and backward take {percent(compute)} of the time.",
+            evidence=(*spots(patient, model_place(process)), run.measured("compute_share", compute)),
             severity=Severity.WARNING,
             detail=MixedPrecisionOffDetail(),
         )
@@ -187,21 +180,12 @@ class MixedPrecisionOff(Check):
         card = lowest_capability(patient)
         if card is not None and card[0] + card[1] / 10 < self.limit("capability"):
             return
-        try:
-            configs = patient.configs
-        except Unavailable:
-            configs = Configs(files=())
+        source, configs = patient.source_and_configs
         said = config_precision(configs)
-        try:
-            programs = training_programs(patient.source)
-        except Unavailable:
-            if not configs.files:
-                raise
-            programs = ()
         if said.lowered:
             return
         places: set[tuple[str, int]] = set()
-        for program in programs:
+        for program in training_programs(source):
             for finding in self._from_source(program, said, _keeps_stored(patient, program.entry.path)):
                 span = finding.span
                 place = (span.path, span.line) if span is not None else ("", 0)

@@ -14,7 +14,7 @@ from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spot
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import plain
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.analysis.source.target_versions import Meant, a_line_admits, meant_version
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
@@ -264,7 +264,7 @@ def _candidates(script: Script) -> list[Call]:
 
 def _few_tensors(script: Script, call: Call) -> bool:
     """Whether an optimizer gets some tensors by name: `Adam([image])`, `LBFGS((content, style))`."""
-    given = next((item.value for item in call.node.keywords if item.arg == "params"), None)
+    given = keyword_value(call.node, "params")
     given = call.node.args[0] if call.node.args else given
     if not isinstance(given, ast.List | ast.Tuple) or not 0 < len(given.elts) <= _FEW:
         return False

@@ -23,7 +23,6 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
-    Unavailable,
 )
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigKind, Configs
@@ -139,19 +138,10 @@ class ShapesMisaligned(Check):
         card = lowest_capability(patient)
         if card is not None and card[0] + card[1] / 10 < self.limit("capability"):
             return
-        try:
-            configs = patient.configs
-        except Unavailable:
-            configs = Configs(files=())
+        source, configs = patient.source_and_configs
         yield from self._from_configs(configs)
-        try:
-            programs = training_programs(patient.source)
-        except Unavailable:
-            if not configs.files:
-                raise
-            return
         seen: set[tuple[str, int]] = set()
-        for program in programs:
+        for program in training_programs(source):
             if program.target not in (Target.CUDA, Target.MAYBE):
                 continue
             for finding in (*self._layers(program), *self._vocabulary(program), *self._collators(program)):

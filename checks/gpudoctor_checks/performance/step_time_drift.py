@@ -161,7 +161,7 @@ class StepTimeDrift(Check):
             name="drift_share",
             severity=Severity.NOTE if longer else severity,
             detail=StepTimeDriftDetail(found.part, longer),
-            numbers=(run.measured("step_time_rise", rise, "1"),),
+            numbers=(run.measured("step_time_rise", rise),),
             priced=not longer,
         )
 

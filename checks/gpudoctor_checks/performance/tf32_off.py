@@ -106,16 +106,15 @@ class Tf32Off(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        process = run.lead.process if run is not None else None
-        precision = torch_fact(process, "tf32") if process is not None else None
-        if run is None or process is None or precision is None or on_gpu(process) is None:
+        if run is None or torch_fact(run.lead.process, "tf32") is None or on_gpu(run.lead.process) is None:
             yield from suspected
             return
-        card = capability(process)
+        process = run.lead.process
+        precision, card = torch_fact(process, "tf32"), capability(process)
         old = card is not None and card < self.limit("capability")
         if precision != "highest" or not on_cuda(process) or lowered(process) or old:
             return
-        compute, where = run.share("forward", "backward"), model_place(process)
+        compute = run.share("forward", "backward")
         if compute < self.limit("compute_share"):
             return
         yield confirmed(
@@ -123,10 +122,7 @@ class Tf32Off(Check):
             suspected,
             "The matrix products run in plain float32: their precision is set to `highest`. Forward and "
             f"backward take {percent(compute)} of the time.",
-            evidence=(
-                *spots(patient, where),
-                run.measured("compute_share", compute, "1"),
-            ),
+            evidence=(*spots(patient, model_place(process)), run.measured("compute_share", compute)),
             severity=Severity.WARNING,
             detail=Tf32OffDetail(),
         )
@@ -135,20 +131,11 @@ class Tf32Off(Check):
         card = lowest_capability(patient)
         if card is not None and card[0] + card[1] / 10 < self.limit("capability"):
             return
-        try:
-            configs = patient.configs
-        except Unavailable:
-            configs = Configs(files=())
+        source, configs = patient.source_and_configs
         lowered = config_precision(configs).lowered
         yield from self._from_configs(configs, lowered)
-        try:
-            programs = training_programs(patient.source)
-        except Unavailable:
-            if not configs.files:
-                raise
-            return
         seen: set[tuple[str, int]] = set()
-        for program in programs:
+        for program in training_programs(source):
             if lowered or not self._worth(program):
                 continue
             yield from self._from_source(program, seen)

@@ -177,7 +177,7 @@ class UnexplainedTime(Check):
             name="experience_share",
             severity=Severity.NOTE,
             detail=UnexplainedTimeDetail(nature=_GATHERS, stepping=found.stepping / found.share),
-            numbers=(run.measured("environment_share", found.stepping, "1"),),
+            numbers=(run.measured("environment_share", found.stepping),),
         )
 
     def _foreign(self, patient: Patient, run: Run) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from gpudoctor.analysis.source.call_frequency import brief, measures, step_perio
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
 from gpudoctor.analysis.source.metrics import OFTEN, is_metric, samples_around
 from gpudoctor.analysis.source.steering_reads import steers
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_method_call, is_name, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import (
     OWN_CHOICE,
@@ -512,8 +512,7 @@ def _one_of_several(test: ast.expr, event: Event, loop: Loop) -> bool:
         and item.via == event.via
         and isinstance(item.node.value, ast.Call)
         and any(
-            isinstance(target, ast.Tuple | ast.List)
-            and any(isinstance(part, ast.Name) and part.id == test.id for part in target.elts)
+            isinstance(target, ast.Tuple | ast.List) and any(is_name(part, test.id) for part in target.elts)
             for target in item.node.targets
         )
         for item in loop.events
@@ -541,7 +540,7 @@ def _shown(value: ast.expr, event: Event, tensors: DeviceTensors) -> int:
     parts: list[ast.expr] = []
     if isinstance(value, ast.JoinedStr):
         parts = [part.value for part in value.values if isinstance(part, ast.FormattedValue)]
-    elif isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "format":
+    elif is_method_call(value, "format"):
         parts = value.args
     elif (
         isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mod) and isinstance(value.left, ast.Constant)

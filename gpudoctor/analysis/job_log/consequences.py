@@ -33,6 +33,13 @@ def _calm(kind: str, cue: str | tuple[str, ...], pattern: str, *, source: str = 
 CONSEQUENCES: tuple[LogMessage, ...] = (
     _row(PEER, "got 0 bytes", r"[Ff]ailed to recv, got 0 bytes", source="TCPStore"),
     _row(ABORTED, "process group", r"(?i)process group (?:was |is )?aborted"),
+    _row(
+        ABORTED,
+        ("pickle data was truncated", "ran out of input"),
+        r"(?:pickle data was truncated|EOFError: Ran out of input)"
+        r"[\s\S]*\nin (?:\S+ )*multiprocessing/spawn\.py$",
+        source="multiprocessing/spawn.py: the parent ended while the child began",
+    ),
     _row("launcher", "childfailederror", r"ChildFailedError", source="torch/distributed/elastic"),
     _row(
         "launcher",
@@ -163,6 +170,12 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         "raytaskerror",
         r"The actor died because of an error raised in its creation task|"
         r"RayTaskError(?!\()",
+    ),
+    _row(
+        "actors",
+        "unexpected system error",
+        r"worker died or was killed .{0,60}unexpected system error",
+        source="Ray: it lists what may have been the reason",
     ),
     _row("actors", "worker group", r"Worker group .* (?:failed|is unhealthy)|ActorUnschedulable"),
     _row(

@@ -17,6 +17,10 @@ from gpudoctor.model.signs.job_log import JobLog, LogEvent
 
 WENT_ON = 3
 """Steps printed after a failure that show that it was handled: one or two are other ranks' last ones."""
+_ANOTHER_PROGRAM = 25
+"""Ordinary lines behind a failure that no rank is named for, after which another program ran in its place."""
+_A_LONG_WAY = 100
+"""The same before a symptom: other ranks print some lines until they are killed."""
 _HALF_A_DAY = 43_200.0
 """Seconds: two clocks without a day that differ by more have midnight between them."""
 _SAME_MOMENT = 90.0
@@ -59,7 +63,11 @@ class FirstCause:
 def first_cause(log: JobLog) -> FirstCause | None:
     """The first cause; None for a log in which nothing died."""
     open_events = [item for item in log.events if item.bearing not in (Bearing.HARMLESS, Bearing.HINT)]
-    handled = {item.order for item in open_events if _was_handled(item, log)}
+    handled = {
+        item.order
+        for item in open_events
+        if _was_handled(item, log) or _of_an_earlier_program(item, open_events)
+    }
     left = [item for item in open_events if item.order not in handled]
     if not left or _only_noise(left, log):
         return None
@@ -75,9 +83,22 @@ def _was_handled(event: LogEvent, log: JobLog) -> bool:
     """Whether its rank went on training, or the program said at its end that all was well."""
     if event.lasting:
         return not event.at_end
-    if event.progress >= WENT_ON or event.earlier:
+    if event.progress >= WENT_ON or event.earlier or (event.closing and event.followed > _ANOTHER_PROGRAM):
         return True
     return log.finished and not event.exception and event.bearing is Bearing.CONSEQUENCE
+
+
+def _of_an_earlier_program(event: LogEvent, others: Sequence[LogEvent]) -> bool:
+    """Whether its file goes on after it, and fails again at its end: a job script runs programs in turn."""
+    if event.rank is not None or not event.exception or event.followed <= _ANOTHER_PROGRAM:
+        return False
+    return any(
+        item.path == event.path
+        and item.line > event.last_line
+        and item.rank is None
+        and (item.bearing is Bearing.CAUSE or (item.fatal and event.followed > _A_LONG_WAY))
+        for item in others
+    )
 
 
 def _only_noise(events: Sequence[LogEvent], log: JobLog) -> bool:

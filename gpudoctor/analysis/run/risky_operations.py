@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.steady_run import source_of
 from gpudoctor.analysis.source.control_flow import steady
-from gpudoctor.analysis.source.syntax import names_in, nodes
+from gpudoctor.analysis.source.syntax import is_attribute, names_in, nodes
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.source import Script
 
@@ -48,7 +48,7 @@ def _makes_nan(node: ast.AST) -> bool:
     """Whether a call makes a NaN or passes one: `float("nan")`, `x.fill_(math.nan)`."""
     return any(
         (isinstance(part, ast.Constant) and isinstance(part.value, str) and part.value.lower() == "nan")
-        or (isinstance(part, ast.Attribute) and part.attr in ("nan", "NaN"))
+        or (is_attribute(part, "nan", "NaN"))
         for part in ast.walk(node)
     )
 

@@ -15,7 +15,7 @@ from gpudoctor.analysis.run.recorded_statements import extent
 from gpudoctor.analysis.run.statement_effects import effect_at
 from gpudoctor.analysis.run.steady_run import Run, script_at, source_of, spot
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing, statement
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, nodes
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.memo import remembered
 from gpudoctor.model.patient import Patient
@@ -218,7 +218,7 @@ def _around(script: Script, whole: ast.stmt) -> Iterator[tuple[int, int]]:
     """The widest loop or function around a statement in which nothing is learnt."""
     found: tuple[int, int] | None = None
     for above in enclosing(script, whole):
-        if not isinstance(above, ast.For | ast.While | ast.FunctionDef | ast.AsyncFunctionDef):
+        if not isinstance(above, ast.For | ast.While | FunctionNode):
             continue
         reach = (above.lineno, above.end_lineno or above.lineno)
         if any(reach[0] <= line <= reach[1] for line in _updates(script)):
@@ -233,8 +233,4 @@ def _around(script: Script, whole: ast.stmt) -> Iterator[tuple[int, int]]:
 @once
 def _updates(script: Script) -> tuple[int, ...]:
     """Lines with a backward pass."""
-    return tuple(
-        node.lineno
-        for node in nodes(script, ast.Call)
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _UPDATES
-    )
+    return tuple(node.lineno for node in nodes(script, ast.Call) if is_attribute(node.func, *_UPDATES))

@@ -8,7 +8,9 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from gpudoctor.analysis.source.dataflow import Dataflow, result, returned
 from gpudoctor.analysis.source.scopes import CALLED, Key, Scope, Scopes, chained
+from gpudoctor.analysis.source.syntax import is_attribute, is_name
 from gpudoctor.model.graphless import NO_GRAPH
 from gpudoctor.model.signs.source import Event, Guard, GuardKind, Known, Loop, Source
 
@@ -38,21 +40,15 @@ _PAIRS = {"max", "min", "topk", "sort", "median", "mode"}
 """Functions that give values and indices."""
 
 
-class GraphFlow:
-    """The flow of graphs through one pass of a loop.
-
-    `walk(visit)` goes through the events in order and calls `visit(event)` before each takes effect, so
-    `carries` answers for that moment.
-    """
+class GraphFlow(Dataflow[bool]):
+    """The flow of graphs through one pass of a loop; `carries` answers for the moment of a `walk`."""
 
     def __init__(self, source: Source, loop: Loop) -> None:
-        self.loop = loop
+        super().__init__(loop)
         self._scopes = Scopes(source, loop)
-        self._calls = {event.node: event.call for event in loop.events if event.call is not None}
-        self._state: dict[Key, bool] = {}
-        self._returned: dict[tuple[Scope, int, int], bool] = {}
+        self._returned: dict[Key, bool] = {}
         self._cuts: set[Key] = set()
-        self._parted: dict[tuple[Scope, int, int], list[bool]] = {}
+        self._parted: dict[Key, list[bool]] = {}
         """By call site, for each of several results, whether it was cut from the graph."""
         self._components: set[Key] = set()
         self._numbers: set[Key] = set()
@@ -62,11 +58,10 @@ class GraphFlow:
         """Names that carry a graph only where conditions hold that nobody knows, with the conditions' lines."""
         self._sure: set[Key] = set()
         """Names that a backward is called on: tensors with a graph, whatever made them."""
-        self._mixed: set[tuple[Scope, int, int]] = set()
+        self._mixed: set[Key] = set()
         """Calls that return a graph in one case and a number in another."""
         self._sites = {site for event in loop.events for site in event.via[-1:]}
         self._last = -1
-        self._here = 0
         self.upstream: set[Key] = set()
         """Names that feed a backward of the pass."""
         self._trace_roots()
@@ -78,41 +73,22 @@ class GraphFlow:
     def sources(self, roots: Iterable[tuple[ast.expr, Scope]]) -> set[Key]:
         """Names whose values go into some expressions, by the assignments of the pass."""
         wanted = {key for expression, via in roots for key in self._names(expression, via)}
-        feeds = [(key, set(self._names(value, via))) for key, value, via in self._assignments()]
-        while True:
-            before = len(wanted)
-            for key, names in feeds:
-                if _within(key, wanted):
-                    wanted |= names
-            if len(wanted) == before:
-                return wanted
+        return _closure(wanted, self._assignments(), self._names, _within)
 
     # what feeds a backward
 
     def _trace_roots(self) -> None:
-        wanted: set[Key] = set()
+        roots: list[tuple[ast.expr, Scope]] = []
         parts: set[Key] = set()
         for number, event in enumerate(self.loop.events):
             for expression in _backward(event, self.loop):
                 self._last = number
-                wanted |= set(self._names(expression, event.via))
+                roots.append((expression, event.via))
                 parts |= set(self._parts(expression, event.via))
                 if not any(isinstance(part, ast.Add | ast.Sub) for part in ast.walk(expression)):
                     self._sure |= set(self._parts(expression, event.via))
-        feeds = [
-            (key, set(self._names(value, via)), set(self._parts(value, via)))
-            for key, value, via in self._assignments()
-        ]
-        while True:
-            before = len(wanted), len(parts)
-            for key, names, terms in feeds:
-                if _within(key, wanted):
-                    wanted |= names
-                if key in parts:
-                    parts |= terms
-            if (len(wanted), len(parts)) == before:
-                break
-        self.upstream, self._components = wanted, parts
+        self.upstream = self.sources(roots)
+        self._components = _closure(parts, self._assignments(), self._parts, lambda key, keys: key in keys)
 
     def _assignments(self) -> Iterator[tuple[Key, ast.expr, Scope]]:
         for event in self.loop.events:
@@ -131,14 +107,11 @@ class GraphFlow:
                 for argument in node.args:
                     yield self._scopes.key(event.call.receiver, event.via), argument, event.via
             elif isinstance(node, ast.Return) and node.value is not None and event.via:
-                yield self._result_key(event.via), node.value, event.via
+                yield returned(event.via), node.value, event.via
         for via, loop in dict.fromkeys((event.via, loop) for event in self.loop.events for loop in event.inner):
             for name in loop.targets:
                 yield self._scopes.key(name, via), _expression(loop.iterates), via
         yield from self._scopes.bindings()
-
-    def _result_key(self, via: Scope) -> Key:
-        return via[:-1], f"<result {via[-1].line}:{via[-1].column}>"
 
     def _names(self, node: ast.expr, via: Scope) -> Iterator[Key]:
         """Every name and attribute chain that an expression reads, results of followed calls included.
@@ -153,20 +126,22 @@ class GraphFlow:
             for inner in ast.walk(part.func)
         }
         # `self.weight` reads the weight, and not the whole object.
-        apart |= {part.value for part in parts if isinstance(part, ast.Attribute) and _is_self(part.value)}
+        apart |= {
+            part.value for part in parts if isinstance(part, ast.Attribute) and is_name(part.value, "self")
+        }
         for part in parts:
             if part in apart:
                 continue
             if isinstance(part, ast.Name | ast.Attribute):
                 yield self._scopes.key(ast.unparse(part), via)
             elif isinstance(part, ast.Call):
-                yield via, f"<result {part.lineno}:{part.col_offset + 1}>"
+                yield result(part, via)
 
     def _followed(self, node: ast.Call) -> bool:
         """Whether a call runs code of the program, or a module: what it reads is told there, or are weights."""
         if not chained(node.func):
             return False
-        call = self._calls.get(node)
+        call = self.calls.get(node)
         return (call is not None and call.method == CALLED) or any(
             span.line == node.lineno and span.column == node.col_offset + 1 for span in self._sites
         )
@@ -181,78 +156,67 @@ class GraphFlow:
         elif isinstance(node, ast.UnaryOp):
             yield from self._parts(node.operand, via)
         elif isinstance(node, ast.Call):
-            yield via, f"<result {node.lineno}:{node.col_offset + 1}>"
-            if isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPING:
+            yield result(node, via)
+            if is_attribute(node.func, *_KEEPING):
                 for inner in (node.func.value, *node.args):
                     yield from self._parts(inner, via)
 
     # forward
 
-    def walk(self, visit: Callable[[Event], None]) -> None:
-        """Go through one pass; `visit` sees each event before it takes effect."""
-        for number, event in enumerate(self.loop.events):
-            self._here = number
-            visit(event)
-            self._apply(event)
+    def add(self, target: ast.expr, value: ast.expr, event: Event) -> None:
+        """A sum carries a graph as soon as one term does."""
+        key = self._scopes.key(ast.unparse(target), event.via)
+        brings = self._carries(value, event, event.via)
+        self.facts[key] = self.facts.get(key, False) or brings
+        if brings and not self._seen.get(key, False):
+            self._doubt(key, value, event, has=True)
 
-    def _apply(self, event: Event) -> None:
-        node = event.node
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                self._bind(target, node.value, event)
-        elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            self._bind(node.target, node.value, event)
-        elif isinstance(node, ast.AugAssign):
-            key = self._scopes.key(ast.unparse(node.target), event.via)
-            brings = self._carries(node.value, event, event.via)
-            self._state[key] = self._state.get(key, False) or brings
-            if brings and not self._seen.get(key, False):
-                self._doubt(key, node.value, event, has=True)
-        elif isinstance(node, ast.Return) and node.value is not None and event.via:
-            place = (event.via[:-1], event.via[-1].line, event.via[-1].column)
-            self._return(place, node.value, event)
-            if isinstance(node.value, ast.Tuple):
-                cut = [
-                    self._plain(part) or self._scopes.key(ast.unparse(part), event.via) in self._cuts
-                    for part in node.value.elts
-                ]
-                parted = self._parted.get(place, cut)
-                self._parted[place] = [a and b for a, b in zip(cut, parted, strict=False)]
+    def give(self, key: Key, value: ast.expr, event: Event) -> None:
+        """The call carries a graph if the value does; of several values each is told apart."""
+        self._give(key, value, event)
+        if isinstance(value, ast.Tuple):
+            cut = [
+                self._plain(part) or self._scopes.key(ast.unparse(part), event.via) in self._cuts
+                for part in value.elts
+            ]
+            parted = self._parted.get(key, cut)
+            self._parted[key] = [a and b for a, b in zip(cut, parted, strict=False)]
 
-    def _return(self, place: tuple[Scope, int, int], value: ast.expr, event: Event) -> None:
+    def _give(self, key: Key, value: ast.expr, event: Event) -> None:
         """What a call returns: a graph on one way out and a number on another is no sure graph."""
         if any(guard.kind is GuardKind.FAILURE for guard in event.guards):
             return
         carried = self.carries(value, event)
         number = self._plain(value) or (isinstance(value, ast.Constant) and value.value is not None)
-        if (carried and self._returned.get(place) is False) or (number and self._returned.get(place)):
-            self._mixed.add(place)
-        if number or carried or place not in self._returned:
-            self._returned[place] = self._returned.get(place, False) or carried
+        if (carried and self._returned.get(key) is False) or (number and self._returned.get(key)):
+            self._mixed.add(key)
+        if number or carried or key not in self._returned:
+            self._returned[key] = self._returned.get(key, False) or carried
 
-    def _bind(self, target: ast.expr, value: ast.expr, event: Event) -> None:
+    def bind(self, target: ast.expr, value: ast.expr, event: Event) -> None:
+        """The target carries a graph if the value does, or if it feeds a backward and could not be read."""
         if isinstance(target, ast.Tuple | ast.List):
             values = value.elts if isinstance(value, ast.Tuple | ast.List) else [value] * len(target.elts)
             indices = isinstance(value, ast.Call) and _called(value) in _PAIRS
             loose = self._unread_loss(value)
-            parted = self._parted.get((event.via, value.lineno, value.col_offset + 1), [])
+            parted = self._parted.get(result(value, event.via), [])
             for number, (part, item) in enumerate(zip(target.elts, values, strict=False)):
                 plain = len(parted) == len(target.elts) and isinstance(value, ast.Call) and parted[number]
                 if plain or (loose and not self._may_be_loss(part, event.via)):
                     key = self._scopes.key(ast.unparse(part), event.via)
-                    self._state[key] = False
+                    self.facts[key] = False
                     self._numbers.add(key)
                 elif indices and number:
-                    self._state[self._scopes.key(ast.unparse(part), event.via)] = False
+                    self.facts[self._scopes.key(ast.unparse(part), event.via)] = False
                 else:
-                    self._bind(part, item, event)
+                    self.bind(part, item, event)
             return
         key = self._scopes.key(ast.unparse(target), event.via)
         (self._cuts.add if self._plain(value) else self._cuts.discard)(key)
         known = self._carries(value, event, event.via)
-        told = key in self._components and self._here < self._last and not event.no_grad
-        self._state[key] = known or (told and self._unread(value))
-        self._doubt(key, value, event, has=self._state[key] or (_whole(target, event) and event.graph))
+        told = key in self._components and self.moment < self._last and not event.no_grad
+        self.facts[key] = known or (told and self._unread(value))
+        self._doubt(key, value, event, has=self.facts[key] or (_whole(target, event) and event.graph))
 
     def _doubt(self, key: Key, value: ast.expr, event: Event, *, has: bool) -> None:
         """Note whether a name has a graph for sure, now that it is bound; `has`: whether its new value does."""
@@ -268,13 +232,13 @@ class GraphFlow:
         if isinstance(node, ast.IfExp):
             return self._told_apart(node) or self._unsure(node.body, via) or self._unsure(node.orelse, via)
         if isinstance(node, ast.Call):
-            return (via, node.lineno, node.col_offset + 1) in self._mixed
+            return result(node, via) in self._mixed
         if not isinstance(node, ast.Name | ast.Attribute):
             return False
         key = self._scopes.key(ast.unparse(node), via)
-        if key in self._state or key in self._perhaps:
+        if key in self.facts or key in self._perhaps:
             return key in self._perhaps and key not in self._sure
-        found = self._scopes.argument(node.id, via) if via and isinstance(node, ast.Name) else None
+        found = self._scopes.passed(node, via)
         return found is not None and self._unsure(*found)
 
     def _unread(self, value: ast.expr) -> bool:
@@ -313,7 +277,7 @@ class GraphFlow:
             return False
         if self._scopes.key(node.id, via) in self._numbers:
             return True
-        found = self._scopes.argument(node.id, via) if via else None
+        found = self._scopes.passed(node, via)
         return found is not None and self._number(*found)
 
     def _carries(self, node: ast.expr, event: Event, via: Scope) -> bool:
@@ -326,7 +290,7 @@ class GraphFlow:
         if isinstance(node, ast.Subscript):
             if _is_index(node):
                 return False
-            return self._state.get(self._scopes.key(ast.unparse(node), via)) or self._carries(
+            return self.facts.get(self._scopes.key(ast.unparse(node), via)) or self._carries(
                 node.value, event, via
             )
         if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp):
@@ -352,8 +316,8 @@ class GraphFlow:
 
     def _named(self, node: ast.Name | ast.Attribute, event: Event, via: Scope) -> bool:
         key = self._scopes.key(ast.unparse(node), via)
-        if key in self._state:
-            return self._state[key]
+        if key in self.facts:
+            return self.facts[key]
         if isinstance(node, ast.Attribute):
             return node.attr not in PLAIN_ATTRIBUTES and self._carries(node.value, event, via)
         found = self._scopes.argument(node.id, via)
@@ -362,17 +326,17 @@ class GraphFlow:
     def _called(self, node: ast.Call, event: Event, via: Scope) -> bool:
         if self._plain(node):
             return False
-        returned = self._returned.get((via, node.lineno, node.col_offset + 1))
-        if returned is not None:
-            return returned
+        given = self._returned.get(result(node, via))
+        if given is not None:
+            return given
         if isinstance(node.func, ast.Attribute) and self._carries(node.func.value, event, via):
             return True
-        call, text = self._calls.get(node), ast.unparse(node.func)
+        call, text = self.calls.get(node), ast.unparse(node.func)
         differentiable = call is not None and call.name.startswith("torch.")
         if not differentiable and text not in {"sum", "abs", "min", "max", "dict", "list", "tuple"}:
             return False
-        given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        return any(self._carries(argument, event, via) for argument in given)
+        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+        return any(self._carries(argument, event, via) for argument in arguments)
 
     def _plain(self, node: ast.expr) -> bool:
         """Whether a call cuts the graph: `.item()`, `.detach()`, `float(...)`, numpy."""
@@ -380,9 +344,9 @@ class GraphFlow:
             return self._plain(node.value)
         if not isinstance(node, ast.Call):
             return False
-        call = self._calls.get(node)
+        call = self.calls.get(node)
         package = call.name.split(".", 1)[0] if call is not None else ""
-        if package in PLAIN_PACKAGES or (isinstance(node.func, ast.Name) and node.func.id in PLAIN):
+        if package in PLAIN_PACKAGES or (is_name(node.func, *PLAIN)):
             return True
         if _called(node) in DETACHING:
             return True
@@ -446,8 +410,22 @@ def _backward(event: Event, loop: Loop) -> Iterator[ast.expr]:
         yield from node.value.values if isinstance(node.value, ast.Dict) else [node.value]
 
 
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
+def _closure(
+    wanted: set[Key],
+    assignments: Iterable[tuple[Key, ast.expr, Scope]],
+    reads: Callable[[ast.expr, Scope], Iterable[Key]],
+    within: Callable[[Key, set[Key]], bool],
+) -> set[Key]:
+    """Names whose values go into some names, these included: `reads` says which an expression takes over."""
+    feeds = [(key, set(reads(value, via))) for key, value, via in assignments]
+    wanted = set(wanted)
+    while True:
+        before = len(wanted)
+        for key, names in feeds:
+            if within(key, wanted):
+                wanted |= names
+        if len(wanted) == before:
+            return wanted
 
 
 def _within(key: Key, wanted: set[Key]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.analysis.source.device_transfers import Transfer
 from gpudoctor.analysis.source.loaders import Loader
-from gpudoctor.analysis.source.syntax import last_name, nodes, parents
+from gpudoctor.analysis.source.syntax import FunctionNode, is_name, keyword_value, last_name, nodes, parents
 from gpudoctor.model.signs.source import ClassInfo, Source
 
 _GRAPH_PACKAGES = ("torch_geometric.",)
@@ -43,7 +43,7 @@ def joins_unread(source: Source, loader: Loader) -> bool:
 
 
 def _collate(loader: Loader) -> ast.expr | None:
-    return next((item.value for item in loader.call.node.keywords if item.arg == "collate_fn"), None)
+    return keyword_value(loader.call.node, "collate_fn")
 
 
 def _classes_made(source: Source, value: ast.expr, depth: int = _DEPTH) -> Iterator[ClassInfo]:
@@ -73,7 +73,7 @@ def _classes_made(source: Source, value: ast.expr, depth: int = _DEPTH) -> Itera
 
 def _given(
     source: Source,
-    function: ast.FunctionDef | ast.AsyncFunctionDef,
+    function: FunctionNode,
     owner: ClassInfo | None,
     depth: int,
 ) -> Iterator[ClassInfo]:
@@ -86,7 +86,7 @@ def _class_of(source: Source, value: ast.expr, owner: ClassInfo | None, depth: i
     """The own class that an expression makes an object of: `Batch(items)`, `cls(items)`."""
     if not isinstance(value, ast.Call):
         return
-    if owner is not None and isinstance(value.func, ast.Name) and value.func.id == "cls":
+    if owner is not None and is_name(value.func, "cls"):
         yield owner
     else:
         yield from _classes_made(source, value.func, depth - 1)

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import FunctionNode, nodes
 from gpudoctor.model.signs.source import Call, Script, Source
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +107,7 @@ def _declares(node: ast.ClassDef) -> Iterator[str]:
             yield item.target.id
         elif isinstance(item, ast.Assign):
             yield from (target.id for target in item.targets if isinstance(target, ast.Name))
-        elif isinstance(item, _FUNCTIONS) and item.name == "__init__":
+        elif isinstance(item, FunctionNode) and item.name == "__init__":
             given = item.args
             yield from (each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs))
 

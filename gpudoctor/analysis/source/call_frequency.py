@@ -1,4 +1,4 @@
-"""How often a call runs in a training loop, and the edit that takes it out."""
+"""How often a call runs in a training loop."""
 
 import ast
 import math
@@ -7,10 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.control_flow import bound, enclosing, statement
-from gpudoctor.analysis.source.syntax_edits import delete_statement
-from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.remedy import TextEdit
+from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.model.signs.source import (
     NO_CALLER,
     Call,
@@ -89,12 +86,6 @@ def _repeated(script: Script, loop: Loop, assume: Callable[[Guard], bool] | None
     )
 
 
-@once
-def without_comments(script: Script) -> str:
-    """The script's code as Python writes it: a word in a comment is no evidence."""
-    return ast.unparse(script.tree)
-
-
 def step_period(event: Event, assume: Callable[[Guard], bool] | None = None) -> float | None:
     """Training steps between two runs; None when it does not run step by step, or nobody can tell.
 
@@ -154,50 +145,3 @@ def option_of(event: Event) -> str:
             if origin.startswith("default of --"):
                 return origin.removeprefix("default of ")
     return ""
-
-
-def without(script: Script, place: SourceSpan) -> TextEdit | None:
-    """The deletion of a call that is a statement of its own, with its lines; None when it is more or less."""
-    for call in script.calls:
-        whole = statement(script, call.node) if call.span == place else None
-        if isinstance(whole, ast.Expr) and whole.value is call.node:
-            block = _block(script, whole)
-            try:
-                return delete_statement(script, whole, block) if block else None
-            except ValueError:
-                return None
-    return None
-
-
-def _block(script: Script, whole: ast.stmt) -> list[ast.stmt]:
-    """The block that holds a statement."""
-    above = next(iter(enclosing(script, whole)), None)
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(above, name, None)
-        if isinstance(block, list) and any(item is whole for item in block):
-            return block
-    return []
-
-
-def settable(
-    source: Source, span: SourceSpan, *names: str, method: str = "", free: int = 0, remove: tuple[str, ...] = ()
-) -> bool:
-    """Whether keywords of the call at a place may be set or removed by an edit.
-
-    Each is written there, or neither stars nor more than `free` positional arguments could carry it already.
-    The calls of a chain `a.map(f).shuffle()` all begin at one place: `method` is the one meant, and the edit
-    must name it too.
-    """
-    for script in source.scripts:
-        if script.path != span.path:
-            continue
-        here = [call for call in script.calls if (call.span.line, call.span.column) == (span.line, span.column)]
-        meant = [call for call in here if not method or call.method == method]
-        if len(meant) != 1:
-            return False
-        outer = meant[0]
-        written = {item.arg for item in outer.node.keywords}
-        stars = None in written or any(isinstance(item, ast.Starred) for item in outer.node.args)
-        absent = [name for name in names if name not in written]
-        return set(remove) <= written and (not absent or (not stars and len(outer.node.args) <= free))
-    return False

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.syntax import nodes, parents
+from gpudoctor.analysis.source.syntax import LoopNode, nodes, parents
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -214,7 +214,6 @@ def bound(script: Script, loop: Loop) -> int | None:
     return min(known) if known else None
 
 
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _NUMBERING = frozenset({"range", "trange", "enumerate", "count"})
 
 
@@ -225,7 +224,7 @@ def _left_at(script: Script) -> Mapping[ast.AST, list[int | None]]:
     for part in nodes(script, ast.If):
         if any(isinstance(item, ast.Break) for item in part.body):
             end = _reached(part.test, _numbers(script))
-            around = [item for item in enclosing(script, part) if isinstance(item, _LOOPS)]
+            around = [item for item in enclosing(script, part) if isinstance(item, LoopNode)]
             if end is not None and _counts_passes(part.test, around):
                 for above in around:
                     found.setdefault(above, []).append(end)
@@ -246,7 +245,7 @@ def _counts_passes(test: ast.expr, around: Sequence[ast.AST]) -> bool:
             first = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else loop.target
             if numbered and ast.unparse(first) in names:
                 return True
-        for part in loop.body if isinstance(loop, _LOOPS) else ():
+        for part in loop.body if isinstance(loop, LoopNode) else ():
             if (
                 isinstance(part, ast.AugAssign)
                 and isinstance(part.op, ast.Add)
@@ -256,13 +255,13 @@ def _counts_passes(test: ast.expr, around: Sequence[ast.AST]) -> bool:
     return False
 
 
-def loop_node(script: Script, loop: Loop) -> ast.For | ast.AsyncFor | ast.While | None:
+def loop_node(script: Script, loop: Loop) -> LoopNode | None:
     """The syntax of a loop; None for an engine's."""
     return _loops_by_line(script).get(loop.span.line)
 
 
 @once
-def _loops_by_line(script: Script) -> Mapping[int, ast.For | ast.AsyncFor | ast.While]:
+def _loops_by_line(script: Script) -> Mapping[int, LoopNode]:
     """Loops by the line of their head; of two on one line, the outer."""
     loops = nodes(script, ast.For, ast.AsyncFor, ast.While)
     return {node.lineno: node for node in reversed(loops)}

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from gpudoctor.analysis.source.syntax import is_name
 from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.model.evidence import Setting, SourceSpan
 from gpudoctor.model.remedy import Edit, TextEdit
@@ -201,7 +202,7 @@ def is_literal(node: ast.AST) -> bool:
     effect, and the program's other readers of it with another value.
     """
     if isinstance(node, ast.Attribute):
-        return isinstance(node.value, ast.Name) and node.value.id in _MODULES
+        return is_name(node.value, *_MODULES)
     if isinstance(node, ast.Dict | ast.List | ast.Tuple | ast.Set | ast.UnaryOp):
         parts = [item for item in ast.iter_child_nodes(node) if isinstance(item, ast.expr)]
         return all(map(is_literal, parts))

@@ -3,6 +3,8 @@
 import ast
 from enum import Enum
 
+from gpudoctor.analysis.source.dataflow import Dataflow
+from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
 
 _ENGINES = frozenset(
@@ -114,7 +116,7 @@ def device_of(script: Script, scope: str, value: ast.expr) -> str | None:
         scope = scope.rpartition(".")[0]
     if found:
         return found
-    if isinstance(value, ast.Attribute) and value.attr == "device" and _is_tensor(script, whole, value.value):
+    if is_attribute(value, "device") and _is_tensor(script, whole, value.value):
         return None  # where another tensor is, which says nothing new
     option = script.arguments.get(text.rpartition(".")[2]) if isinstance(value, ast.Attribute) else None
     if isinstance(option, Known) and isinstance(option.value, str):
@@ -154,33 +156,25 @@ _MODELS = ("model", "net", "criterion", "loss_fn", "lossfn", "encoder", "decoder
            "backbone", "classifier", "critic", "actor")  # fmt: skip
 
 
-class DeviceTensors:
-    """Names in a training loop that hold tensors on the training device."""
+class DeviceTensors(Dataflow[bool]):
+    """Names in a training loop that hold tensors on the training device, as the end of a pass leaves them."""
 
     def __init__(self, script: Script, loop: Loop) -> None:
+        super().__init__(loop)
         self._script = script
         self._engine = loop.engine is not None  # it moves the model and the batch unseen
-        self._calls: dict[int, Call] = {
-            id(event.call.node): event.call for event in loop.events if event.call is not None
-        }
-        self._names: dict[tuple[tuple[int, ...], str], bool] = {}
         for target in loop.targets:
-            self._names[(), target] = False  # a batch comes from the host until it is moved
+            self.facts[(), target] = False  # a batch comes from the host until it is moved
         for event in loop.events:
             if (
                 event.call is not None
                 and event.call.method == "backward"
                 and event.call.receiver.isidentifier()
             ):
-                self._names[_scope(event), event.call.receiver] = True
-        for event in loop.events:
-            if isinstance(event.node, ast.Assign):
-                for assigned in event.node.targets:
-                    self._assign(assigned, event.node.value, event)
-            elif isinstance(event.node, ast.AugAssign) and self.holds(event.node.value, event):
-                self._names[_scope(event), ast.unparse(event.node.target)] = True
-            elif isinstance(event.node, ast.Call) and isinstance(event.node.func, ast.Name):
-                self._names[_scope(event), event.node.func.id] = False  # what is called is no tensor
+                self.facts[event.via, event.call.receiver] = True
+        for event in self.walk():
+            if isinstance(event.node, ast.Call) and isinstance(event.node.func, ast.Name):
+                self.facts[event.via, event.node.func.id] = False  # what is called is no tensor
 
     def holds(self, value: ast.expr, event: Event | None = None) -> bool:
         """Whether an expression is a tensor on the device."""
@@ -213,12 +207,12 @@ class DeviceTensors:
             return False
         if kind is not None and device is not None and not (device == "cpu" and self._engine):
             return device != "cpu"
-        told = self._names.get((_scope(event), text))
+        told = self.facts.get((event.via if event is not None else (), text))
         if told is not None:
             return told
         if kind is not None:
             return True
-        if isinstance(value, ast.Attribute) and value.attr in _TENSOR_ATTRIBUTES:
+        if is_attribute(value, *_TENSOR_ATTRIBUTES):
             return self._on_module(value.value, event) or self.holds(value.value, event)
         plain = isinstance(value, ast.Attribute) and (
             value.attr in _PLAIN_ATTRIBUTES or value.attr.startswith("is_")
@@ -236,7 +230,7 @@ class DeviceTensors:
         return isinstance(value, ast.Attribute) and self._on_module(value.value, event)
 
     def _called(self, value: ast.Call, event: Event | None) -> bool:
-        call = self._calls.get(id(value))
+        call = self.calls.get(value)
         name = call.name if call is not None else ast.unparse(value.func)
         method = name.rpartition(".")[2]
         if isinstance(value.func, ast.Attribute):
@@ -299,46 +293,42 @@ class DeviceTensors:
             last == word or last.endswith("_" + word) or last.startswith(word + "_") for word in _MODELS
         )  # fmt: skip
 
-    def _assign(self, target: ast.expr, value: ast.expr, event: Event | None) -> None:
+    def add(self, target: ast.expr, value: ast.expr, event: Event) -> None:
+        """What a tensor on the device is added to is one."""
+        if self.holds(value, event):
+            self.facts[event.via, ast.unparse(target)] = True
+
+    def bind(self, target: ast.expr, value: ast.expr, event: Event) -> None:
+        """The target is on the device if the value is; a name made from itself stays where it is."""
         if isinstance(target, ast.Tuple | ast.List):
             several = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
             for place, item in enumerate(target.elts):
                 if several and isinstance(value, ast.Tuple | ast.List):
-                    self._assign(item, value.elts[place], event)
+                    self.bind(item, value.elts[place], event)
                 elif self._moves(value) or self.holds(value, event):
-                    self._names[_scope(event), ast.unparse(item)] = True
+                    self.facts[event.via, ast.unparse(item)] = True
             return
         if isinstance(target, ast.Name | ast.Attribute):
             text = ast.unparse(target)
-            key = (_scope(event), text)
+            key = (event.via, text)
             if _on_host(value):
-                self._names[key] = False
+                self.facts[key] = False
                 return
             moved = self.holds(value, event) or self._moves(value)
-            if moved or key in self._names:
-                self._names[key] = moved or (self._names[key] and _touches(value, text))
+            if moved or key in self.facts:
+                self.facts[key] = moved or (self.facts[key] and _touches(value, text))
 
     def _moves(self, value: ast.expr) -> bool:
         """`{k: v.to(device) for k, v in batch.items()}` and its like."""
         if not isinstance(value, ast.DictComp | ast.ListComp | ast.GeneratorExp):
             return False
         body = value.value if isinstance(value, ast.DictComp) else value.elt
-        return any(
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in ("to", "cuda")
-            for node in ast.walk(body)
-        )
-
-
-def _scope(event: Event | None) -> tuple[int, ...]:
-    """The call sites that lead to an event: names of two functions, or of two calls of one, are apart."""
-    return tuple(span.line * 1000 + span.column for span in event.via) if event is not None else ()
+        return any(is_method_call(node, "to", "cuda") for node in ast.walk(body))
 
 
 def _on_host(value: ast.expr) -> bool:
     """Whether an expression ends in a copy on the host: `x.detach().cpu().view(-1)`."""
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+    while is_method_call(value):
         if value.func.attr in ("cpu", "numpy", "tolist", "item"):
             return True
         if value.func.attr == "to" and any(ast.unparse(item).strip("'\"") == "cpu" for item in value.args):
@@ -352,4 +342,4 @@ def _touches(value: ast.expr, text: str) -> bool:
     nodes = list(ast.walk(value))
     if any(isinstance(node, ast.Call) and _on_host(node) for node in nodes):
         return False
-    return any(isinstance(node, ast.Name) and node.id == text for node in nodes)
+    return any(is_name(node, text) for node in nodes)

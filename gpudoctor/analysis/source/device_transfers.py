@@ -8,7 +8,7 @@ from enum import Enum
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.device_tensors import device_of
 from gpudoctor.analysis.source.scopes import Key, Scope, Scopes
-from gpudoctor.analysis.source.syntax import children, root_name
+from gpudoctor.analysis.source.syntax import children, keyword_value, root_name
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, LoopRole, Script, Source
 
 _WRAPS = frozenset({"Variable", "tuple", "list", "dict", "enumerate", "zip"})
@@ -160,7 +160,7 @@ def _destination(script: Script, call: Call) -> str | None:
         return "cuda"
     if call.method != "to":
         return None
-    value = next((item.value for item in call.node.keywords if item.arg == "device"), None)
+    value = keyword_value(call.node, "device")
     if value is None and call.node.args and not isinstance(call.node.args[0], ast.Starred):
         value = call.node.args[0]
     return None if value is None else device_of(script, call.function, value)

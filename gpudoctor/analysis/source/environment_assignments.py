@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.source.syntax import is_main_guard
+from gpudoctor.analysis.source.syntax import is_main_guard, is_name
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Script, Source
 
@@ -134,7 +134,7 @@ class _Reader:
 
 
 def _text(value: ast.expr) -> str | None:
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "str":
+    if isinstance(value, ast.Call) and is_name(value.func, "str"):
         value = value.args[0] if len(value.args) == 1 else value
     if isinstance(value, ast.Constant) and isinstance(value.value, str | int | float):
         return str(value.value)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from gpudoctor.analysis.source.control_flow import enclosing
+from gpudoctor.analysis.source.syntax import keyword_value
 from gpudoctor.model.signs.source import Call, Known, Script, Unknown, Value
 
 Plain: TypeAlias = int | str | tuple["Plain | None", ...]
@@ -84,7 +85,7 @@ class _Numbers:
 def argument(call: Call, keyword: str, position: int, names: Names) -> Plain | None:
     """An argument's value, its expression worked out with the names where the reader knows none."""
     value = call.argument(keyword, position)
-    node = next((item.value for item in call.node.keywords if item.arg == keyword), None)
+    node = keyword_value(call.node, keyword)
     if node is None and position < len(call.node.args):
         node = call.node.args[position]
     return worked_out(node, value, names)

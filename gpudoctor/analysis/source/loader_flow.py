@@ -1,11 +1,17 @@
 """How loaders travel through a program: names, calls, returns, attributes and wrappers followed."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from gpudoctor.analysis.source.assignment_order import may_hold_at
-from gpudoctor.analysis.source.control_flow import loop_node
-from gpudoctor.analysis.source.syntax import last_name, nodes, parents, statements_by_scope
+from gpudoctor.analysis.source.control_flow import enclosing, loop_node
+from gpudoctor.analysis.source.syntax import (
+    FunctionNode,
+    LoopNode,
+    last_name,
+    nodes,
+    parents,
+    statements_by_scope,
+)
 from gpudoctor.analysis.source.untaken_branches import may_reach
 from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
 
@@ -61,7 +67,7 @@ class Flow:
         self._fresh: list[_Key] = []
         self._draws: list[tuple[Script, Loop, set[int]]] | None = None
         self._by_node: dict[int, int] = {}
-        self._functions: dict[str, list[tuple[Script, str, ast.FunctionDef | ast.AsyncFunctionDef]]] = {}
+        self._functions: dict[str, list[tuple[Script, str, FunctionNode]]] = {}
         self._bound: dict[_Key, dict[int, list[ast.stmt]]] = {}
         """The statements by which a name of a scope gets each loader."""
         self._stores: dict[_Key, list[ast.stmt]] = {}
@@ -83,7 +89,7 @@ class Flow:
                 words, calls = own_parts.get(statement, _NOTHING)
                 if words:
                     self._statements.append((script, scope, statement, words, calls))
-                if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+                if isinstance(statement, FunctionNode):
                     qualified = f"{scope}.{statement.name}" if scope else statement.name
                     self._functions.setdefault(statement.name, []).append((script, qualified, statement))
                     if statement.name == "__init__":
@@ -267,7 +273,7 @@ class Flow:
 
     def _may_make(
         self,
-        functions: dict[tuple[str, str], ast.FunctionDef | ast.AsyncFunctionDef],
+        functions: dict[tuple[str, str], FunctionNode],
         index: int,
         site: ast.Call,
     ) -> bool:
@@ -328,9 +334,7 @@ def _key(script: Script, scope: str, target: ast.expr) -> _Key | None:
     return None
 
 
-def _parameter(
-    function: ast.FunctionDef | ast.AsyncFunctionDef, place: int | str | None, *, method: bool
-) -> str | None:
+def _parameter(function: FunctionNode, place: int | str | None, *, method: bool) -> str | None:
     names = [argument.arg for argument in function.args.posonlyargs + function.args.args]
     if method and names[:1] in (["self"], ["cls"]):
         names = names[1:]
@@ -357,3 +361,50 @@ def _own(script: Script) -> dict[ast.AST, tuple[set[str], list[ast.Call]]]:
         else:
             words.add(node.id if isinstance(node, ast.Name) else node.attr)
     return found
+
+
+_THROUGH = (ast.With, ast.AsyncWith)
+"""Blocks that always run when they are met."""
+
+
+def may_hold_at(script: Script, given: ast.stmt, others: Iterable[ast.stmt], at: ast.AST) -> bool:
+    """Whether what one assignment gives a name may be there at a place of the same function.
+
+    It is not where the place comes first and no loop leads back to it, and not where another assignment to the
+    name always runs in between. `others` are the name's other assignments.
+    """
+    around = [at, *enclosing(script, at)]
+    if _starts(at) <= _starts(given) and given not in around:
+        return any(isinstance(node, LoopNode) and node in around for node in enclosing(script, given))
+    return not any(
+        _starts(given) < _starts(other)
+        and _starts(other) < _starts(at)
+        and other not in around
+        and _always(script, other, around)
+        for other in others
+    )
+
+
+def _always(script: Script, statement: ast.stmt, around: list[ast.AST]) -> bool:
+    """Whether a statement has always run when a later place, with what is around it, is reached."""
+    block: ast.AST = statement
+    for above in enclosing(script, statement):
+        if any(part in around for part in _siblings(above, block)):
+            return True
+        if not isinstance(above, _THROUGH):
+            return False
+        block = above
+    return False
+
+
+def _siblings(above: ast.AST, block: ast.AST) -> list[ast.stmt]:
+    """The statements of the list that holds one."""
+    for name in ("body", "orelse", "finalbody"):
+        found = getattr(above, name, None)
+        if isinstance(found, list) and block in found:
+            return found
+    return []
+
+
+def _starts(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)

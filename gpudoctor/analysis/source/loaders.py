@@ -14,6 +14,7 @@ from enum import Enum
 from gpudoctor.analysis.source.declared_settings import is_literal
 from gpudoctor.analysis.source.entry_points import in_a_training
 from gpudoctor.analysis.source.loader_flow import ARGUMENT_CLASSES, Flow
+from gpudoctor.analysis.source.syntax import keyword_value
 from gpudoctor.analysis.source.untaken_branches import never_taken
 from gpudoctor.model.signs.source import (
     Call,
@@ -108,7 +109,7 @@ class Loader:
     def chosen(self, keyword: str) -> str:
         """The text of a keyword's value where it is a name or an expression; "" of a literal or of none."""
         name = f"dataloader_{keyword}" if self.engine else keyword
-        value = next((item.value for item in self.call.node.keywords if item.arg == name), None)
+        value = keyword_value(self.call.node, name)
         return ast.unparse(value) if value is not None and not is_literal(value) else ""
 
     def settable(self, *keywords: str) -> bool:

@@ -5,13 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing, function_of
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import LoopNode, is_name, nodes
 from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.model.remedy import Edit
 from gpudoctor.model.signs.source import Event, Loop, Script
-
-Head = ast.For | ast.AsyncFor | ast.While
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +22,7 @@ class LoopCounter:
     """Whether it is 0 on the first pass."""
 
 
-def counter_at(script: Script, loop: Loop, head: Head, place: ast.stmt) -> LoopCounter | None:
+def counter_at(script: Script, loop: Loop, head: LoopNode, place: ast.stmt) -> LoopCounter | None:
     """A name that counts the loop's passes and can be read at a place; else an enumerate that is added."""
     function = function_of(script, head)
     if function_of(script, place) is not function:
@@ -36,17 +33,17 @@ def counter_at(script: Script, loop: Loop, head: Head, place: ast.stmt) -> LoopC
     return found or (counted(script, head) if isinstance(head, ast.For) else None)
 
 
-def _inside(script: Script, place: ast.stmt, head: Head) -> bool:
+def _inside(script: Script, place: ast.stmt, head: LoopNode) -> bool:
     """Whether a statement stands in the loop's own text, not in an inner loop."""
     for above in enclosing(script, place):
         if above is head:
             return True
-        if isinstance(above, (*FUNCTIONS, *LOOPS)):
+        if isinstance(above, (*FUNCTIONS, ast.For, ast.AsyncFor, ast.While)):
             return False
     return False
 
 
-def _target(head: Head) -> LoopCounter | None:
+def _target(head: LoopNode) -> LoopCounter | None:
     """The first name of `for step, batch in enumerate(loader)`, the name of `for step in range(n)`."""
     if not isinstance(head, ast.For):
         return None
@@ -77,7 +74,7 @@ def _sums(loop: Loop) -> Iterator[tuple[Event, ast.AugAssign]]:
             yield event, node
 
 
-def _added_up(script: Script, loop: Loop, head: Head, place: ast.stmt) -> LoopCounter | None:
+def _added_up(script: Script, loop: Loop, head: LoopNode, place: ast.stmt) -> LoopCounter | None:
     for event, node in _sums(loop):
         if event.via or event.span.path != script.path or not isinstance(node.target, ast.Name | ast.Attribute):
             continue
@@ -89,7 +86,7 @@ def _added_up(script: Script, loop: Loop, head: Head, place: ast.stmt) -> LoopCo
     return None
 
 
-def _begins_at_zero(script: Script, head: Head, name: str) -> bool:
+def _begins_at_zero(script: Script, head: LoopNode, name: str) -> bool:
     """Whether the only value that a name is given by hand, before the loop, is 0."""
     given = [
         value
@@ -119,8 +116,7 @@ def _attribute(script: Script, loop: Loop, place: ast.stmt) -> LoopCounter | Non
             owner is not None
             and event.span.path == script.path
             and isinstance(target, ast.Attribute)
-            and isinstance(target.value, ast.Name)
-            and target.value.id == "self"
+            and is_name(target.value, "self")
             and _class(script, node) is owner
         ):
             return LoopCounter(name=ast.unparse(target))

@@ -4,6 +4,7 @@ import ast
 import re
 
 from gpudoctor.analysis.source.control_flow import loop_node
+from gpudoctor.analysis.source.syntax import is_attribute, is_method_call
 from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
 
 OFTEN = 10
@@ -68,10 +69,10 @@ def _counts_samples(node: ast.expr, event: Event) -> bool:
     """`len(preds)`, `labels.size(0)`, `x.shape[0]`, `batch_size`."""
     if isinstance(node, ast.Call) and ast.unparse(node.func) == "len" and node.args:
         return _tensor(node.args[0], event)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "size":
+    if is_method_call(node, "size"):
         return [ast.unparse(item) for item in node.args] == ["0"]
     if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "0":
-        return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+        return is_attribute(node.value, "shape")
     return isinstance(node, ast.Name | ast.Attribute) and bool(_BATCH_SIZE.search(ast.unparse(node).lower()))
 
 

@@ -26,8 +26,8 @@ from gpudoctor.analysis.source.layer_calls import (
     sizes_of,
     worked_out,
 )
-from gpudoctor.analysis.source.syntax import nodes, walk
-from gpudoctor.analysis.source.trained_networks import InTraining, in_training
+from gpudoctor.analysis.source.optimizers import InTraining, in_training
+from gpudoctor.analysis.source.syntax import is_name, nodes, walk
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, ClassInfo, Known, Script, Value
 
@@ -255,7 +255,7 @@ def _returns(function: ast.FunctionDef | None, name: str) -> bool:
     given = [
         node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None
     ]
-    return any(isinstance(part, ast.Name) and part.id == name for value in given for part in ast.walk(value))
+    return any(is_name(part, name) for value in given for part in ast.walk(value))
 
 
 @once
@@ -284,7 +284,7 @@ def _kept_in_part(function: ast.FunctionDef | None, name: str) -> bool:
     if function is None or not name.isidentifier():
         return False
     nodes = list(ast.walk(function))
-    uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+    uses = [node for node in nodes if is_name(node, name)]
     taken = {id(node.value): node for node in nodes if isinstance(node, ast.Attribute)}
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     loads = [node for node in uses if isinstance(node.ctx, ast.Load)]

@@ -5,11 +5,9 @@ from collections.abc import Mapping
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.built_classes import of_program
-from gpudoctor.analysis.source.control_flow import enclosing
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.control_flow import function_of
+from gpudoctor.analysis.source.syntax import is_name, nodes
 from gpudoctor.model.signs.source import Call, Script, Source
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def origin(source: Source, script: Script, node: ast.expr, depth: int = 8) -> str | None:
@@ -36,7 +34,7 @@ def origin(source: Source, script: Script, node: ast.expr, depth: int = 8) -> st
         return None
     found = {
         origin(source, script, value, depth - 1)
-        for value in _bound(script).get((_home(script, node), node.id), ())
+        for value in _bound(script).get((function_of(script, node), node.id), ())
         if not _names(value, node.id)
     }
     return found.pop() if len(found) == 1 else None
@@ -52,7 +50,7 @@ def construction(script: Script, node: ast.expr, depth: int = 4) -> Call | None:
         return _by_node(script).get(node)
     if not isinstance(node, ast.Name):
         return None
-    home = _home(script, node)
+    home = function_of(script, node)
     for place in [home] if home is None else [home, None]:
         stored = _stored(script).get((place, node.id), 0)
         if stored:
@@ -81,7 +79,9 @@ def _given_back(script: Script, call: ast.Call, position: int | None, depth: int
     if function is None or depth <= 0:
         return None
     returns = [
-        item for item in ast.walk(function) if isinstance(item, ast.Return) and _home(script, item) is function
+        item
+        for item in ast.walk(function)
+        if isinstance(item, ast.Return) and function_of(script, item) is function
     ]
     value = returns[0].value if len(returns) == 1 else None
     if value is None:
@@ -103,11 +103,7 @@ def _plain(script: Script, call: Call) -> bool:
 
 def _names(value: ast.expr, name: str) -> bool:
     """Whether a value is made from the object that the name had: `d = d.map(f)`."""
-    return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(value))
-
-
-def _home(script: Script, node: ast.AST) -> ast.AST | None:
-    return next((above for above in enclosing(script, node) if isinstance(above, _FUNCTIONS)), None)
+    return any(is_name(part, name) for part in ast.walk(value))
 
 
 @once
@@ -123,7 +119,7 @@ def _bound(script: Script) -> Mapping[tuple[ast.AST | None, str], list[ast.expr]
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         for target in targets:
             if isinstance(target, ast.Name) and node.value is not None:
-                found.setdefault((_home(script, node), target.id), []).append(node.value)
+                found.setdefault((function_of(script, node), target.id), []).append(node.value)
     return found
 
 
@@ -137,7 +133,7 @@ def _unpacked(script: Script) -> Mapping[tuple[ast.AST | None, str], tuple[ast.e
                 if isinstance(part, ast.Starred):
                     break
                 if isinstance(part, ast.Name):
-                    found[_home(script, node), part.id] = node.value, place
+                    found[function_of(script, node), part.id] = node.value, place
     return found
 
 
@@ -147,6 +143,6 @@ def _stored(script: Script) -> Mapping[tuple[ast.AST | None, str], int]:
     found: dict[tuple[ast.AST | None, str], int] = {}
     for node in nodes(script, ast.Name, ast.arg):
         if isinstance(node, ast.arg) or isinstance(node.ctx, ast.Store):
-            key = _home(script, node), node.arg if isinstance(node, ast.arg) else node.id
+            key = function_of(script, node), node.arg if isinstance(node, ast.arg) else node.id
             found[key] = found.get(key, 0) + 1
     return found

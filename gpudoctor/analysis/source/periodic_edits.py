@@ -2,7 +2,8 @@
 
 A statement goes under `if step % 500 == 0:`, or its guard gets another number. The statement is the event's
 own, the loop around it, or the call that leads to it, the innermost that a name for the number of the pass
-can reach; what it takes along must be watching too, no part of the training.
+can reach; what it takes along must be watching too, no part of the training. A measuring block
+(`with FlopCounterMode() as counter`) is entered on some passes only.
 """
 
 import ast
@@ -11,10 +12,10 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing, function_of, loop_node, statement
-from gpudoctor.analysis.source.loop_counters import LOOPS, Head, LoopCounter, counter_at
-from gpudoctor.analysis.source.syntax import names_in, nodes
+from gpudoctor.analysis.source.loop_counters import LoopCounter, counter_at
+from gpudoctor.analysis.source.syntax import LoopNode, is_method_call, keyword_value, names_in, nodes
 from gpudoctor.analysis.source.syntax_edits import insert_after, put_under, replace_node
-from gpudoctor.model.remedy import Edit, KeywordEdit
+from gpudoctor.model.remedy import Edit, ImportEdit, KeywordEdit
 from gpudoctor.model.signs.source import Event, Guard, GuardKind, Loop, Script, Source
 
 _TRAINS = re.compile(r"(\w*_)?(backward|step|zero_grad)|load_state_dict|clip_grad\w*|update\w*|[a-z]\w*[a-z]_")
@@ -77,7 +78,7 @@ def less_often(
 
 
 def _number(
-    script: Script, event: Event, guard: Guard, period: int, *, block: bool, head: Head | None
+    script: Script, event: Event, guard: Guard, period: int, *, block: bool, head: LoopNode | None
 ) -> tuple[Edit, ...]:
     """The number of a guard, or the default of its option; with a `head` once more after that loop."""
     node = _guard_node(script, guard)
@@ -127,7 +128,7 @@ def modulus(test: ast.expr) -> ast.Constant | None:
 def _default(script: Script, option: str, period: int) -> tuple[Edit, ...]:
     for call in script.calls_to(".add_argument"):
         names = [item.value for item in call.node.args if isinstance(item, ast.Constant)]
-        default = next((item.value for item in call.node.keywords if item.arg == "default"), None)
+        default = keyword_value(call.node, "default")
         if option in names and isinstance(default, ast.Constant):
             place = call.span
             return (KeywordEdit(path=script.path, line=place.line, column=place.column,
@@ -135,7 +136,7 @@ def _default(script: Script, option: str, period: int) -> tuple[Edit, ...]:
     return ()
 
 
-def _places(script: Script, loop: Loop, head: Head, event: Event) -> Iterator[ast.stmt]:
+def _places(script: Script, loop: Loop, head: LoopNode, event: Event) -> Iterator[ast.stmt]:
     """Statements that could wait, innermost first: the event's, loops around it, calls that lead to it."""
     yield from _outwards(script, head, event.node if event.span.path == script.path else None)
     for depth in range(len(event.via), 0, -1):
@@ -146,7 +147,7 @@ def _places(script: Script, loop: Loop, head: Head, event: Event) -> Iterator[as
             yield from _outwards(script, head, _call_at(script, span.line, span.column))
 
 
-def _outwards(script: Script, head: Head, node: ast.AST | None) -> Iterator[ast.stmt]:
+def _outwards(script: Script, head: LoopNode, node: ast.AST | None) -> Iterator[ast.stmt]:
     """The statement of a node, then the loops of its function around it that do nothing for the training."""
     place = statement(script, node) if node is not None else None
     if place is None:
@@ -155,7 +156,7 @@ def _outwards(script: Script, head: Head, node: ast.AST | None) -> Iterator[ast.
     for above in enclosing(script, place):
         if above is head or isinstance(above, FUNCTIONS):
             return
-        if isinstance(above, LOOPS):
+        if isinstance(above, LoopNode):
             if not isinstance(above, ast.For) or not _only_watches(script, above):
                 return
             yield above
@@ -174,7 +175,7 @@ def _watched(loop: Loop, via: tuple[object, ...]) -> bool:
 
 
 def _is_training(node: ast.AST) -> bool:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+    if is_method_call(node):
         return _TRAINS.fullmatch(node.func.attr) is not None
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     return isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and any(
@@ -216,11 +217,7 @@ def _steers(script: Script, place: ast.Assign) -> bool:
     """
     bound = _made_from(script, place)
     trains = (call.node for call in script.calls if _is_training(call.node))
-    works = (
-        node.value.func
-        for node in nodes(script, ast.Expr)
-        if isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute)
-    )
+    works = (node.value.func for node in nodes(script, ast.Expr) if is_method_call(node.value))
     entered = (item.context_expr for node in nodes(script, ast.With, ast.AsyncWith) for item in node.items)
     return any(names_in(part) & bound for part in (*trains, *works, *entered))
 
@@ -268,16 +265,16 @@ def own_lines(script: Script, place: ast.stmt) -> str | None:
     return text
 
 
-def once_more(script: Script, head: Head, block: list[ast.stmt]) -> tuple[Edit, ...] | None:
+def once_more(script: Script, head: LoopNode, block: list[ast.stmt]) -> tuple[Edit, ...] | None:
     """Statements of a pass once more behind the outermost loop, so that the last state is kept.
 
     Conditions and contexts that hold nothing else come along: `if rank == 0:`. Nothing where the function does
     the same behind the loop or at the end of each epoch already; None where it cannot be written, or where
     another function saves too and may be called after the training.
     """
-    outer: Head = head
+    outer: LoopNode = head
     for above in enclosing(script, head):
-        if not isinstance(above, LOOPS):
+        if not isinstance(above, LoopNode):
             break
         outer = above
     inside = {id(part) for item in block for part in ast.walk(item)}
@@ -307,7 +304,7 @@ def _calls_in(block: list[ast.stmt]) -> Iterator[ast.Call]:
     return (part for item in block for part in ast.walk(item) if isinstance(part, ast.Call))
 
 
-def _elsewhere(script: Script, node: ast.AST, function: object, helpers: set[str], loop: Head) -> bool:
+def _elsewhere(script: Script, node: ast.AST, function: object, helpers: set[str], loop: LoopNode) -> bool:
     """Whether a save stands in a function other than the loop's that may run after the loop: not in one that
     the block itself calls, nor in one that only the loop calls.
     """
@@ -322,7 +319,7 @@ def _elsewhere(script: Script, node: ast.AST, function: object, helpers: set[str
     return any(not loop.lineno <= line <= last for line in lines)
 
 
-def _with_conditions(script: Script, head: Head, block: list[ast.stmt]) -> list[ast.stmt]:
+def _with_conditions(script: Script, head: LoopNode, block: list[ast.stmt]) -> list[ast.stmt]:
     """The statements as they stand in the loop's body, or the condition that holds only them; else empty."""
     above = next(iter(enclosing(script, block[0])), None)
     if above is head:
@@ -333,3 +330,61 @@ def _with_conditions(script: Script, head: Head, block: list[ast.stmt]) -> list[
         # The last time is an exception from the period, and from nothing else.
         return block if isinstance(above.test, ast.Compare) and not above.orelse else []
     return [above] if above.body == block else []
+
+
+def entered_seldom(source: Source, path: str, line: int, column: int, period: int) -> tuple[Edit, ...]:
+    """Edits that enter what a `with` of every pass makes only every `period` passes; its block runs as before.
+
+    The statements after the block that read it go along. Nothing where the block itself reads it.
+    """
+    for script, loop, event in events_at(source, path, line, column):
+        head, place = loop_node(script, loop), statement(script, event.node)
+        if head is None or not isinstance(place, ast.With) or len(place.items) != 1:
+            continue
+        found, item = counter_at(script, loop, head, place), place.items[0]
+        reads = _reads_after(script, place, item)
+        if found is None or reads is None or item.context_expr is not event.node:
+            continue
+        if found.zero or all(isinstance(node, ast.Expr) for node in reads):
+            under = [put_under(script, reads, f"if {found.name} % {period} == 0:")] if reads else []
+            return (*found.edits, *_either(script, item.context_expr, found.name, period), *under)
+    return ()
+
+
+def _reads_after(script: Script, place: ast.With, item: ast.withitem) -> list[ast.stmt] | None:
+    """The statements right behind a block that read what it has made; None where others do too."""
+    if item.optional_vars is None:
+        return []
+    if not isinstance(item.optional_vars, ast.Name):
+        return None
+    name, function = item.optional_vars.id, function_of(script, place)
+    readers = [
+        node
+        for node in nodes(script, ast.Name)
+        if node.id == name and isinstance(node.ctx, ast.Load) and function_of(script, node) is function
+    ]
+    behind = _behind(script, place)
+    near = [
+        part for part in behind if any(node.id == name for node in ast.walk(part) if isinstance(node, ast.Name))
+    ]
+    wanted = behind[: len(near)]
+    inside = {id(node) for part in wanted for node in ast.walk(part)}
+    simple = all(isinstance(part, ast.Expr | ast.Assign) and own_lines(script, part) for part in wanted)
+    return wanted if near == wanted and simple and all(id(node) in inside for node in readers) else None
+
+
+def _behind(script: Script, place: ast.stmt) -> list[ast.stmt]:
+    """The statements of the same block that follow one."""
+    above = next(iter(enclosing(script, place)), None)
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(above, name, None)
+        if isinstance(block, list) and any(part is place for part in block):
+            return block[next(at for at, part in enumerate(block) if part is place) + 1 :]
+    return []
+
+
+def _either(script: Script, maker: ast.expr, name: str, period: int) -> tuple[Edit, ...]:
+    """`with maker if step % 500 == 0 else contextlib.nullcontext()`."""
+    text = ast.get_source_segment(script.text, maker) or ""
+    new = f"{text} if {name} % {period} == 0 else contextlib.nullcontext()"
+    return (replace_node(script, maker, new), ImportEdit(path=script.path, statement="import contextlib"))

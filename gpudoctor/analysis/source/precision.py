@@ -12,7 +12,7 @@ from enum import Enum
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.entry_points import Program
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.source import Call, Known, Script, Unknown, Value
@@ -177,7 +177,7 @@ def _autocast(call: Call) -> DeclaredPrecision | None:
     device = call.argument("device_type", 0) if call.name != "torch.cuda.amp.autocast" else None
     if isinstance(device, Known) and device.value == "cpu":
         return None
-    dtype = next((item.value for item in call.node.keywords if item.arg == "dtype"), None)
+    dtype = keyword_value(call.node, "dtype")
     if dtype is not None and ast.unparse(dtype) == "torch.float32":
         return DeclaredPrecision(precision=Precision.SAID_FULL, call=call)
     first = 0 if call.name == "torch.cuda.amp.autocast" else 2

@@ -3,18 +3,16 @@ through one pass of a loop (assignments, functions, a model's `forward`, the las
 """
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from gpudoctor.analysis.source.control_flow import bound_to
-from gpudoctor.analysis.source.scopes import Scopes
+from gpudoctor.analysis.source.dataflow import Dataflow, result
+from gpudoctor.analysis.source.scopes import Key, Scope, Scopes
 from gpudoctor.analysis.source.step_order import arms
 from gpudoctor.analysis.source.syntax_places import resolved_calls
-from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Event, Guard, Known, Loop, Script, Source
 
-Scope: TypeAlias = tuple[SourceSpan, ...]
 Guards: TypeAlias = tuple[tuple[object, ...], ...]
 
 MAKERS = {"softmax": "softmax", "log_softmax": "log_softmax", "sigmoid": "sigmoid", "softmax_": "softmax"}
@@ -91,23 +89,15 @@ def given(call: Call) -> ast.expr | None:
     return None if isinstance(first, ast.Starred) else first
 
 
-class Probabilities:
-    """The flow through one pass; `walk` yields each event with the state before it takes effect."""
+class Probabilities(Dataflow["tuple[Origin, Guards]"]):
+    """Where the values of one pass became probabilities, and under which conditions."""
 
     def __init__(self, source: Source, loop: Loop) -> None:
+        super().__init__(loop)
         self._source = source
-        self._loop = loop
         self._scopes = Scopes(source, loop)
         self._scripts = {script.path: script for script in source.scripts}
-        self._calls = {event.node: event.call for event in loop.events if event.call is not None}
-        self._state: dict[tuple[Scope, str], tuple[Origin, Guards]] = {}
-        self._returned: dict[tuple[Scope, int, int], list[tuple[Origin, Guards]]] = {}
-
-    def walk(self) -> Iterator[Event]:
-        """The events in order; ask `origin` about each before going on."""
-        for event in self._loop.events:
-            yield event
-            self._apply(event)
+        self._returned: dict[Key, list[tuple[Origin, Guards]]] = {}
 
     def origin(self, node: ast.expr | None, event: Event) -> Origin:
         """Where an expression's value became probabilities, as of this event; None when it may not be any."""
@@ -123,10 +113,10 @@ class Probabilities:
         return self._called(node, event, via) if isinstance(node, ast.Call) else None
 
     def _named(self, node: ast.Name | ast.Attribute, event: Event, via: Scope) -> Origin:
-        known = self._state.get((via, ast.unparse(node)))
+        known = self.facts.get((via, ast.unparse(node)))
         if known is not None:
             return known[0] if set(known[1]) <= set(self._guards(event)) else None
-        found = self._scopes.argument(node.id, via) if isinstance(node, ast.Name) and via else None
+        found = self._scopes.passed(node, via)
         return None if found is None else self._origin(found[0], event, found[1])
 
     def _part(self, node: ast.Subscript, event: Event, via: Scope) -> Origin:
@@ -137,7 +127,7 @@ class Probabilities:
         return None
 
     def _called(self, node: ast.Call, event: Event, via: Scope) -> Origin:
-        call = self._calls.get(node)
+        call = self.calls.get(node)
         script = self._scripts.get(call.span.path) if call is not None else None
         if call is None or script is None:
             return None
@@ -149,7 +139,7 @@ class Probabilities:
         if call.method in KEEPS and isinstance(node.func, ast.Attribute):
             inner = node.func.value if _is_method(call) else (node.args[0] if node.args else None)
             return self._origin(inner, event, via)
-        found = self._returned.get((via, node.lineno, node.col_offset + 1), [])
+        found = self._returned.get(result(node, via), [])
         certain = any(set(guards) <= set(self._guards(event)) for _, guards in found)
         return _agreed([origin for origin, _ in found]) if certain else None
 
@@ -189,18 +179,17 @@ class Probabilities:
         mine, theirs = call.function.partition(".")[0], built.function.partition(".")[0]
         return home is not None and (theirs in _family(home, mine) or mine in _family(script, theirs))
 
-    def _apply(self, event: Event) -> None:
-        node = event.node
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                self._bind(target, self.origin(node.value, event), event)
-        elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            self._bind(node.target, self.origin(node.value, event), event)
-        elif isinstance(node, ast.AugAssign):
-            self._bind(node.target, None, event)
-        elif isinstance(node, ast.Return) and node.value is not None and event.via:
-            place = (event.via[:-1], event.via[-1].line, event.via[-1].column)
-            self._returned.setdefault(place, []).append((self.origin(node.value, event), self._guards(event)))
+    def bind(self, target: ast.expr, value: ast.expr, event: Event) -> None:
+        """The target is what the value is."""
+        self._set(target, self.origin(value, event), event)
+
+    def add(self, target: ast.expr, value: ast.expr, event: Event) -> None:  # noqa: ARG002
+        """A sum is no probability."""
+        self._set(target, None, event)
+
+    def give(self, key: Key, value: ast.expr, event: Event) -> None:
+        """The call is what the value is, one of several perhaps."""
+        self._returned.setdefault(key, []).append((self.origin(value, event), self._guards(event)))
 
     def _guards(self, event: Event) -> Guards:
         """The conditions and branches that an event stands under."""
@@ -210,18 +199,18 @@ class Probabilities:
             found += arms(script, span.line) if script is not None else ()
         return tuple(found)
 
-    def _bind(self, target: ast.expr, origin: Origin, event: Event) -> None:
+    def _set(self, target: ast.expr, origin: Origin, event: Event) -> None:
         if isinstance(target, ast.Tuple | ast.List):
             parts = origin if isinstance(origin, tuple) and len(origin) == len(target.elts) else None
             for index, part in enumerate(target.elts):
-                self._bind(part, parts[index] if parts is not None else None, event)
+                self._set(part, parts[index] if parts is not None else None, event)
             return
         key = event.via, ast.unparse(target)
         guards = self._guards(event)
-        if origin is None and key in self._state and not set(guards) <= set(self._state[key][1]):
-            self._state[key] = None, ()  # one branch makes it something else
+        if origin is None and key in self.facts and not set(guards) <= set(self.facts[key][1]):
+            self.facts[key] = None, ()  # one branch makes it something else
         else:
-            self._state[key] = origin, guards
+            self.facts[key] = origin, guards
 
 
 def _family(script: Script, name: str) -> set[str]:

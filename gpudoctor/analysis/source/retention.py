@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.analysis.run.recorded_statements import statement_at
-from gpudoctor.analysis.source.syntax import segment
+from gpudoctor.analysis.source.syntax import is_method_call, segment
 from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
 from gpudoctor.model.remedy import TextEdit
 from gpudoctor.model.signs.source import Script
@@ -84,13 +84,13 @@ class Retention:
 
     def _is_list(self) -> bool:
         call = getattr(self.statement, "value", None)
-        return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _LISTS
+        return is_method_call(call, *_LISTS)
 
 
 def _calls(node: ast.expr) -> list[str]:
     """Methods of a chain of calls, the last first: `y.detach().clone()` has `clone`, `detach`."""
     found = []
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+    while is_method_call(node):
         found.append(node.func.attr)
         node = node.func.value
     return found

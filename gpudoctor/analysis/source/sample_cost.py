@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from gpudoctor.analysis.source.built_classes import built, imported_from
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
 from gpudoctor.analysis.source.loaders import Loader
-from gpudoctor.analysis.source.sample_cost_tables import (
+from gpudoctor.analysis.source.sample_syntax import (
     CHEAP_TRANSFORMS,
     DEAR,
     IN_MEMORY,
@@ -20,9 +20,6 @@ from gpudoctor.analysis.source.sample_cost_tables import (
     PARTS,
     RANDOM,
     TOKENISES,
-)
-from gpudoctor.analysis.source.sample_syntax import (
-    FunctionNode,
     assigned,
     defined,
     elements,
@@ -32,10 +29,9 @@ from gpudoctor.analysis.source.sample_syntax import (
     is_self,
     optional,
     targets,
-    text,
     works,
 )
-from gpudoctor.analysis.source.syntax import last_name
+from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, last_name
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, ClassInfo, Guard, GuardKind, Known, Script, Source
 
@@ -163,7 +159,7 @@ class _Reader:
         if isinstance(value, ast.IfExp):
             return _either([self.dataset(script, scope, item, depth) for item in (value.body, value.orelse)])
         if isinstance(value, ast.Name | ast.Attribute):
-            name = (script.path, scope, text(value))
+            name = (script.path, scope, ast.unparse(value))
             if name not in self._names:
                 self._names[name] = []  # a name that is made of itself ends here
                 self._names[name] = self._named(script, scope, value, depth)
@@ -193,7 +189,7 @@ class _Reader:
 
     def _named(self, script: Script, scope: str, value: ast.Name | ast.Attribute, depth: int) -> list[ItemWork]:
         """Work of what a name stands for; what only wraps the name again is no data set beside it."""
-        wanted = text(value)
+        wanted = ast.unparse(value)
         given: list[list[ItemWork]] = []
         wrapped: list[ItemWork] = []
         for other, inside, item in self._assignments(script, scope, value):
@@ -201,7 +197,8 @@ class _Reader:
                 continue
             work = self.dataset(other, inside, item, depth - 1)
             around = other is script and any(
-                isinstance(part, ast.Name | ast.Attribute) and text(part) == wanted for part in ast.walk(item)
+                isinstance(part, ast.Name | ast.Attribute) and ast.unparse(part) == wanted
+                for part in ast.walk(item)
             )
             if around:
                 wrapped += work
@@ -365,7 +362,7 @@ class _Reader:
                 )  # fmt: skip
             if not isinstance(node, ast.Call) or not self._runs(node):
                 continue
-            if isinstance(node.func, ast.Attribute) and node.func.attr in unused:
+            if is_attribute(node.func, *unused):
                 continue
             found += self._call_work(script, node, owner)
             name = last_name(node.func)
@@ -395,7 +392,7 @@ class _Reader:
         method = last_name(node.func)
         span = script.span(node)
         if method == "apply_chat_template" and any(
-            keyword.arg == "tokenize" and text(keyword.value) == "False" for keyword in node.keywords
+            keyword.arg == "tokenize" and ast.unparse(keyword.value) == "False" for keyword in node.keywords
         ):
             return  # it fills the template in: text, no tokens
         known = heavy(name)
@@ -408,14 +405,18 @@ class _Reader:
         record = self._calls.get(id(node))
         if record is not None and "Tokenizer" in str(record[1].receiver_type):
             if record[1].name.endswith(TOKENISES):
-                yield ItemWork(what="tokenises text", call=text(node.func), span=span)
+                yield ItemWork(what="tokenises text", call=ast.unparse(node.func), span=span)
             return
         if method in METHODS:
             yield ItemWork(what=METHODS[method], call=method, span=span)
         elif method == "convert" and node.args and isinstance(node.args[0], ast.Constant):
             yield ItemWork(what="decodes an image", call=method, span=span)
-        elif method == "encode" and isinstance(node.func, ast.Attribute) and "tok" in text(node.func.value):
-            yield ItemWork(what="tokenises text", call=text(node.func), span=span)
+        elif (
+            method == "encode"
+            and isinstance(node.func, ast.Attribute)
+            and "tok" in ast.unparse(node.func.value)
+        ):
+            yield ItemWork(what="tokenises text", call=ast.unparse(node.func), span=span)
         elif method in RANDOM and name.startswith(("torch.", "numpy.")):
             size = elements(node)
             if size is not None:
@@ -425,12 +426,12 @@ class _Reader:
             if not local and not self._class(method) and not self._functions(method):
                 for part, what in PARTS:
                     if part in method.lower() and not name.startswith(("torch.", "numpy.")):
-                        yield ItemWork(what=what, call=text(node.func), span=span)
+                        yield ItemWork(what=what, call=ast.unparse(node.func), span=span)
                         break
 
     def _name(self, node: ast.Call) -> str:
         known = self._calls.get(id(node))
-        return known[1].name if known else text(node.func)
+        return known[1].name if known else ast.unparse(node.func)
 
     def _class(self, name: str) -> tuple[Script, ClassInfo] | None:
         for script in self.source.scripts:
@@ -445,7 +446,7 @@ class _Reader:
         self, script: Script, scope: str, value: ast.Name | ast.Attribute
     ) -> Iterator[tuple[Script, str, ast.expr]]:
         """Expressions assigned to a name in its scope, at module level, or passed for a parameter."""
-        wanted = text(value)
+        wanted = ast.unparse(value)
         bare = value.id if isinstance(value, ast.Name) else ""
         for function, statement in assigned(script.tree.body, ""):
             visible = function == scope or not function or bool(scope.startswith(function + "."))
@@ -472,7 +473,7 @@ class _Reader:
     def _set_transforms(self, value: ast.Name | ast.Attribute) -> list[ItemWork]:
         found = []
         for script, call in self._setters:
-            if call.receiver.split("[")[0] == text(value):
+            if call.receiver.split("[")[0] == ast.unparse(value):
                 found += self.function(script, call.function, call.node.args[0])
         return found
 

@@ -89,6 +89,10 @@ class Scopes:
                 return site.node.args[position], via[:-1]
         return None
 
+    def passed(self, node: ast.expr, via: Scope) -> tuple[ast.expr, Scope] | None:
+        """The same for an expression; None if it is not a parameter's name."""
+        return self.argument(node.id, via) if isinstance(node, ast.Name) else None
+
     def bindings(self) -> Iterator[tuple[Key, ast.expr, Scope]]:
         """Every parameter with its argument."""
         for via, function in self._functions.items():

@@ -12,7 +12,7 @@ from enum import Enum
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import steady
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import nodes, receiver
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Event, Guard, GuardKind, Loop, Script, Source
 
@@ -20,7 +20,7 @@ OPTIMIZER = re.compile(r"optim|(^|_)opt(s|_|\[|$)|^opt[A-Z0-9]", re.IGNORECASE)
 """What an optimizer of unknown type is usually called."""
 SCALER = re.compile(r"scaler", re.IGNORECASE)
 SCHEDULER = re.compile(r"sched|(^|_)warm_?up", re.IGNORECASE)
-CLEARS = re.compile(r"zero_?grad|clear_?grad|reset_?grad", re.IGNORECASE)
+CLEARS = re.compile(r"zero_?grad|clear_?grad|reset_?grad|zero_all", re.IGNORECASE)
 CLIPS = frozenset(
     {"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_", "clip_gradients"}
 )
@@ -199,7 +199,7 @@ def _step(event: Event, node: ast.Call, name: str, receiver: str) -> Iterator[St
 
 def _loss(node: ast.Call, name: str) -> str:
     """`loss` of `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`."""
-    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    owner = receiver(node)
     if name.endswith((".Tensor.backward", "?.backward")) and not node.args and owner is not None:
         if isinstance(owner, ast.Call) and ast.unparse(owner.func).endswith(".scale") and owner.args:
             return ast.unparse(owner.args[0])

@@ -1,8 +1,8 @@
-"""The nodes of a script's tree by kind, found in one walk for all who ask."""
+"""The nodes of a script's tree by kind, found in one walk for all who ask, and what one node says."""
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeVar, overload
+from typing import TypeAlias, TypeGuard, TypeVar, overload
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.model.signs.source import Script
@@ -10,6 +10,9 @@ from gpudoctor.model.signs.source import Script
 A = TypeVar("A", bound=ast.AST)
 B = TypeVar("B", bound=ast.AST)
 C = TypeVar("C", bound=ast.AST)
+
+FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+LoopNode: TypeAlias = ast.For | ast.AsyncFor | ast.While
 
 _LEAVES = frozenset(("ctx", "op", "ops", "id", "attr", "arg", "kind", "type_comment"))
 """Fields that hold no node of their own: objects that Python shares, and words."""
@@ -98,6 +101,39 @@ def called_name(node: ast.AST) -> str:
     return last_name(node)
 
 
+def is_name(node: ast.AST | None, *names: str) -> TypeGuard[ast.Name]:
+    """Whether a node is one of these names."""
+    return isinstance(node, ast.Name) and node.id in names
+
+
+def is_attribute(node: ast.AST | None, *names: str) -> TypeGuard[ast.Attribute]:
+    """Whether a node is an attribute of one of these names, `x.grad` for `grad`."""
+    return isinstance(node, ast.Attribute) and node.attr in names
+
+
+class MethodCall(ast.Call):
+    """The type of a call `x.name(...)`."""
+
+    func: ast.Attribute
+
+
+def is_method_call(node: ast.AST | None, *methods: str) -> TypeGuard[MethodCall]:
+    """Whether a node calls one of these names of some object, `losses.append(x)`; without `methods`, any."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return False
+    return not methods or node.func.attr in methods
+
+
+def receiver(node: ast.AST | None) -> ast.expr | None:
+    """`loss` of `loss.backward()`; None of any other node."""
+    return node.func.value if is_method_call(node) else None
+
+
+def keyword_value(call: ast.Call, name: str) -> ast.expr | None:
+    """The value that a call writes for a keyword; None if it writes none."""
+    return next((item.value for item in call.keywords if item.arg == name), None)
+
+
 def names_in(node: ast.AST) -> set[str]:
     """Every plain name in an expression or a statement."""
     return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
@@ -158,6 +194,12 @@ def _of_kinds(script: Script, kinds: tuple[type[ast.AST], ...]) -> tuple[ast.AST
     lists = [listed for kind, listed in _by_type(script).items() if issubclass(kind, kinds)]
     placed = sorted((item for listed in lists for item in listed), key=lambda item: item[0])
     return tuple(node for _, node in placed)
+
+
+@once
+def without_comments(script: Script) -> str:
+    """The script's code as Python writes it: a word in a comment is no evidence."""
+    return ast.unparse(script.tree)
 
 
 def segment(script: Script, node: ast.AST) -> str:

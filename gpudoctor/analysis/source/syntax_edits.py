@@ -6,9 +6,11 @@ a node comes through here.
 
 import ast
 
-from gpudoctor.analysis.source.syntax import last_name
+from gpudoctor.analysis.source.control_flow import enclosing, statement
+from gpudoctor.analysis.source.syntax import last_name, segment
+from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.remedy import TextEdit
-from gpudoctor.model.signs.source import Script
+from gpudoctor.model.signs.source import Script, Source
 
 
 def replace_node(script: Script, node: ast.AST, new_text: str) -> TextEdit:
@@ -155,3 +157,84 @@ def _between(lines: list[str], line: int, column: int, end_line: int, end_column
         return lines[line - 1][column - 1 : end_column - 1]
     middle = lines[line : end_line - 1]
     return "\n".join([lines[line - 1][column - 1 :], *middle, lines[end_line - 1][: end_column - 1]])
+
+
+def block(script: Script, node: ast.stmt) -> list[ast.stmt]:
+    """The list of statements that holds a statement."""
+    above = next(enclosing(script, node), script.tree)
+    for name in ("body", "orelse", "finalbody"):
+        found = getattr(above, name, [])
+        if isinstance(found, list) and any(item is node for item in found):
+            return found
+    return []
+
+
+def alone(script: Script, node: ast.stmt) -> bool:
+    """Whether a statement has its lines for itself."""
+    lines = script.text.splitlines()
+    last = node.end_lineno or node.lineno
+    head = lines[node.lineno - 1].encode()[: node.col_offset].strip()
+    tail = lines[last - 1].encode()[node.end_col_offset or 0 :].decode().strip()
+    return not head and (not tail or tail.startswith("#"))
+
+
+def bare_call(script: Script, node: ast.AST) -> ast.Expr | ast.Assign | None:
+    """The statement of a call that is a whole statement, or all that one assigns, alone on its lines."""
+    found = statement(script, node)
+    if isinstance(found, ast.Expr | ast.Assign) and found.value is node and alone(script, found):
+        return found
+    return None
+
+
+def move_before(script: Script, moved: ast.stmt, target: ast.stmt, *lines: str) -> tuple[TextEdit, ...]:
+    """Edits that move a statement before another one of any block, with lines put before it."""
+    text = segment(script, moved)
+    if not text or "\n" in text:
+        return ()
+    try:
+        gone = delete_statement(script, moved, block(script, moved))
+    except ValueError:
+        return ()
+    indent = "\n" + " " * target.col_offset
+    return gone, insert_before(script, target, indent.join((*lines, text)))
+
+
+def remove(script: Script, node: ast.stmt) -> tuple[TextEdit, ...]:
+    """The edit that removes a statement; none where it shares its line."""
+    try:
+        return (delete_statement(script, node, block(script, node)),)
+    except ValueError:
+        return ()
+
+
+def without(script: Script, place: SourceSpan) -> TextEdit | None:
+    """The deletion of a call that is a statement of its own, with its lines; None when it is more or less."""
+    for call in script.calls:
+        whole = statement(script, call.node) if call.span == place else None
+        if isinstance(whole, ast.Expr) and whole.value is call.node:
+            return next(iter(remove(script, whole)), None)
+    return None
+
+
+def settable(
+    source: Source, span: SourceSpan, *names: str, method: str = "", free: int = 0, remove: tuple[str, ...] = ()
+) -> bool:
+    """Whether keywords of the call at a place may be set or removed by an edit.
+
+    Each is written there, or neither stars nor more than `free` positional arguments could carry it already.
+    The calls of a chain `a.map(f).shuffle()` all begin at one place: `method` is the one meant, and the edit
+    must name it too.
+    """
+    for script in source.scripts:
+        if script.path != span.path:
+            continue
+        here = [call for call in script.calls if (call.span.line, call.span.column) == (span.line, span.column)]
+        meant = [call for call in here if not method or call.method == method]
+        if len(meant) != 1:
+            return False
+        outer = meant[0]
+        written = {item.arg for item in outer.node.keywords}
+        stars = None in written or any(isinstance(item, ast.Starred) for item in outer.node.args)
+        absent = [name for name in names if name not in written]
+        return set(remove) <= written and (not absent or (not stars and len(outer.node.args) <= free))
+    return False

@@ -5,11 +5,8 @@ import os
 from collections.abc import Iterable, Mapping
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.control_flow import enclosing, statement
-from gpudoctor.analysis.source.syntax import nodes, segment
-from gpudoctor.analysis.source.syntax_edits import delete_statement, insert_before, replace_node
+from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.remedy import TextEdit
 from gpudoctor.model.signs.source import Call, Script, Source
 
 
@@ -79,56 +76,3 @@ def find_extent(source: Source, fact: object) -> tuple[Script, ast.expr | ast.st
         return None
     found = nodes(script, ast.stmt, ast.expr)
     return next(((script, item) for item in found if extent(script, item) == fact), None)
-
-
-def block(script: Script, node: ast.stmt) -> list[ast.stmt]:
-    """The list of statements that holds a statement."""
-    above = next(enclosing(script, node), script.tree)
-    for name in ("body", "orelse", "finalbody"):
-        found = getattr(above, name, [])
-        if isinstance(found, list) and any(item is node for item in found):
-            return found
-    return []
-
-
-def alone(script: Script, node: ast.stmt) -> bool:
-    """Whether a statement has its lines for itself."""
-    lines = script.text.splitlines()
-    last = node.end_lineno or node.lineno
-    head = lines[node.lineno - 1].encode()[: node.col_offset].strip()
-    tail = lines[last - 1].encode()[node.end_col_offset or 0 :].decode().strip()
-    return not head and (not tail or tail.startswith("#"))
-
-
-def bare_call(script: Script, node: ast.AST) -> ast.Expr | ast.Assign | None:
-    """The statement of a call that is a whole statement, or all that one assigns, alone on its lines."""
-    found = statement(script, node)
-    if isinstance(found, ast.Expr | ast.Assign) and found.value is node and alone(script, found):
-        return found
-    return None
-
-
-def move_before(script: Script, moved: ast.stmt, target: ast.stmt, *lines: str) -> tuple[TextEdit, ...]:
-    """Edits that move a statement before another one of any block, with lines put before it."""
-    text = segment(script, moved)
-    if not text or "\n" in text:
-        return ()
-    try:
-        gone = delete_statement(script, moved, block(script, moved))
-    except ValueError:
-        return ()
-    indent = "\n" + " " * target.col_offset
-    return gone, insert_before(script, target, indent.join((*lines, text)))
-
-
-def remove(script: Script, node: ast.stmt) -> tuple[TextEdit, ...]:
-    """The edit that removes a statement; none where it shares its line."""
-    try:
-        return (delete_statement(script, node, block(script, node)),)
-    except ValueError:
-        return ()
-
-
-def replace(script: Script, node: ast.AST, text: str) -> TextEdit:
-    """Replace a node by a text."""
-    return replace_node(script, node, text)

@@ -1,12 +1,33 @@
-"""The version of a package that a script or config is written for: the installed one, or the project's own."""
+"""The version of a package that a script or config is written for: the installed one, or the project's own.
 
+An import of a package's inside that later releases do not have tells it too: the program needs an older one.
+"""
+
+import ast
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpudoctor.analysis.source.removed_imports import Outgrown, outgrown
+from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
+from gpudoctor.analysis.source.entry_points import training_programs
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.model.cuda import numbers
+from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.patient import Patient
+from gpudoctor.model.remedy import ImportEdit, KeywordEdit, Remedy
 from gpudoctor.model.signs.project import Asked
+from gpudoctor.model.signs.source import Script, Source
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable, optional
+
+
+@dataclass(frozen=True, slots=True)
+class Outgrown:
+    """One such import."""
+
+    name: str
+    last: str
+    """The last release of the package that has the name."""
+    span: SourceSpan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,3 +141,108 @@ def has_run(patient: Patient) -> bool:
             continue
         return True
     return False
+
+
+_LAST = {
+    # name: the last release that has it, by the tags of the package's repository
+    "torch.utils.ffi": "0.4",
+    "torch.utils.data.dataloader._use_shared_memory": "1.0",
+    "torch.utils.data.dataloader.ExceptionWrapper": "1.0",
+    "torch.utils.data.dataloader.numpy_type_map": "1.0",
+    "torch.utils.data.dataloader.pin_memory_batch": "1.0",
+    "torch.utils.data.dataloader._DataLoaderIter": "1.1",
+    "torch._six": "1.13",
+}
+
+
+def outgrown(source: Source, package: str, path: str) -> Outgrown | None:
+    """The import that ties the program of a file to the oldest release of a package; None without any.
+
+    Imports in a function, a try or an if are left out: the program knows that they may fail.
+    """
+    scripts = {script.path: script for script in source.scripts if script.path == path}
+    for program in training_programs(source):
+        if path in {script.path for script in program.scripts}:
+            scripts |= {script.path: script for script in program.scripts}
+    found = [
+        Outgrown(name, _LAST[name], script.span(node))
+        for script in scripts.values()
+        for node, names in _imported(script)
+        for name in names
+        if name in _LAST and name.startswith(f"{package}.")
+    ]
+    return min(found, key=lambda item: [int(part) for part in item.last.split(".")], default=None)
+
+
+def _imported(script: Script) -> list[tuple[ast.AST, list[str]]]:
+    """The imports that run whenever the script does, with the names of all that they take and take it from."""
+    if not any(name.rpartition(".")[2] in script.text for name in _LAST):
+        return []
+    found: list[tuple[ast.AST, list[str]]] = []
+    for node in nodes(script, ast.Import, ast.ImportFrom):
+        if any(isinstance(above, (*FUNCTIONS, ast.Try, ast.If)) for above in enclosing(script, node)):
+            continue
+        if isinstance(node, ast.Import):
+            found.append((node, [item.name for item in node.names]))
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.append((node, [node.module, *(f"{node.module}.{item.name}" for item in node.names)]))
+    return found
+
+
+_NAMES = {
+    "torch.inference_mode": "1.9",
+    "torch.autocast": "1.10",
+    "torch.amp.autocast": "1.10",
+    "torch.set_float32_matmul_precision": "1.12",
+    "torch.distributed.all_gather_into_tensor": "1.13",
+    "torch.distributed.reduce_scatter_tensor": "1.13",
+    "torch.compile": "2.0",
+    "torch.func": "2.0",
+    "torch.nn.functional.scaled_dot_product_attention": "2.0",
+    "torch.nn.attention": "2.3",
+    "torch.amp.GradScaler": "2.3",
+    "torch.use_deterministic_algorithms": "1.8",
+    "torch.linalg": "1.8",
+    "torch.outer": "1.7",
+    "torch.testing.assert_close": "1.9",
+}
+"""The torch release that first has a name; those below it too. From the release notes and the documentation."""
+_KEYWORDS = {
+    "persistent_workers": "1.7",
+    "prefetch_factor": "1.7",
+    "set_to_none": "1.7",
+    "use_reentrant": "1.11",
+    "fused": "2.0",
+}
+"""The torch release whose calls first take a keyword."""
+_WORD = re.compile(r"(?<![\w.])torch(?:\.\w+)+")
+
+
+def too_old(patient: Patient, remedy: Remedy) -> tuple[Asked, str] | None:
+    """The project's line that admits a torch without what the edits write, and the release that they need."""
+    for edit in remedy.edits:
+        for need in sorted(_needs(edit), key=numbers, reverse=True):
+            asked = older_admitted(patient, "torch", edit.path, need)
+            if asked is not None:
+                return asked, need
+    return None
+
+
+def _needs(edit: object) -> set[str]:
+    if isinstance(edit, KeywordEdit):
+        values = " ".join(value for _, value in edit.set)
+        return {_KEYWORDS[name] for name, _ in edit.set if name in _KEYWORDS} | _of_names(values, "")
+    if isinstance(edit, ImportEdit):
+        return set()  # it imports what another edit of the remedy writes
+    return _of_names(getattr(edit, "new_text", ""), getattr(edit, "expected", ""))
+
+
+def _of_names(new: str, old: str) -> set[str]:
+    there = set(_WORD.findall(old))
+    return {
+        release
+        for word in _WORD.findall(new)
+        if word not in there
+        for name, release in _NAMES.items()
+        if word == name or word.startswith(name + ".")
+    }

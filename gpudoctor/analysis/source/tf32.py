@@ -7,7 +7,7 @@ from enum import Enum
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.source.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.model.signs.source import Known, Script, Unknown
 
 
@@ -85,7 +85,7 @@ def _settings(script: Script) -> list[Tf32Setting]:
             )
         elif TRAINING_ARGUMENTS.search(call.name) or TRL_CONFIGS.search(call.name):
             value = call.keywords.get("tf32")
-            given = next((item.value for item in call.node.keywords if item.arg == "tf32"), None)
+            given = keyword_value(call.node, "tf32")
             if value is not None and given is not None:
                 state = Tf32.UNKNOWN if isinstance(value, Unknown) else (Tf32.ON if value.value else Tf32.OFF)
                 if isinstance(value, Known) and value.value is None:

@@ -8,7 +8,7 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import callers, enclosing, scope_of
 from gpudoctor.analysis.source.optimizers import assignments_to, optimizers
 from gpudoctor.analysis.source.scopes import Key, Scope, Scopes
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import FunctionNode, is_name, keyword_value, nodes
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Script, Source
 
 _LAYERS = re.compile(
@@ -153,7 +153,7 @@ def _loaded(script: Script, calls: Mapping[ast.Call, Call], value: ast.expr, dep
         given = [
             item
             for _, item in assignments_to(scope, value.id)
-            if not any(isinstance(part, ast.Name) and part.id == value.id for part in ast.walk(item))
+            if not any(is_name(part, value.id) for part in ast.walk(item))
         ]
         return bool(given) and all(_loaded(script, calls, item, depth - 1) for item in given)
     call = calls.get(value) if isinstance(value, ast.Call) else None
@@ -224,7 +224,7 @@ def _drops_nothing(source: Source, script: Script, call: Call) -> bool:
         return False  # other layers come with it
     given = [item.value for item in call.node.keywords if item.arg and "dropout" in item.arg]
     if _DROPOUT.match(call.name):
-        rate = next((item.value for item in call.node.keywords if item.arg == "p"), None)
+        rate = keyword_value(call.node, "p")
         given += [rate] if rate is not None else call.node.args[:1]
     return bool(given) and all(_is_zero(source, script, call.function, item) for item in given)
 
@@ -248,7 +248,7 @@ def _is_zero(source: Source, script: Script, function: str, value: ast.expr, dep
     default = defaults.get(value.id)
     if not isinstance(default, ast.Constant) or default.value is None or default.value:
         return False
-    if any(isinstance(item, ast.Name) and item.id == value.id and isinstance(item.ctx, ast.Store)
+    if any(is_name(item, value.id) and isinstance(item.ctx, ast.Store)
            for item in ast.walk(node)):  # fmt: skip
         return False
     return _called_by_name_alone(source, owner) and all(
@@ -265,7 +265,7 @@ def _gives_zero(source: Source, script: Script, site: Call, name: str, names: li
         isinstance(item, ast.Starred) for item in site.node.args
     ):
         return False
-    given = next((item.value for item in site.node.keywords if item.arg == name), None)
+    given = keyword_value(site.node, name)
     at = names.index(name) - 1 if name in names else len(site.node.args)
     if given is None and at < len(site.node.args):
         given = site.node.args[at]
@@ -340,7 +340,7 @@ def without_gradient(source: Source, script: Script, node: ast.AST, function: st
         switches: list[ast.expr] = []
         if isinstance(above, ast.With | ast.AsyncWith):
             switches = [item.context_expr for item in above.items]
-        elif isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef):
+        elif isinstance(above, FunctionNode):
             switches = above.decorator_list
         if any(_GRADIENT_OFF.search(ast.unparse(item)) for item in switches):
             return True

@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterator
 
 from gpudoctor.analysis.run.steady_run import judged, source_of
-from gpudoctor.analysis.source.call_frequency import settable
 from gpudoctor.analysis.source.control_flow import switched_off
+from gpudoctor.analysis.source.syntax_edits import settable
 from gpudoctor.model.finding import Finding
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.remedy import Edit, KeywordEdit

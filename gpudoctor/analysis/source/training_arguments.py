@@ -16,7 +16,7 @@ from gpudoctor.analysis.source.declared_settings import (
     from_entry,
     from_keyword,
 )
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_name, nodes
 from gpudoctor.model.evidence import Setting
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
@@ -317,7 +317,7 @@ def dict_display(script: Script, node: ast.expr) -> ast.Dict | None:
         item.value
         for item in nodes(script, ast.Assign, ast.AnnAssign)
         for target in (item.targets if isinstance(item, ast.Assign) else [item.target])
-        if isinstance(target, ast.Name) and target.id == node.id
+        if is_name(target, node.id)
     ]
     return bound[0] if len(bound) == 1 and isinstance(bound[0], ast.Dict) else None
 
@@ -343,7 +343,7 @@ def _subscripts(node: ast.expr, name: str) -> list[str] | None:
         else:
             parts.insert(0, node.slice.value)
         node = node.value
-    return parts if isinstance(node, ast.Name) and node.id == name and parts else None
+    return parts if is_name(node, name) and parts else None
 
 
 def text_of(call: Call, keyword: str) -> str:

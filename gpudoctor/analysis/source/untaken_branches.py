@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, callers, enclosing, scope_of
 from gpudoctor.analysis.source.optimizers import assignments_to
 from gpudoctor.analysis.source.scopes import defaults, handed
+from gpudoctor.analysis.source.syntax import FunctionNode, is_name
 from gpudoctor.model.signs.source import Call, Script, Source
 
 _DEPTH = 3
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def never_taken(source: Source, script: Script, call: Call) -> bool:
@@ -22,7 +22,7 @@ def never_taken(source: Source, script: Script, call: Call) -> bool:
     compared: list[tuple[ast.If, str, frozenset[object], bool]] = []
     for above in enclosing(script, call.node):
         if isinstance(above, FUNCTIONS):
-            return isinstance(above, _Function) and (
+            return isinstance(above, FunctionNode) and (
                 any(
                     _is_none(source, above, call.function, name) is (not none)
                     and not _set_before(above, name, head)
@@ -50,7 +50,7 @@ def _asks(head: ast.If, *, holds: bool) -> Iterator[tuple[ast.If, str, bool]]:
             yield head, name, isinstance(how, ast.Is) == holds
 
 
-def may_reach(function: _Function, script: Script, call: Call, site: ast.Call) -> bool:
+def may_reach(function: FunctionNode, script: Script, call: Call, site: ast.Call) -> bool:
     """Whether a function that is called at `site` may reach a call in its branches, by the words given."""
     given = handed(function, site)
     inside: ast.AST = call.node
@@ -86,14 +86,14 @@ def _compares(head: ast.If, *, holds: bool) -> Iterator[tuple[ast.If, str, froze
 
 
 def _never_one_of(
-    source: Source, function: _Function, qualified: str, name: str, words: frozenset[object], holds: bool
+    source: Source, function: FunctionNode, qualified: str, name: str, words: frozenset[object], holds: bool
 ) -> bool:
     """Whether no call gives a parameter one of some words; with `holds` False, whether each call gives one."""
     given = _words(source, function, qualified, name)
     return given is not None and (not given & words if holds else given <= words)
 
 
-def _words(source: Source, function: _Function, qualified: str, name: str) -> frozenset[object] | None:
+def _words(source: Source, function: FunctionNode, qualified: str, name: str) -> frozenset[object] | None:
     """The words that the calls of a function give for a parameter; None where one is no constant."""
     found: set[object] = set()
     for _, site in _sites(source, qualified):
@@ -105,19 +105,16 @@ def _words(source: Source, function: _Function, qualified: str, name: str) -> fr
     return frozenset(found) or None
 
 
-def _set_before(function: _Function, name: str, head: ast.If) -> bool:
+def _set_before(function: FunctionNode, name: str, head: ast.If) -> bool:
     """Whether a function changes a parameter before it asks."""
     return any(
-        isinstance(node, ast.Name)
-        and node.id == name
-        and isinstance(node.ctx, ast.Store)
-        and node.lineno < head.lineno
+        is_name(node, name) and isinstance(node.ctx, ast.Store) and node.lineno < head.lineno
         for node in ast.walk(function)
     )
 
 
 def _is_none(
-    source: Source, function: _Function, qualified: str, name: str, depth: int = _DEPTH
+    source: Source, function: FunctionNode, qualified: str, name: str, depth: int = _DEPTH
 ) -> bool | None:
     """Whether every call of a function gives None for a parameter, or none does; None where nobody can tell."""
     sites = _sites(source, qualified)
@@ -149,7 +146,7 @@ def _of_another_class(script: Script, site: Call, owner: str, method: str) -> bo
 
 
 def _given(
-    source: Source, script: Script, site: Call, function: _Function, name: str, depth: int
+    source: Source, script: Script, site: Call, function: FunctionNode, name: str, depth: int
 ) -> bool | None:
     """Whether one call gives None for a parameter."""
     given = handed(function, site.node)
@@ -174,7 +171,7 @@ def _value_is_none(source: Source, script: Script, site: Call, value: ast.expr, 
     if assigned:
         told = {_value_is_none(source, script, site, item, depth - 1) for item in assigned}
         return told.pop() if len(told) == 1 else None
-    if not isinstance(scope, _Function):
+    if not isinstance(scope, FunctionNode):
         return None
     return _is_none(source, scope, site.function, value.id, depth - 1)
 
@@ -186,9 +183,6 @@ def _read_from(scope: ast.AST, name: ast.Name) -> bool:
         isinstance(node, ast.If | ast.IfExp) and ast.unparse(node.test) == name.id for node in inside
     )
     return not asked and any(
-        isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == name.id
-        and node.lineno < name.lineno
+        isinstance(node, ast.Attribute) and is_name(node.value, name.id) and node.lineno < name.lineno
         for node in inside
     )

@@ -61,6 +61,10 @@ class LogEvent:
     """Whether it counts although the training goes on."""
     at_end: bool = False
     """Whether it came often, and up to the end of the file."""
+    closing: bool = False
+    """Whether it counts only if almost nothing follows it."""
+    followed: int = 0
+    """Ordinary lines that were read behind it: neither errors nor parts of a traceback."""
     explains: str = ""
     """Of a hint: a regular expression for the failure that it explains."""
     count: int = 1

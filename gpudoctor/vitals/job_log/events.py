@@ -41,6 +41,7 @@ def event_of(
         seconds=seconds_of(stamp) if stamp else None,
         waits=message.waits,
         lasting=message.lasting,
+        closing=message.closing,
         explains=message.explains,
         last_line=line,
     )

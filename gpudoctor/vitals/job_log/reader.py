@@ -38,6 +38,9 @@ _BEGINNING = 25
 """Lines at the beginning of a file, by which a second run in the same file is known."""
 _SAME_BEGINNING = 4
 """Different ones of these that must come again behind a failure."""
+_OPENING, _SHORTEST_OPENING = 3, 2
+"""First lines of a file that, if they come again in a row, show that a job was appended."""
+_MOMENT = re.compile(r"\d{6}|\d\d:\d\d:\d\d")
 _FOLLOWED = 300
 """Lines behind a failure that are read for signs that the training went on."""
 _MOST_FOLLOWED = 200
@@ -48,6 +51,10 @@ _BACK = 80
 """Lines before a failure among which its step is searched."""
 _LOOK_EVERY = 2_000
 """Lines after which the step is searched where nothing else makes gpudoctor look."""
+_OF_A_PROGRAM = re.compile(
+    r"(?!wandb:|srun:|slurmstepd|Traceback|During handling|The above exception|\[(?:rank|default))\w"
+)
+"""How an ordinary line begins: code of a traceback, frames, rulers and the summaries of trackers do not."""
 _WORLD = re.compile(
     r"(?i)world[_ ]?size['\"]?\s*[:=]\s*(\d{1,6})|nranks (\d{1,6})|"
     r"distributed init \(rank \d+, world (\d{1,6})\)"
@@ -130,6 +137,8 @@ class _Draft:
     """The step or epoch printed last before it."""
     seen: set[float] = field(default_factory=set)
     """Steps printed after it."""
+    ordinary: int = 0
+    """The reader's count of ordinary lines when it came last."""
 
 
 class _FileReader:
@@ -159,8 +168,15 @@ class _FileReader:
         self._again: int | None = None
         """The event that the last line repeated."""
         self._changes = 0
+        self._ordinary = 0
+        """Lines behind a failure that are neither errors nor parts of a traceback."""
         self._beginning: set[str] = set()
         self._begun_again: set[str] = set()
+        self._opening: list[str] = []
+        self._moments: set[str] = set()
+        """Lines of the beginning with a time: the same one again is a copy, and no second job."""
+        self._reopened = 0
+        """Lines of the opening that have come again in a row."""
         self._recent: list[tuple[bytes, int]] = []
         """The last pieces and their lines."""
         self._taken = 0
@@ -283,7 +299,10 @@ class _FileReader:
         events = self._changes
         parts = _OTHER_RANK.split(raw) if b"rank" in raw or b"[default" in raw else [raw]
         for part in parts:
-            self._text(plain(text_of(part)), number, known=known)
+            text, changes = plain(text_of(part)), self._changes
+            self._text(text, number, known=known)
+            if self._changes == changes and not self._tracebacks.took and _OF_A_PROGRAM.match(text):
+                self._ordinary += 1
         if self._follow > 0:
             self._follow -= 1
         if (
@@ -307,11 +326,19 @@ class _FileReader:
         if self._stacks.take(line, number):
             self._changes += 1
             return  # the dumps of the ranks are alike: they are no second beginning
+        bare = skeleton(line.text).strip() if number <= _BEGINNING or self._follow > 0 else ""
         if number <= _BEGINNING and not self._drafts and not self._tracebacks.waiting:
-            self._beginning.add(skeleton(line.text))
-        elif self._follow > 0 and skeleton(line.text) in self._beginning:
-            self._begun_again.add(skeleton(line.text))
-            if len(self._begun_again) >= _SAME_BEGINNING:
+            self._beginning.add(bare)
+            if bare and len(self._opening) < _OPENING and not bare.startswith("Traceback"):
+                self._opening.append(f"{line.rank} {bare}")
+            self._moments.add(text if _MOMENT.search(text) else "")
+        elif self._follow > 0 and bare and text not in self._moments:
+            if bare in self._beginning:
+                self._begun_again.add(bare)
+            at = self._reopened if self._reopened < len(self._opening) else 0
+            self._reopened = at + 1 if self._opening and f"{line.rank} {bare}" == self._opening[at] else 0
+            reopened = self._reopened >= max(len(self._opening), _SHORTEST_OPENING)
+            if reopened or len(self._begun_again) >= _SAME_BEGINNING:
                 self._restart()
         for chain in self._tracebacks.take(line, number):
             self._chain(chain)
@@ -411,20 +438,25 @@ class _FileReader:
             draft = self._drafts[old]
             if len(draft.seen) < WENT_ON or event.lasting or event.bearing is not Bearing.CAUSE:
                 draft.event = replace(draft.event, count=draft.event.count + 1, last_line=event.line)
+                draft.ordinary = self._ordinary
                 self._again = old if not event.exception else None
                 return
         if len(self._drafts) >= _MOST_EVENTS:
             return
         step = self._mark[1] if self._mark else None
         self._same[key] = len(self._drafts)
-        self._drafts.append(_Draft(replace(event, step=step), self._mark[0] if self._mark else None))
+        mark = self._mark[0] if self._mark else None
+        self._drafts.append(_Draft(replace(event, step=step), mark, ordinary=self._ordinary))
         if event.fatal and self._followed < _MOST_FOLLOWED:
             self._followed += 1
             self._follow = _FOLLOWED
 
     def _restart(self) -> None:
         """The program began again: what failed before was not its end."""
+        for chain in self._tracebacks.finish():
+            self._chain(chain)
         self._begun_again.clear()
+        self._reopened = 0
         for draft in self._drafts:
             draft.event = replace(draft.event, earlier=True)
         self._same.clear()
@@ -462,6 +494,7 @@ class _FileReader:
             replace(
                 item.event,
                 progress=len(item.seen),
+                followed=self._ordinary - item.ordinary,
                 at_end=item.event.last_line >= near
                 and (item.event.count >= _LASTS or (self.lines <= _SHORT and item.event.count > 1)),
             )

@@ -32,6 +32,8 @@ _RAISED = re.compile(
     rf"^(?P<type>(?:{_NAME}{_KNOWN}\w*|(?:builtins\.)?Exception)(?:\(\w{{1,80}}\))?)(?:: ?(?P<message>.*))?$",
     re.DOTALL,
 )
+_OWN_TYPE = re.compile(r"^(?P<type>(?:\w+\.)*[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+)(?:: (?P<message>.*))?$")
+"""An exception whose name says nothing of an error: counted right behind a frame only."""
 _DOTTED = re.compile(
     r"^(?P<type>(?:[a-z_]\w*\.)+(?:[A-Z]\w*|[a-z]*error)(?:\(\w{1,80}\))?): (?P<message>.*)$", re.DOTALL
 )
@@ -218,8 +220,11 @@ class Tracebacks:
                 path=last.path, line=last.line, function=last.function, text=text.strip()[:200]
             )
             return
+        behind_frame = bool(opened.frames) and opened.noise == 0
         opened.pending_code = False
         raised = _raised(stripped.lstrip("+| ") if stripped[:1] in "+|" else stripped)
+        if raised is None and behind_frame and (own := _OWN_TYPE.match(stripped)):
+            raised = own["type"], (own["message"] or "").strip()
         if raised is None:
             blank = not text.strip() or text[:1] in " \t│|╭╰-" or _WITHIN.search(text)
             opened.noise += 0 if blank else 1

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from gpudoctor.model.graphless import NO_GRAPH
 from gpudoctor.model.signs.source import GuardKind, Known
-from gpudoctor.vitals.source.batches import collated
 from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS as TENSOR_METHODS
 from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.tables import (
@@ -28,6 +27,7 @@ from gpudoctor.vitals.source.tensor_values import (
     paired,
 )
 from gpudoctor.vitals.source.values import (
+    BATCH,
     DEVICE,
     LOADER,
     MODULE,
@@ -240,3 +240,36 @@ _SPECIAL: dict[str, Callable[[Arguments, Keywords], AbstractValue]] = {
     "math.isfinite": _constantly(AbstractValue(test=(FINITE,))),
     "numpy.isfinite": _constantly(AbstractValue(test=(FINITE,))),
 }
+
+
+def collated(function: AbstractValue) -> AbstractValue:
+    """A batch, in which the lists of the dict that the collate function returns are no tensors."""
+    node = getattr(function.definition, "node", None)
+    lists = (
+        {key: AbstractValue(type="list") for key in _lists(node)} if isinstance(node, ast.FunctionDef) else {}
+    )
+    return AbstractValue(type=BATCH, device="cpu", keys=lists or None, open=bool(lists))
+
+
+def _lists(node: ast.FunctionDef) -> list[str]:
+    """Keys of the dict that a function returns whose values are lists."""
+    values = {
+        target.id: part.value
+        for part in ast.walk(node)
+        if isinstance(part, ast.Assign)
+        for target in part.targets
+        if isinstance(target, ast.Name)
+    }
+
+    def named(value: ast.expr | None) -> ast.expr | None:
+        return values.get(value.id) if isinstance(value, ast.Name) else value
+
+    returned = [part.value for part in ast.walk(node) if isinstance(part, ast.Return)]
+    whole = named(returned[0]) if len(returned) == 1 else None
+    if not isinstance(whole, ast.Dict):
+        return []
+    return [
+        str(key.value)
+        for key, value in zip(whole.keys, whole.values, strict=True)
+        if isinstance(key, ast.Constant) and isinstance(named(value), ast.List | ast.ListComp)
+    ]

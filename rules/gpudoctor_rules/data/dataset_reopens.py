@@ -3,9 +3,8 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.call_frequency import settable
 from gpudoctor.analysis.source.syntax import segment
-from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
+from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node, settable
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
 from gpudoctor.model.signs.source import Call, Script

@@ -3,8 +3,8 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.call_frequency import settable
 from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_edits import settable
 from gpudoctor.model import Applicability, Code, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
 from gpudoctor_checks.data.eval_loader_misuse import EvalLoaderMisuseDetail
 

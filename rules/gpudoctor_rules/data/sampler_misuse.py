@@ -3,8 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.call_frequency import settable
-from gpudoctor.analysis.source.syntax_edits import insert_before
+from gpudoctor.analysis.source.syntax_edits import insert_before, settable
 from gpudoctor.model import (
     Applicability,
     Code,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.call_frequency import settable, without
+from gpudoctor.analysis.source.syntax_edits import settable, without
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,

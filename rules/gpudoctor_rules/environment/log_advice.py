@@ -93,7 +93,14 @@ ADVICE = (
         "Install {module} in the job's environment",
         "pip install {module}   # the package may have another name than the module",
         "python -c 'import sys; print(sys.executable)'   # the job's interpreter, not the login node's",
-        when=in_log("missing-package"),
+        when=in_log("missing-package", "no-module"),
+    ),
+    advise(
+        "ENV005-command",
+        "Activate the environment in the job's script",
+        "source /path/to/env/bin/activate   # or conda activate, module load: before the command",
+        "command -v python torchrun   # in the job's script: shows what the node finds",
+        when=in_log("no-command"),
     ),
     advise(
         "ENV006-shm",

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.control_flow import statement
 from gpudoctor.analysis.source.syntax import segment
-from gpudoctor.analysis.source.syntax_edits import insert_after
-from gpudoctor.analysis.source.syntax_places import bare_call, block, find, find_extent, remove, replace
+from gpudoctor.analysis.source.syntax_edits import bare_call, block, insert_after, remove, replace_node
+from gpudoctor.analysis.source.syntax_places import find, find_extent
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.loop.accumulation_wrong import AccumulationWrongDetail
@@ -83,7 +83,7 @@ class AccumulationWrongRule(Rule):
 
 def _divided(finding: Finding, patient: Patient, text: str) -> tuple[Edit, ...]:
     found = find_extent(patient.source, finding.detail_of(AccumulationWrongDetail).edit_at)
-    return (replace(*found, text),) if found is not None and text else ()
+    return (replace_node(*found, text),) if found is not None and text else ()
 
 
 def _statement(place: str, patient: Patient) -> tuple[Script, ast.stmt] | None:
@@ -136,4 +136,4 @@ def _undone(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     whole = isinstance(holder, ast.Assign) and holder.value is node
     if isinstance(holder, ast.Assign) and whole and ast.unparse(holder.targets[0]) == ast.unparse(node.left):
         return remove(script, holder)
-    return (replace(script, node, segment(script, node.left) or ast.unparse(node.left)),)
+    return (replace_node(script, node, segment(script, node.left) or ast.unparse(node.left)),)

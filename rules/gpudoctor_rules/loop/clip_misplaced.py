@@ -3,8 +3,8 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.syntax_edits import insert_before
-from gpudoctor.analysis.source.syntax_places import bare_call, block, find, move_before
+from gpudoctor.analysis.source.syntax_edits import bare_call, block, insert_before, move_before
+from gpudoctor.analysis.source.syntax_places import find
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.loop.clip_misplaced import ClipMisplacedDetail

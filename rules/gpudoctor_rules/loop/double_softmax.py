@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.syntax_places import find_extent, replace
+from gpudoctor.analysis.source.syntax_edits import replace_node
+from gpudoctor.analysis.source.syntax_places import find_extent
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.loop.double_softmax import DoubleSoftmaxDetail
 
@@ -68,4 +69,4 @@ def _edits(finding: Finding, patient: Patient, text: str) -> tuple[Edit, ...]:
     found = find_extent(patient.source, finding.detail_of(DoubleSoftmaxDetail).edit_at)
     if found is None or not text:
         return ()
-    return (replace(*found, text),)
+    return (replace_node(*found, text),)

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.control_flow import enclosing
+from gpudoctor.analysis.source.syntax import FunctionNode
 from gpudoctor.analysis.source.syntax_edits import insert_after, insert_before
 from gpudoctor.analysis.source.syntax_places import find
 from gpudoctor.analysis.workload import scripts_given
@@ -13,7 +14,6 @@ from gpudoctor_checks.loop.eval_mode_misuse import EvalModeMisuseDetail
 
 _MODE = "https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval"
 _NO_GRAD = "https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html"
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 class EvalModeMisuseRule(Rule):
@@ -59,7 +59,7 @@ class EvalModeMisuseRule(Rule):
 
 def _loop(finding: Finding, patient: Patient) -> tuple[Script, ast.stmt] | None:
     detail = finding.detail_of(EvalModeMisuseDetail)
-    for kind in _LOOPS:
+    for kind in (ast.For, ast.AsyncFor, ast.While):
         found = find(scripts_given(patient), detail.loop, kind)
         if found is not None and isinstance(found[1], ast.stmt):
             return found[0], found[1]
@@ -72,7 +72,7 @@ def _no_grad(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     if found is None or not finding.detail_of(EvalModeMisuseDetail).whole:
         return ()
     script, loop = found
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    kinds = FunctionNode
     function = next((item for item in enclosing(script, loop) if isinstance(item, kinds)), None)
     if not isinstance(function, ast.FunctionDef) or any(
         isinstance(item, ast.Yield | ast.YieldFrom) for item in ast.walk(function)

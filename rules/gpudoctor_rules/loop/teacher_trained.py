@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.control_flow import statement
 from gpudoctor.analysis.source.syntax import segment
-from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
-from gpudoctor.analysis.source.syntax_places import alone, find
+from gpudoctor.analysis.source.syntax_edits import alone, insert_after, replace_node
+from gpudoctor.analysis.source.syntax_places import find
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.loop.teacher_trained import TeacherTrainedDetail

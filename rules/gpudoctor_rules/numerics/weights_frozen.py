@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax import segment
-from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
-from gpudoctor.analysis.source.syntax_places import alone, block, find_extent, remove
+from gpudoctor.analysis.source.syntax_edits import alone, block, insert_after, remove, replace_node
+from gpudoctor.analysis.source.syntax_places import find_extent
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.numerics.weights_frozen import WeightsFrozenDetail

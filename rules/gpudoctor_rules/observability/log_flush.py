@@ -3,9 +3,9 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.call_frequency import settable, without
 from gpudoctor.analysis.source.control_flow import function_of
 from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_edits import settable, without
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,

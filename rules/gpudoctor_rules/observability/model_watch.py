@@ -3,9 +3,8 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.call_frequency import settable
 from gpudoctor.analysis.source.periodic_edits import thinned
-from gpudoctor.analysis.source.syntax_edits import replace_node
+from gpudoctor.analysis.source.syntax_edits import replace_node, settable
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (
     Applicability,

@@ -4,8 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.control_flow import bound_to
-from gpudoctor.analysis.source.periodic_context import entered_seldom
-from gpudoctor.analysis.source.periodic_edits import thinned
+from gpudoctor.analysis.source.periodic_edits import entered_seldom, thinned
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import (

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.call_frequency import without
+from gpudoctor.analysis.source.syntax_edits import without
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, TextEdit
 from gpudoctor_checks.sync.allocator_flush_in_loop import AllocatorFlushInLoopDetail

@@ -4,8 +4,7 @@ import pytest
 from edits import apply_edits
 from scripts import read_script
 
-from gpudoctor.analysis.source.periodic_context import entered_seldom
-from gpudoctor.analysis.source.periodic_edits import thinned
+from gpudoctor.analysis.source.periodic_edits import entered_seldom, thinned
 from gpudoctor.analysis.source.trainer_periods import cheap_period
 
 HEAD = """\
