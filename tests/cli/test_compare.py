@@ -5,9 +5,9 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
-import jsonschema
 import pytest
 from recordings import make_machine, make_process, make_recording, make_steps, record, write_recording
+from sarif_schema import validate
 
 from gpudoctor.cli import main
 from gpudoctor.engine.comparison import compare
@@ -135,8 +135,8 @@ def test_json_markdown_and_text_say_the_same():
     )
     found = compared(before, after)
     document = json.loads(comparison_json(found, 0.05))
-    jsonschema.validate(document, SCHEMA)
-    jsonschema.validate(json.loads(comparison_json(compared(run(), run(n=5)), None)), SCHEMA)
+    validate(document, SCHEMA)
+    validate(json.loads(comparison_json(compared(run(), run(n=5)), None)), SCHEMA)
     assert document["schema"] == "gpudoctor.comparison/1"
     assert document["beyond"] is True
     assert document["time"]["low"] <= document["time"]["value"] <= document["time"]["high"]
@@ -197,7 +197,7 @@ def test_two_jobs_are_told(changes, said):
     found = compared(job(), job(**changes))
     assert said in " ".join(found.other_job)
     assert "ut they are two jobs: " in found.verdict and said in found.verdict
-    jsonschema.validate(json.loads(comparison_json(found, None)), SCHEMA)
+    validate(json.loads(comparison_json(found, None)), SCHEMA)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,9 @@
 import json
 from dataclasses import replace
 
-import jsonschema
 import pytest
 from sample_reports import healthy_report
-from sarif_schema import report_schema
+from sarif_schema import report_schema, validate
 
 from gpudoctor.model.run import MemoryRow, SyntheticSummary
 from gpudoctor.report import FORMATS, render
@@ -66,7 +65,7 @@ def test_every_format_takes_it(kind):
     text = render(REPORT, kind)
     if kind == "json":
         document = json.loads(text)
-        jsonschema.validate(document, report_schema())
+        validate(document, report_schema())
         assert document["synthetic"]["memory"][1]["ratio"] == pytest.approx(6.4 / 6.5, abs=1e-4)
         assert document["estimate"] == {"schema": "gpudoctor.estimate/1"}
     if kind in {"html", "markdown"}:
