@@ -1,12 +1,14 @@
 """How often `gpudoctor autopsy` names the first cause: scored on logs whose cause is settled.
 
     python benchmarks/autopsy.py --texts FOLDER            the seen part, for mending
-    python benchmarks/autopsy.py --texts FOLDER --sealed   the sealed third; scored once, writes docs/autopsy.md
+    python benchmarks/autopsy.py --texts FOLDER --sealed   the sealed part; scored once, writes docs/autopsy.md
+    python benchmarks/autopsy.py --set second ...          the second set: whole log files
 
 `benchmarks/data/autopsy-corpus.jsonl` holds the facts: the address of each log, what killed the job and who
 settled it, and its skeleton (the lines that libraries print, without numbers, names and paths). The texts
 are other people's and are not here: FOLDER holds them as ID.log. Without --texts the skeletons are read.
-An entry is in the sealed third if the SHA-256 of its address is divisible by three.
+An entry of the first set is in the sealed third if the SHA-256 of its address is divisible by three; one of the
+second set is in the sealed half if the SHA-256 of its repository is even. `also` lists codes that say the same.
 """
 
 import argparse
@@ -28,7 +30,10 @@ from gpudoctor.vitals.job_log import read_job_log
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "benchmarks" / "data" / "autopsy-corpus.jsonl"
-SCORE = ROOT / "benchmarks" / "data" / "autopsy-score.json"
+SCORES = {
+    "second": ROOT / "benchmarks" / "data" / "autopsy-score-second.json",
+    "first": ROOT / "benchmarks" / "data" / "autopsy-score.json",
+}
 PAGE = ROOT / "docs" / "autopsy.md"
 BEGIN, END = "<!-- autopsy.py begins -->", "<!-- autopsy.py ends -->"
 ALSO_RIGHT = {
@@ -47,9 +52,18 @@ FORMS = {
 }
 
 
-def sealed(url: str) -> bool:
-    """Whether an entry belongs to the third that was not looked at."""
-    return int(hashlib.sha256(url.encode()).hexdigest(), 16) % 3 == 0
+TITLES = {
+    "second": "the sealed half of whole log files of public repositories, as they are there",
+    "first": "the sealed third of the first set",
+}
+
+
+def sealed(entry: dict[str, Any]) -> bool:
+    """Whether an entry belongs to the part that was not looked at."""
+    if entry.get("set") == "second":
+        repository = "/".join(entry["url"].split("/")[3:5])
+        return int(hashlib.sha256(repository.encode()).hexdigest(), 16) % 2 == 0
+    return int(hashlib.sha256(entry["url"].encode()).hexdigest(), 16) % 3 == 0
 
 
 def form_of(entry: dict[str, Any]) -> str:
@@ -90,7 +104,7 @@ def judged(entry: dict[str, Any], said: str, *, sure: bool) -> str:
         return "right" if said == "none" else "wrong"
     if label == "unclear":
         return "right" if said in ("none", "FAIL018") or not sure else "wrong"
-    if said == label or said in ALSO_RIGHT.get((label, entry["kind"]), ()):
+    if said in (label, *entry.get("also", ()), *ALSO_RIGHT.get((label, entry["kind"]), ())):
         return "right"
     if said in ("none", "FAIL018"):
         return "silent"
@@ -118,7 +132,8 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
              "|---|--:|--:|--:|--:|--:|"]  # fmt: skip
     died = [row for row in rows if row["code"] not in ("none", "unclear")]
     groups = [("of jobs that died", died)]
-    groups += [(FORMS[form], [row for row in died if row["form"] == form]) for form in FORMS]
+    if len({row["form"] for row in rows}) > 1:
+        groups += [(FORMS[form], [row for row in died if row["form"] == form]) for form in FORMS]
     groups.append(
         ("whose cause nobody settled (right: no certain cause)", [r for r in rows if r["code"] == "unclear"])
     )
@@ -129,6 +144,21 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     false = sum(row["result"] != "right" for row in healthy)
     lines += ["", f"Of {len(healthy)} healthy logs {false} got a finding."]
     return lines
+
+
+def page() -> list[str]:
+    """The results of every set that was scored, with their date."""
+    lines: list[str] = []
+    for name, path in SCORES.items():
+        if path.is_file():
+            score = json.loads(path.read_text(encoding="utf-8"))
+            died = sum(row["code"] not in ("none", "unclear") for row in score["rows"])
+            lines += ["", f"{score['date']}, {TITLES[name]} ({died} deaths):", "", *table(score["rows"])]
+            wrong = [
+                row for row in score["rows"] if row["result"] in ("wrong", "hedged", "silent") and "why" in row
+            ]
+            lines += ["", "What was not right:", *[f"- {row['why']}" for row in wrong]] if wrong else []
+    return lines[1:]
 
 
 def _line(name: str, rows: list[dict[str, Any]]) -> str:
@@ -144,12 +174,16 @@ def main() -> None:
     """Score a part, print what is not right, and write the page for the sealed one."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--texts", type=Path, help="folder of ID.log; without it the skeletons are read")
-    parser.add_argument(
-        "--sealed", action="store_true", help="score the sealed third and write docs/autopsy.md"
-    )
+    parser.add_argument("--sealed", action="store_true", help="score the sealed part and write docs/autopsy.md")
+    parser.add_argument("--set", choices=SCORES, default="first", help="which set of logs")
+    parser.add_argument("--page", action="store_true", help="only write docs/autopsy.md from the kept scores")
     arguments = parser.parse_args()
+    if arguments.page:
+        write_page()
+        return
     entries = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
-    entries = [entry for entry in entries if sealed(entry["url"]) == arguments.sealed]
+    entries = [entry for entry in entries if entry.get("set", "first") == arguments.set]
+    entries = [entry for entry in entries if sealed(entry) == arguments.sealed]
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.texts or Path(scratch)
         if arguments.texts is None:
@@ -166,10 +200,16 @@ def main() -> None:
     if arguments.sealed and arguments.texts is not None:
         machine = {"date": date.today().isoformat(), "machine": f"{platform.system()} {platform.machine()}",
                    "python": platform.python_version()}  # fmt: skip
-        SCORE.write_text(json.dumps({**machine, "rows": rows}, indent=1) + "\n", encoding="utf-8")
-        page = PAGE.read_text(encoding="utf-8")
-        before, after = page.partition(BEGIN)[0], page.partition(END)[2]
-        PAGE.write_text(f"{before}{BEGIN}\n" + "\n".join(table(rows)) + f"\n{END}{after}", encoding="utf-8")
+        text = json.dumps({**machine, "rows": rows}, indent=1) + "\n"
+        SCORES[arguments.set].write_text(text, encoding="utf-8")
+        write_page()
+
+
+def write_page() -> None:
+    """Write the kept results between the markers of docs/autopsy.md."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, after = text.partition(BEGIN)[0], text.partition(END)[2]
+    PAGE.write_text(f"{before}{BEGIN}\n" + "\n".join(page()) + f"\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

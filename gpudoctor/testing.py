@@ -25,11 +25,10 @@ from gpudoctor.model import (
     rules_of,
 )
 from gpudoctor.model.signs.configs import Configs
-from gpudoctor.model.signs.environment import Environment
 from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, PciDevice, RowRemap
 from gpudoctor.model.signs.host import Disk, Host, Limit
-from gpudoctor.model.signs.job import Job
+from gpudoctor.model.signs.job import Environment, Job
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory import MemoryForecast
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot

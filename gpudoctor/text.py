@@ -133,6 +133,11 @@ def short(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def figure(value: float) -> str:
+    """A number of any size in three digits, with an exponent only if it is small: `1,240`, `0.25`, `1e-09`."""
+    return short(value) if abs(value) >= 0.1 or not value else f"{value:.2g}"
+
+
 def _noun(unit: str, value: float) -> str:
     """A plain noun in the number of its value: "1 step", "50 steps"; symbols (W, MHz) stay."""
     if not (unit.isalpha() and unit.islower() and len(unit) > 3) or unit in ("percent", "mask"):

@@ -236,7 +236,7 @@ def levels_of(text: str) -> set[str]:
     """The thresholds that calls of `level` compare with: those that they name, else those of a share."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".level"):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "level":
             named = {item.value for item in node.args[1:] if isinstance(item, ast.Constant)}
             found |= named or {"share_noted", "share_warned"}
     return found

@@ -3,7 +3,7 @@
 import shlex
 
 from gpudoctor.model.evidence import Evidence, Measurement, Provenance, Setting, SourceSpan
-from gpudoctor.model.severity import Confidence
+from gpudoctor.model.finding import Confidence
 from gpudoctor.model.signs.memory import Choice, Holds, JobMemory
 from gpudoctor.text import size
 

@@ -9,10 +9,8 @@ from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.model.check import Check
-from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Evidence, Measurement, SourceSpan
-from gpudoctor.model.finding import Cost, Finding, Whose
-from gpudoctor.model.severity import Confidence, Severity
+from gpudoctor.model.finding import Confidence, Cost, Detail, Finding, Severity, Whose
 from gpudoctor.model.signs.process import Place
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable

@@ -9,11 +9,10 @@ from gpudoctor.analysis.run.job_facts import torch_fact
 from gpudoctor.analysis.run.recorded_loaders import loaders_as_run
 from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.source.loaders import Loader
-from gpudoctor.model.budget import ranks_here
 from gpudoctor.model.evidence import Evidence
+from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.signs.environment import Environment
-from gpudoctor.model.signs.job import Job, Profile
+from gpudoctor.model.signs.job import Environment, Job, Profile
 from gpudoctor.model.signs.source import Call, Known, Source
 from gpudoctor.model.unavailable import optional as optional
 

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.flag_types import count, positive, seconds
 from gpudoctor.cli.mending import (
     add_mend_flags,
     apply_fix,
@@ -19,7 +20,6 @@ from gpudoctor.cli.reporting import (
     deliver,
     load_settings,
 )
-from gpudoctor.cli.values import count, positive, seconds
 from gpudoctor.errors import IncompleteError, UsageError
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _examine(
     patient: "Patient", request: "Request", arguments: argparse.Namespace, targets: "Targets"
 ) -> "Report":
     from gpudoctor.engine.examination import examine
-    from gpudoctor.ui.live import waiting
+    from gpudoctor.ui.status_line import waiting
 
     with waiting(patient, quiet=arguments.quiet):
         return examine(patient, request, targets.problems)

@@ -5,10 +5,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.output_file import write_file
+from gpudoctor.cli.output import PIPE_WIDTH, terminal_width, wants_colour, write_file
 from gpudoctor.cli.report import read
 from gpudoctor.cli.reporting import check_output
-from gpudoctor.cli.terminal import PIPE_WIDTH, terminal_width, wants_colour
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def _render(result: "Comparison", arguments: argparse.Namespace) -> str:
         return comparison_json(result, arguments.max_regression)
     if arguments.format == "markdown":
         return comparison_markdown(result)
-    from gpudoctor.ui.console.comparison_text import render_comparison
+    from gpudoctor.ui.console.run_text import render_comparison
 
     terminal = arguments.output is None and sys.stdout.isatty()
     return render_comparison(

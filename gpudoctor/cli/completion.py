@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the script for a shell."""
-    from gpudoctor.cli.pager import show
+    from gpudoctor.cli.output import show
     from gpudoctor.cli.parser import build_parser
     from gpudoctor.engine.registry import load_registry
 

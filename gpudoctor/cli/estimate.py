@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpudoctor.cli.terminal import PIPE_WIDTH, terminal_width, wants_colour
+from gpudoctor.cli.output import PIPE_WIDTH, terminal_width, wants_colour
 from gpudoctor.errors import UsageError
 from gpudoctor.model.external_files import read_text
 from gpudoctor.model.read_limits import SYSTEM_FILE
@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         _plot(answer, arguments.plot)
     if arguments.output is not None:
-        from gpudoctor.cli.output_file import write_file
+        from gpudoctor.cli.output import write_file
 
         write_file(Path(arguments.output), text)
     else:
@@ -152,8 +152,8 @@ def _shared_out(fields: dict[str, Any]) -> list[str]:
 
 
 def _answer(arguments: argparse.Namespace) -> "Answer":
+    from gpudoctor.cli.estimate_flags import vary
     from gpudoctor.cli.estimate_measure import known, measured
-    from gpudoctor.cli.estimate_vary import vary
     from gpudoctor.estimate import device as find_device
     from gpudoctor.estimate.answer import Answer
 
@@ -222,7 +222,7 @@ def _asked(arguments: argparse.Namespace) -> tuple["FoundModel", dict[str, Any],
     if len(targets) == 1 and model is None and not numbers and _names_a_model(targets[0]):
         model, targets = targets[0], []  # `gpudoctor estimate 7b`, or a model's folder
     if targets:
-        from gpudoctor.cli.estimate_config import read_job, settle
+        from gpudoctor.cli.estimate_model import read_job, settle
 
         told = read_job(targets)
         fields = settle(fields, told)
@@ -366,7 +366,7 @@ def _render(answer: "Answer", arguments: argparse.Namespace) -> str:
 
 
 def _plot(answer: "Answer", name: str) -> None:
-    from gpudoctor.cli.output_file import write_file
+    from gpudoctor.cli.output import write_file
     from gpudoctor.report.estimate_plot import draw_svg, write_png
 
     suffix = Path(name).suffix.lower()

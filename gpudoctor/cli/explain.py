@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the page; raises `UsageError` for a check that nobody has."""
-    from gpudoctor.cli.pager import note_problems, show, text_width
+    from gpudoctor.cli.output import note_problems, show, text_width
     from gpudoctor.engine.manual import read_page
     from gpudoctor.engine.registry import load_registry
 

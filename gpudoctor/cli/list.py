@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print every registered check, grouped by topic; a plugin that failed is named on standard error."""
     if arguments.overrides:
         return _overrides(arguments.format)
-    from gpudoctor.cli.pager import note_problems, show, text_width
+    from gpudoctor.cli.output import note_problems, show, text_width
     from gpudoctor.engine.manual import read_page, topic_order
     from gpudoctor.engine.registry import load_registry
 
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         show(list_json(pages))
     else:
-        from gpudoctor.ui.console.listing import render_listing
+        from gpudoctor.ui.console.manual_page import render_listing
 
         show(render_listing(pages, width=text_width()))
     note_problems(registry)
@@ -55,14 +55,14 @@ def listed_overrides() -> "list[Override]":
 
 
 def _overrides(how: str) -> int:
-    from gpudoctor.cli.pager import show, text_width
+    from gpudoctor.cli.output import show, text_width
     from gpudoctor.report.pages import overrides_json
 
     found = listed_overrides()
     if how == "json":
         show(overrides_json(found))
     else:
-        from gpudoctor.ui.console.listing import render_overrides
+        from gpudoctor.ui.console.manual_page import render_overrides
 
         show(render_overrides(found, width=text_width()))
     return 0

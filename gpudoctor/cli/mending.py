@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.output_file import write_file
+from gpudoctor.cli.output import write_file
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:

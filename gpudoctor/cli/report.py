@@ -32,8 +32,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "targets",
         nargs="+",
         metavar="RECORDING",
-        help="folder or zip file, several for the nodes of one run; a profiler trace; an nvidia-smi log; "
-        "a saved kernel log; a memory snapshot",
+        help="folder or zip file of a recording, several for the nodes of one run. Or a profiler trace, "
+        "nvidia-smi log, saved kernel log or memory snapshot.",
     )
     add_tensorboard_flag(parser)
     add_report_flags(parser)

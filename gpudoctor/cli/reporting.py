@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from gpudoctor.cli.output_file import write_file
-from gpudoctor.cli.terminal import PIPE_WIDTH, terminal_width, wants_colour
+from gpudoctor.cli.output import PIPE_WIDTH, terminal_width, wants_colour, write_file
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -139,7 +138,7 @@ def rendered(
     if arguments.strict:
         report = named_strictly(report)
     if arguments.format == "json":
-        from gpudoctor.mend.patches import with_patches
+        from gpudoctor.mend.plan import with_patches
 
         report = with_patches(report)
     if arguments.share:

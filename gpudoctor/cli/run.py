@@ -2,13 +2,16 @@
 
 import argparse
 import math
+import signal
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpudoctor.cli.interrupts import Interrupts
+from gpudoctor.cli.flag_types import positive, seconds
 from gpudoctor.cli.reporting import Rendered, add_report_flags, check_output, rendered, send
 from gpudoctor.cli.run_common import (
     FAILED,
@@ -22,13 +25,48 @@ from gpudoctor.cli.run_common import (
 )
 from gpudoctor.cli.run_hooks import Alarm, add_alarm_flags, hang_text, write_events
 from gpudoctor.cli.time_limited import Expired, Fault, limited
-from gpudoctor.cli.values import positive, seconds
 from gpudoctor.errors import DoctorError
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.recorder.folder import CommandEnd
-    from gpudoctor.recorder.watch import Now
+    from gpudoctor.recorder.live_ranks import Now
+
+# Signals that ask for the end once the command has ended: they end the report, not its exit code.
+
+
+class Interrupts:
+    """A handler: notes the signal, and raises `KeyboardInterrupt` where that is allowed."""
+
+    def __init__(self) -> None:
+        self._noted = self._allowed = False
+        numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+        self._before = {number: signal.getsignal(number) for number in numbers}
+
+    def __call__(self, _number: int, _frame: object) -> None:
+        """Take a signal."""
+        self._noted = True
+        if self._allowed:
+            self._allowed = False  # once: what it ends must not be ended in its turn
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def allowed(self) -> Iterator[None]:
+        """What the body does may be left; a signal that came before raises at once."""
+        self._allowed = True
+        try:
+            if self._noted:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._allowed = False
+
+    def close(self, *, last: bool) -> None:
+        """Give the signals back; where nothing follows but the exit, none may change its code any more."""
+        for number, handler in self._before.items():
+            if signal.getsignal(number) is self:
+                signal.signal(number, signal.SIG_IGN if last else handler)
+
 
 EPILOG = """\
 examples:
@@ -64,8 +102,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--grace",
         type=seconds,
         metavar="S",
-        help="SIGTERM S seconds after the request to end, 5 s later SIGKILL to all that is left (default: 30 "
-        "after --steps and --seconds; after your own Ctrl-C no limit: the third one ends the command)",
+        help="send SIGTERM S seconds after the request to end, and SIGKILL 5 s later. The default is 30 after "
+        "--steps and --seconds. After your own Ctrl-C gpudoctor waits without limit; the "
+        "third one ends the command.",
     )
     run.add_argument(
         "--recording",
@@ -203,7 +242,7 @@ def _record(
     interrupts: Interrupts,
 ) -> "tuple[CommandEnd, Now | None]":
     """How the command ended, and the ranks as they were seen last."""
-    from gpudoctor.recorder.hang import HangWatch
+    from gpudoctor.recorder.live_ranks import HangWatch
     from gpudoctor.recorder.run import RunPlan, record
     from gpudoctor.ui.status_line import StatusLine
 

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.flag_types import seconds
 from gpudoctor.cli.reporting import choose_checks, load_settings
-from gpudoctor.cli.values import seconds
 from gpudoctor.errors import UsageError
 from gpudoctor.text import duration
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.model import Patient, Report
     from gpudoctor.recorder.folder import CommandEnd
-    from gpudoctor.recorder.watch import Now
+    from gpudoctor.recorder.live_ranks import Now
 
 REPORT_SECONDS = 60.0
 """Seconds that a report may take after the command has ended: its allocation is held meanwhile."""
@@ -74,7 +74,7 @@ def recorded_patient(
 def examine_recorded(command: tuple[str, ...], folder: Path, request: "Request", *, quiet: bool) -> "Report":
     """The report of a command that was run and recorded in the folder."""
     from gpudoctor.engine.examination import examine
-    from gpudoctor.ui.live import waiting
+    from gpudoctor.ui.status_line import waiting
 
     patient = recorded_patient(command, folder)
     with waiting(patient, quiet=quiet):

@@ -18,7 +18,7 @@ from gpudoctor.model.read_limits import REPORT
 from gpudoctor.text import duration
 
 if TYPE_CHECKING:
-    from gpudoctor.recorder.hang import Standing
+    from gpudoctor.recorder.live_ranks import RankStanding
 
 FIRST_LOOK, LAST_PAUSE = 60.0, 900.0
 """Seconds after which a run is examined for `--on-finding`; the pause doubles up to the second number."""
@@ -43,7 +43,7 @@ def add_tensorboard_flag(group: "argparse._ArgumentGroup | argparse.ArgumentPars
     )
 
 
-def hang_text(still: float, standings: Sequence["Standing"]) -> str:
+def hang_text(still: float, standings: Sequence["RankStanding"]) -> str:
     """The words for a run that stands still."""
     lines = [f"gpudoctor: no step has ended for {duration(float(round(still)))}; the command is still running."]
     for item in standings:

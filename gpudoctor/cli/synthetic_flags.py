@@ -124,7 +124,7 @@ def _read_deepspeed(path: str | None, fields: dict[str, Any]) -> tuple[dict[str,
     """The config, with what it says put into `fields`. Raises `UsageError` where flags say something else."""
     if path is None:
         return None, []
-    from gpudoctor.cli.estimate_config import read_job, settle
+    from gpudoctor.cli.estimate_model import read_job, settle
     from gpudoctor.estimate.synthetic.deepspeed import batches
 
     told = read_job([path])

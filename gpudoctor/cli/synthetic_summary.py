@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpudoctor.model.synthetic import MemoryRow, SyntheticSummary
+from gpudoctor.model.run import MemoryRow, SyntheticSummary
 
 if TYPE_CHECKING:
     from gpudoctor.estimate import Estimate

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.flag_types import duration, positive
 from gpudoctor.cli.reporting import add_report_flags, check_output, rendered, send
 from gpudoctor.cli.run_common import FAILED, add_command, add_within, command_of, request_of, say
 from gpudoctor.cli.synthetic_flags import add_synthetic_flags
 from gpudoctor.cli.time_limited import limited
-from gpudoctor.cli.values import duration, positive
 from gpudoctor.errors import DoctorError
 
 if TYPE_CHECKING:

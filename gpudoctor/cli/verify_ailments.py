@@ -11,8 +11,7 @@ from gpudoctor.cli.run_common import recorded_patient
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.model import Finding, Report
-    from gpudoctor.model.leak import LeakSearch
-    from gpudoctor.model.replay import Replay
+    from gpudoctor.model.proof import LeakSearch, Replay
     from gpudoctor.model.signs.recording import Recording
     from gpudoctor.trial.cure import Cures
     from gpudoctor.trial.session import TrialSession

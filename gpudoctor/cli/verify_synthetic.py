@@ -182,7 +182,7 @@ def _surrounded() -> Iterator[None]:
 
 def _varied(run: SyntheticRun, folder: Path) -> list[tuple[str, "Arm"]]:
     """The arms of `--against` and `--vary KEY=V1,V2`: fields of the job become programs."""
-    from gpudoctor.cli.estimate_vary import split_values, value_of
+    from gpudoctor.cli.estimate_flags import split_values, value_of
     from gpudoctor.estimate.job import FIELDS
     from gpudoctor.trial.vary import against
     from gpudoctor.trial.vary import varied as of_command

@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.flag_types import positive, seconds
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, load_settings
-from gpudoctor.cli.values import positive, seconds
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -128,11 +128,11 @@ def _source(arguments: argparse.Namespace, request: "Request", stack: ExitStack)
 
     outlets: list[Outlet] = []
     if arguments.csv:
-        from gpudoctor.watch.csv_log import CsvLog
+        from gpudoctor.watch.outlets import CsvLog
 
         outlets.append(CsvLog(Path(arguments.csv)))
     if arguments.prometheus is not None:
-        from gpudoctor.watch.metrics import Exporter
+        from gpudoctor.watch.outlets import Exporter
 
         outlets.append(Exporter(arguments.prometheus))
     if arguments.replay:
@@ -147,10 +147,10 @@ def _source(arguments: argparse.Namespace, request: "Request", stack: ExitStack)
 
 
 def _find(arguments: argparse.Namespace) -> int:
-    from gpudoctor.cli.terminal import PIPE_WIDTH, terminal_width, wants_colour
+    from gpudoctor.cli.output import PIPE_WIDTH, terminal_width, wants_colour
     from gpudoctor.ui.encoding import write_text
-    from gpudoctor.ui.found_jobs import render_jobs
-    from gpudoctor.watch.finding import find_jobs
+    from gpudoctor.ui.watch_text import render_jobs
+    from gpudoctor.watch.find_jobs import find_jobs
 
     jobs = find_jobs()
     if arguments.json:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.output_file import write_file
+from gpudoctor.cli.output import write_file
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def show(open_source: Opened, arguments: argparse.Namespace) -> int:
     from gpudoctor.engine.exit_codes import exit_code
     from gpudoctor.ui.encoding import write_text
     from gpudoctor.ui.watch.app import LEAST_HEIGHT, LEAST_WIDTH, WatchApp
-    from gpudoctor.ui.watch.view import View
+    from gpudoctor.ui.watch.marks import View
 
     columns, lines = os.get_terminal_size(sys.stdout.fileno())
     if columns < LEAST_WIDTH // 2 or lines < LEAST_HEIGHT // 2:

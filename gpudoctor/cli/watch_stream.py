@@ -60,7 +60,7 @@ def stream(source: "TickSource", arguments: argparse.Namespace) -> int:
     from gpudoctor.report.json import render_line
     from gpudoctor.report.printable import one_line, printable
     from gpudoctor.ui.encoding import write_text
-    from gpudoctor.ui.watch_line import plain_line
+    from gpudoctor.ui.watch_text import plain_line
 
     limit = arguments.duration or (ONCE_SECONDS if arguments.once else None)
     end = None if limit is None else time.monotonic() + limit

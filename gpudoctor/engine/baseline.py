@@ -1,15 +1,33 @@
-"""A baseline: the findings of an old project, so that it starts at zero and only new ones count."""
+"""A baseline: the known findings of an old project, by fingerprint, so that only new ones count."""
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpudoctor.engine.fingerprint import fingerprint
 from gpudoctor.errors import UsageError
-from gpudoctor.model import Finding, Silenced
+from gpudoctor.model import Finding, Setting, Silenced
 from gpudoctor.model.external_files import load_json, read_text
 from gpudoctor.model.read_limits import BASELINE
+
+# A finding's fingerprint: the same finding in the next run, though lines have moved.
+
+
+def fingerprint(finding: Finding) -> str:
+    """32 hex digits from the code, the file and the source text (or the key, or the subject); no line number.
+
+    Equal findings in one file have equal fingerprints: whoever needs them apart counts them.
+    """
+    parts = [str(finding.code)]
+    span = finding.span
+    if span is not None:
+        parts += [span.path.replace("\\", "/"), " ".join(span.text.split())]
+    else:
+        parts += [finding.subject]
+        parts += [f"{item.path}:{item.key}" for item in finding.evidence if isinstance(item, Setting)]
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:32]
+
 
 SCHEMA = "gpudoctor.baseline/1"
 

@@ -45,7 +45,7 @@ from gpudoctor.model import (
     Summary,
     Unavailable,
 )
-from gpudoctor.model.log_summary import LogSummary
+from gpudoctor.model.log_message import LogSummary
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import Unread
@@ -103,7 +103,7 @@ def _log(patient: Patient) -> LogSummary | None:
     log = _or_none(patient.signs.job_log.take)
     if log is None:
         return None
-    from gpudoctor.engine.log_summary import summarise_log
+    from gpudoctor.engine.log_verdict import summarise_log
 
     return summarise_log(log)
 

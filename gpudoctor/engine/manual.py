@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gpudoctor.model import Check, Code, Maturity, Named, Reads, Severity, Threshold
-from gpudoctor.model.track_record import track_record_text
+from gpudoctor.model.check import track_record_text
 
 HEADINGS = ("What it finds", "Why it hurts", "How it knows", "False alarms", "Remedies", "References")
 """The headings of every page, in this order."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import UsageError
-from gpudoctor.estimate.calibration_records import CPU, Calibration, Observation, median
+from gpudoctor.estimate.calibration_records import CPU, Calibration, CardObservation, median
 from gpudoctor.estimate.gpus import device
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Instant, Line
@@ -176,7 +176,7 @@ def _plain(entry: Calibration) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _summary(observations: Sequence[Observation]) -> dict[str, dict[str, float]]:
+def _summary(observations: Sequence[CardObservation]) -> dict[str, dict[str, float]]:
     """Per instant, measured over predicted: for people and other programs; ours reads the observations."""
     ratios: dict[str, list[float]] = {}
     for each in observations:
@@ -202,11 +202,13 @@ def _entry(raw: dict[str, Any]) -> Calibration:
     )  # fmt: skip
 
 
-def _observation(raw: dict[str, Any]) -> Observation:
+def _observation(raw: dict[str, Any]) -> CardObservation:
     instants = {_text(name): (_bytes(pair[0]), _bytes(pair[1])) for name, pair in raw["instants"].items()}
     reserved = raw["reserved"]
     pair = None if reserved is None else (_bytes(reserved[0]) or 1, _bytes(reserved[1]))
-    return Observation(model=_text(raw["model"]), method=_text(raw["method"]), instants=instants, reserved=pair)
+    return CardObservation(
+        model=_text(raw["model"]), method=_text(raw["method"]), instants=instants, reserved=pair
+    )
 
 
 def _text(value: Any) -> str:

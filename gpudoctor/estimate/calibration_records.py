@@ -10,7 +10,7 @@ CPU = "cpu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class CardObservation:
     """One measured job."""
 
     model: str
@@ -43,7 +43,7 @@ class Calibration:
     """Bytes of cuBLAS workspaces."""
     nccl: int | None = None
     """Bytes of communicators of a process; None where there was one GPU."""
-    observations: tuple[Observation, ...] = ()
+    observations: tuple[CardObservation, ...] = ()
     """Measured jobs, oldest first."""
 
     @property

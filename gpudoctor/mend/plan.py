@@ -1,15 +1,15 @@
-"""The plan of a mend: which remedies' edits to apply to which files, and what is left with its reason."""
+"""The plan of a mend: which remedies' edits to apply to which files, what is left and why; plans as diffs."""
 
 import ast
 import difflib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpudoctor.mend.file_text import CannotMend, FileText, Splice, offset, read_file, splice
 from gpudoctor.mend.python_edits import PythonFile
-from gpudoctor.mend.text import CannotMend, FileText, Splice, offset, read_file, splice
-from gpudoctor.model import Applicability, Edit, ImportEdit, KeywordEdit, Ranked, Remedy, TextEdit
+from gpudoctor.model import Applicability, Edit, ImportEdit, KeywordEdit, Ranked, Remedy, Report, TextEdit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,3 +263,17 @@ def _parse_json(text: str) -> None:
     except ValueError:
         if "//" not in text and "/*" not in text and not any(mark in text for mark in (",\n}", ",\n]")):
             raise
+
+
+# Remedies with their edits as unified diffs.
+
+
+def with_patches(report: Report) -> Report:
+    """The report with each remedy's edits as a unified diff, for readers that apply them one at a time."""
+    return replace(
+        report,
+        findings=tuple(
+            replace(item, remedies=tuple(replace(remedy, patch=patch_of(remedy)) for remedy in item.remedies))
+            for item in report.findings
+        ),
+    )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.source.syntax import walk
-from gpudoctor.mend.text import CannotMend, Splice, offset
+from gpudoctor.mend.file_text import CannotMend, Splice, offset
 from gpudoctor.model import ImportEdit, KeywordEdit
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from gpudoctor.errors import IncompleteError
+from gpudoctor.mend.file_text import CannotMend
 from gpudoctor.mend.plan import FileMend
-from gpudoctor.mend.text import CannotMend
 
 
 def write_plan(files: Sequence[FileMend]) -> list[str]:

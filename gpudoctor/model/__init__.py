@@ -8,15 +8,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpudoctor.model.advice import Advice, advise, in_log, rules_of, where
-    from gpudoctor.model.check import Check, Maturity, Reads
-    from gpudoctor.model.detail import Detail
+    from gpudoctor.model.check import (
+        OWN_CHOICE,
+        Check,
+        Crashed,
+        Found,
+        Maturity,
+        Outcome,
+        Passed,
+        Reads,
+        Skipped,
+        Threshold,
+        TrackRecord,
+    )
     from gpudoctor.model.evidence import Evidence, LogLine, Measurement, Provenance, Setting, SourceSpan
-    from gpudoctor.model.finding import Code, Cost, Finding, Resource, Whose
-    from gpudoctor.model.leak import LeakDetail, LeakKind
+    from gpudoctor.model.finding import (
+        GROWTH,
+        Code,
+        Confidence,
+        Cost,
+        Detail,
+        Finding,
+        Resource,
+        Severity,
+        Trait,
+        Whose,
+    )
     from gpudoctor.model.log_message import Bearing, LogDetail, LogMessage
-    from gpudoctor.model.outcome import Crashed, Found, Outcome, Passed, Skipped
     from gpudoctor.model.patient import Patient, PatientKind, Sign, Signs
+    from gpudoctor.model.proof import BadStepDetail, LeakDetail, LeakKind
     from gpudoctor.model.remedy import (
         Applicability,
         Edit,
@@ -28,13 +48,8 @@ if TYPE_CHECKING:
         Remedy,
         TextEdit,
     )
-    from gpudoctor.model.replay import BadStepDetail
     from gpudoctor.model.report import SCHEMA, Json, Named, Ranked, Report, SetAside, Silenced, Subject, Summary
-    from gpudoctor.model.rule import Rule
-    from gpudoctor.model.severity import Confidence, Severity
-    from gpudoctor.model.threshold import OWN_CHOICE, Threshold
-    from gpudoctor.model.track_record import TrackRecord
-    from gpudoctor.model.trait import GROWTH, Trait
+    from gpudoctor.model.rule import Advice, Rule, advise, in_log, rules_of, where
     from gpudoctor.model.unavailable import Absent, ReaderCrashed, Reading, Unavailable
 
 __all__ = [
@@ -106,23 +121,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "advice": "Advice advise in_log rules_of where",
-    "check": "Check Maturity Reads",
-    "detail": "Detail",
+    "check": "Check Crashed Found Maturity OWN_CHOICE Outcome Passed Reads Skipped Threshold TrackRecord",
     "evidence": "Evidence LogLine Measurement Provenance Setting SourceSpan",
-    "finding": "Code Cost Finding Resource Whose",
+    "finding": "Code Confidence Cost Detail Finding GROWTH Resource Severity Trait Whose",
     "log_message": "Bearing LogDetail LogMessage",
-    "leak": "LeakDetail LeakKind",
-    "outcome": "Crashed Found Outcome Passed Skipped",
     "patient": "Patient PatientKind Sign Signs",
+    "proof": "BadStepDetail LeakDetail LeakKind",
     "remedy": "Applicability Edit Effect EffectOrigin Effort ImportEdit KeywordEdit Remedy TextEdit",
-    "replay": "BadStepDetail",
-    "report": "SCHEMA Json Named Ranked Report SetAside Silenced Subject Summary",
-    "rule": "Rule",
-    "severity": "Confidence Severity",
-    "threshold": "OWN_CHOICE Threshold",
-    "track_record": "TrackRecord",
-    "trait": "GROWTH Trait",
+    "report": "Json Named Ranked Report SCHEMA SetAside Silenced Subject Summary",
+    "rule": "Advice Rule advise in_log rules_of where",
     "unavailable": "Absent ReaderCrashed Reading Unavailable",
 }
 """Module to the names that live in it."""

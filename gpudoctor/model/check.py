@@ -1,19 +1,109 @@
-"""The protocol of a check: one ailment, whatever reveals it."""
+"""The protocol of a check (one ailment, whatever reveals it), its thresholds, and how its examination ended."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
-from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Evidence
-from gpudoctor.model.finding import Code, Cost, Finding, Resource
+from gpudoctor.model.finding import Code, Confidence, Cost, Detail, Finding, Resource, Severity, Trait
 from gpudoctor.model.log_message import LogMessage
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.severity import Confidence, Severity
-from gpudoctor.model.threshold import Threshold
-from gpudoctor.model.track_record import TrackRecord, weighed
-from gpudoctor.model.trait import Trait
+
+# A threshold: a number with a source, overridable in `[tool.gpudoctor.thresholds]`.
+
+
+OWN_CHOICE = "convention: gpudoctor's own choice, no published figure is known"
+"""The source of a number that has no other one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """One number that a check compares with."""
+
+    name: str
+    """Snake-case name, unique within its check. Users write `CODE.name = value`."""
+    default: float
+    """The value in `unit` when nobody overrides it."""
+    unit: str
+    """The unit, as in `Measurement.unit`."""
+    source: str
+    """Where the number comes from: a document, an issue, a measurement."""
+    meaning: str
+    """One sentence: what happens above or below it."""
+
+    @classmethod
+    def note_and_warning(
+        cls,
+        meaning: str,
+        *,
+        noted: float,
+        warned: float,
+        source: str = OWN_CHOICE,
+        source_warned: str = "",
+        name: str = "share",
+    ) -> "tuple[Threshold, Threshold]":
+        """The thresholds `share_noted` and `share_warned`, of which a share of the time is a note or a warning.
+
+        `meaning` is the sentence without its end: `Saves that take this share of a recorded run are`.
+        """
+        return (
+            cls(name=f"{name}_noted", default=noted, unit="1", source=source, meaning=f"{meaning} a note."),
+            cls(
+                name=f"{name}_warned",
+                default=warned,
+                unit="1",
+                source=source_warned or source,
+                meaning=f"{meaning} a warning.",
+            ),
+        )
+
+
+# The track record of a check on code that nobody here wrote, and what follows from it for a mere suspicion.
+
+_ENOUGH = 5
+"""Judged warnings from which a share says something: with four, one wrong one decides."""
+_LEAST = 0.75
+"""Share of right ones that a warning needs. Above 30 % wrong, people begin to ignore a tool; below 20 %
+was the aim of Bessey et al., "A Few Billion Lines of Code Later", CACM 53(2), 2010. This is the middle."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrackRecord:
+    """How often a check's warnings from source alone were right on public code (docs/eyes-on.md).
+
+    Debatable ones are in neither number.
+    """
+
+    right: int
+    """Warnings that people who did not know the check called right."""
+    wrong: int
+    """Warnings that they called wrong."""
+
+    @property
+    def judged(self) -> int:
+        """Warnings that were judged right or wrong."""
+        return self.right + self.wrong
+
+    @property
+    def poor(self) -> bool:
+        """Whether too many were wrong for a warning that only the source shows."""
+        return self.judged >= _ENOUGH and self.right < _LEAST * self.judged
+
+
+def track_record_text(record: TrackRecord, costs_time: bool) -> str:
+    """The track record as a manual page says it; `costs_time` as in `Check`."""
+    counted = f"{record.right} of {record.judged} warnings from source alone were right on public code"
+    return f"{counted}; it is a note until a run has measured it" if costs_time and record.poor else counted
+
+
+def weighed(severity: Severity, confidence: Confidence, record: TrackRecord | None) -> Severity:
+    """The severity of a cost in view of the track record: a suspected one of an often wrong check is a note."""
+    often_wrong = record is not None and record.poor
+    if often_wrong and severity is Severity.WARNING and confidence is Confidence.SUSPECTED:
+        return Severity.NOTE
+    return severity
 
 
 class Reads(Enum):
@@ -131,3 +221,44 @@ class Check(ABC):
 
     def _weighed(self, severity: Severity, confidence: Confidence) -> Severity:
         return weighed(severity, confidence, self.track_record) if self.costs_time else severity
+
+
+# How the examination of one check ended: four ways, always shown.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """The check looked and found nothing that is not silenced."""
+
+    code: Code
+    silenced: int = 0
+    """Findings that the user silenced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The check found the ailment, once or more often."""
+
+    code: Code
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """The check could not look: a sign is missing, or the user deselected it."""
+
+    code: Code
+    reason: str
+    deselected: bool = False
+    """True when it was not selected; such a skip is no gap in the examination."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crashed:
+    """The check or a reader failed; a result like the others, and the rest goes on."""
+
+    code: Code
+    error: str
+
+
+Outcome: TypeAlias = Passed | Found | Skipped | Crashed

@@ -1,13 +1,98 @@
-"""A finding: one ailment, on one patient, with its evidence and its price."""
+"""A finding: one ailment, on one patient, with its evidence, its severity and its price."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import NewType, TypeVar
 
-from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Evidence, SourceSpan
-from gpudoctor.model.severity import Confidence, Severity
-from gpudoctor.model.trait import Trait
+
+# How bad a finding is for the job, and how sure we are of it.
+
+
+class Severity(Enum):
+    """What happens to the job; the words are SARIF's."""
+
+    NOTE = "note"
+    """Worth knowing; nothing is lost by leaving it."""
+    WARNING = "warning"
+    """The job loses time or memory worth acting on."""
+    ERROR = "error"
+    """The run will fail, has failed, or its result is wrong."""
+
+    @property
+    def rank(self) -> int:
+        """0 for a note, 1 for a warning, 2 for an error."""
+        return list(Severity).index(self)
+
+
+class Confidence(Enum):
+    """How sure a finding is; it follows from the kind of its evidence."""
+
+    SUSPECTED = "suspected"
+    """Read from source or from a config."""
+    PROBABLE = "probable"
+    """An indirect sign."""
+    CONFIRMED = "confirmed"
+    """Measured, or read from the thing itself."""
+
+    @property
+    def weight(self) -> float:
+        """The factor by which ranking discounts an expected gain (0..1).
+
+        A convention, not a measured probability: it only has to order a measured gain of a few percent
+        above a suspected one of the same size.
+        """
+        return {"suspected": 0.4, "probable": 0.7, "confirmed": 1.0}[self.value]
+
+
+# What an ailment means to verdicts and trials beyond its topic.
+
+
+class Trait(Enum):
+    """A property of an ailment that a check declares, so that no other part has to know its code."""
+
+    STANDSTILL = "standstill"
+    """The run makes no more steps: that is its verdict."""
+    UNEXPLAINED = "unexplained"
+    """It adds up the time that no other finding explains."""
+    INSIDE_PASSES = "inside passes"
+    """Its time may be part of the forward and backward passes."""
+    FIRST_BAD_STEP = "first bad step"
+    """Its detail is a `BadStepDetail`: `verify` replays that step."""
+    DEVICE_MEMORY_GROWS = "device memory grows"
+    """The allocated memory of the device grows with each step: `verify` searches what holds it, and completes
+    the `LeakDetail`."""
+    HOST_MEMORY_GROWS = "host memory grows"
+    """The memory of the host grows with each step. With the device's, the device's counts where it was read."""
+
+
+GROWTH = frozenset({Trait.DEVICE_MEMORY_GROWS, Trait.HOST_MEMORY_GROWS})
+"""Traits of a leak."""
+
+
+# What a check hands to its rule beside the evidence.
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """Base of a check's detail: a frozen dataclass with slots in the check's module, its name ends in `Detail`.
+
+    It is the one thing that a rule imports from a check. It is not part of a report. None in a field means that
+    nobody looked: what the source knows of it stays when a run confirms a suspicion (`over`).
+    """
+
+    def over(self, other: "Detail | None") -> "Detail":
+        """This detail, with the other's values where it has None; an other kind of detail is left out."""
+        if other is None or type(other) is not type(self):
+            return self
+        known = {item.name: getattr(self, item.name) for item in fields(self)}
+        return replace(other, **{name: value for name, value in known.items() if value is not None})
+
+    def placeholders(self) -> Mapping[str, object]:
+        """The values that a row of advice may name in braces: the fields."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
 
 Code = NewType("Code", str)
 """A topic and a number, e.g. `DATA001`; append-only and never reused."""

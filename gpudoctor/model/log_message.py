@@ -1,12 +1,11 @@
-"""A text that a program leaves in a log, and what it means for the job: data, with its source."""
+"""A text that a program leaves in a log and what it means for the job; the story of a death in such texts."""
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from gpudoctor.model.detail import Detail
-from gpudoctor.model.severity import Confidence
+from gpudoctor.model.finding import Confidence, Detail
 
 
 class Bearing(Enum):
@@ -90,3 +89,48 @@ def filled(text: str, values: Mapping[str, str]) -> str:
         return found[1] if all(values.get(name) for name in names) else ""
 
     return _NAME.sub(lambda found: values.get(found[1]) or found[0], _OPTIONAL.sub(part, text))
+
+
+# The story of a death as a report carries it: every message that matters, with its role and place.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogMoment:
+    """One message of the time line."""
+
+    role: str
+    """`root`, `same` (the same cause on another rank), `cascade`, `handled` (the training went on)."""
+    code: str
+    """The check's code; "" for a consequence."""
+    kind: str
+    path: str
+    line: int
+    """1-based."""
+    last_line: int
+    """Where it came last."""
+    count: int
+    rank: int | None
+    node: str
+    time: str
+    """As the log has it; "" without one."""
+    step: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSummary:
+    """What was read and what it says."""
+
+    files: tuple[str, ...]
+    lines: int
+    bytes: int
+    ranks: tuple[int, ...]
+    """Ranks that printed something under their number."""
+    world: int | None
+    """Number of ranks, where the log says it."""
+    last_step: int | None
+    finished: bool
+    """Whether the program said that its training was complete."""
+    died: bool
+    moments: tuple[LogMoment, ...]
+    """In their order; harmless ones are left out."""

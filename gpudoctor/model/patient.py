@@ -7,11 +7,10 @@ from threading import Lock
 from typing import Generic, TypeVar
 
 from gpudoctor.model.signs.configs import Configs
-from gpudoctor.model.signs.environment import Environment
 from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.signs.gpu import Gpu, GpuSurvey
 from gpudoctor.model.signs.host import Host
-from gpudoctor.model.signs.job import Job
+from gpudoctor.model.signs.job import Environment, Job
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory import JobMemory, MemoryForecast

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from gpudoctor.model.check import Outcome
 from gpudoctor.model.finding import Code, Finding
-from gpudoctor.model.log_summary import LogSummary
-from gpudoctor.model.outcome import Outcome
+from gpudoctor.model.log_message import LogSummary
 from gpudoctor.model.proof import TrialSummary
 from gpudoctor.model.remedy import Remedy
-from gpudoctor.model.run import RunSummary
-from gpudoctor.model.synthetic import SyntheticSummary
+from gpudoctor.model.run import RunSummary, SyntheticSummary
 
 SCHEMA = "gpudoctor.report/1"
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import time
@@ -10,15 +11,45 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpudoctor.model.redaction import mask_cut
+from gpudoctor.model.unavailable import optional
 from gpudoctor.recorder.folder import CommandEnd, write_end, write_manifest
-from gpudoctor.recorder.gpus import GpuFeed
-from gpudoctor.recorder.machine import MachineSampler
-from gpudoctor.recorder.oom_evidence import kernel_lines, memory_kills
+from gpudoctor.recorder.live_ranks import STOP, Now, look
+from gpudoctor.recorder.machine import GpuReadings, MachineSampler
 from gpudoctor.recorder.signal_forwarder import SignalForwarder, stop_like
 from gpudoctor.recorder.start import probed, start
 from gpudoctor.recorder.stop import GRACE, LAST, Stopper, Tell
-from gpudoctor.recorder.watch import STOP, Now, look
 from gpudoctor.text import duration
+from gpudoctor.vitals.host.cgroup import control_group
+from gpudoctor.vitals.kernel_log import read_kernel_log
+
+# What the system tells of a death: memory kills counted by the control group, and the kernel's words.
+
+_TELLING = re.compile(
+    r"out of memory|oom|killed process|segfault|general protection|trap |bus error|NVRM|Xid|nvidia|"
+    r"I/O error|EXT4-fs error|XFS .*error|nfs: server|hung task|blocked for more than|mce:|Machine check",
+    re.IGNORECASE,
+)
+_MOST, _LONGEST = 40, 300
+_BEFORE = 2.0
+"""Seconds by which the kernel's clock may be off."""
+
+
+def memory_kills() -> int:
+    """Processes of our control group that were killed for memory so far; 0 where nobody counts."""
+    return control_group().memory_kills() or 0
+
+
+def kernel_lines(seconds: float) -> tuple[str, ...]:
+    """Messages of the last so many seconds that speak of memory, a GPU, a disk or a fault; newest last."""
+    log = optional(read_kernel_log)
+    lines = [
+        mask_cut(message.text, _LONGEST)
+        for message in (log.messages if log is not None else ())
+        if message.age is not None and message.age <= seconds + _BEFORE and _TELLING.search(message.text)
+    ]
+    return tuple(lines[-_MOST:])
+
 
 TICK = 0.25
 """Seconds between two looks at the folder; a signal or the command's end interrupts the wait."""
@@ -112,10 +143,10 @@ class _Samples:
 def _beside(folder: Path, root: int, started: float, watchdog: "_Watchdog") -> Iterator[_Samples]:
     """Sample the machine while the body runs; what fails here is a problem, and the run goes on."""
     samples = _Samples()
-    gpus: GpuFeed | None = None
+    gpus: GpuReadings | None = None
     sampler: MachineSampler | None = None
     with watchdog.unharmed("sampling of the machine"):
-        gpus = GpuFeed(os.environ)
+        gpus = GpuReadings(os.environ)
         sampler = MachineSampler(folder, root, gpus, started)
     try:
         yield samples

@@ -6,8 +6,8 @@ import json
 from gpudoctor.model import Json
 from gpudoctor.model.comparison import Comparison, Row
 from gpudoctor.report.json import finite
+from gpudoctor.report.json_parts import run_object
 from gpudoctor.report.markdown import code, escape
-from gpudoctor.report.run_json import run_object
 from gpudoctor.report.run_words import rate_text
 from gpudoctor.text import duration, percent, size
 

@@ -29,11 +29,8 @@ from gpudoctor.model import (
     Subject,
     Summary,
 )
-from gpudoctor.report.exhaustive import assert_never
-from gpudoctor.report.log_json import log_object
-from gpudoctor.report.run_json import run_object
-from gpudoctor.report.synthetic_json import synthetic_object
-from gpudoctor.report.trial_json import proof_object, trial_object
+from gpudoctor.report.json_parts import log_object, proof_object, run_object, synthetic_object, trial_object
+from gpudoctor.report.units import assert_never
 
 JsonObject = dict[str, Json]
 

@@ -4,9 +4,8 @@ import xml.etree.ElementTree as ET
 
 from gpudoctor.engine.exit_codes import at_least
 from gpudoctor.model import Crashed, Found, Outcome, Passed, Ranked, Report, Skipped
-from gpudoctor.report.exhaustive import assert_never
 from gpudoctor.report.printable import one_line
-from gpudoctor.report.units import evidence_content, evidence_place, facts_line
+from gpudoctor.report.units import assert_never, evidence_content, evidence_place, facts_line
 from gpudoctor.text import count
 
 

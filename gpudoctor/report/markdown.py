@@ -3,17 +3,24 @@
 import re
 
 from gpudoctor.model import Crashed, Evidence, Ranked, Report, Setting, Skipped, SourceSpan
-from gpudoctor.report.log_words import moment_rows, read_words
 from gpudoctor.report.printable import one_line, printable
-from gpudoctor.report.run_words import phase_rows, run_facts
-from gpudoctor.report.steps import is_code
-from gpudoctor.report.synthetic_words import job_words, memory_heading, memory_rows, speed_words
+from gpudoctor.report.run_words import (
+    job_words,
+    memory_heading,
+    memory_rows,
+    moment_rows,
+    phase_rows,
+    read_words,
+    run_facts,
+    speed_words,
+)
 from gpudoctor.report.units import (
     confidence_text,
     evidence_command,
     evidence_content,
     evidence_place,
     facts_line,
+    is_code,
 )
 from gpudoctor.text import count, percent
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from urllib.parse import quote
 
-from gpudoctor.engine.fingerprint import fingerprint
+from gpudoctor.engine.baseline import fingerprint
 from gpudoctor.model import (
     Applicability,
     Crashed,
@@ -26,9 +26,8 @@ from gpudoctor.model import (
     TextEdit,
 )
 from gpudoctor.model import Found as FoundOutcome
-from gpudoctor.report.exhaustive import assert_never
 from gpudoctor.report.json import JsonObject, evidence_object, finite
-from gpudoctor.report.units import facts_line
+from gpudoctor.report.units import assert_never, facts_line
 
 _SCHEMA_URI = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _ROOT = "%SRCROOT%"

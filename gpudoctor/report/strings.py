@@ -18,9 +18,9 @@ from gpudoctor.model import (
     Skipped,
     Subject,
 )
+from gpudoctor.model.proof import Replay
 from gpudoctor.model.redaction import mask_text
-from gpudoctor.model.replay import Replay
-from gpudoctor.model.run import RunSummary, Series
+from gpudoctor.model.run import RunSeries, RunSummary
 from gpudoctor.report.printable import printable
 
 IDENTITIES: frozenset[tuple[type, str]] = frozenset(
@@ -44,8 +44,8 @@ IDENTITIES: frozenset[tuple[type, str]] = frozenset(
         (Report, "version"),
         (RunSummary, "origin"),
         (RunSummary, "marker"),
-        (Series, "name"),
-        (Series, "unit"),
+        (RunSeries, "name"),
+        (RunSeries, "unit"),
         (Replay, "code"),
         (Replay, "operator"),
     }

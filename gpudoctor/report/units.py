@@ -1,6 +1,8 @@
-"""Thresholds, effects, costs and evidence in words, for every reporter."""
+"""Thresholds, effects, costs, evidence and steps in words, for every reporter."""
 
 import math
+import re
+from typing import NoReturn
 
 from gpudoctor.model import (
     Applicability,
@@ -16,8 +18,14 @@ from gpudoctor.model import (
     Setting,
     SourceSpan,
 )
-from gpudoctor.report.exhaustive import assert_never
 from gpudoctor.text import duration, interval, percent, quantity, size
+
+# Closes a choice: `typing.assert_never` for Python 3.10.
+
+
+def assert_never(value: NoReturn) -> NoReturn:
+    """Never called when all kinds are handled; the type checker proves it."""
+    raise AssertionError(f"unhandled kind: {value!r}")
 
 
 def threshold_text(value: float, unit: str) -> str:
@@ -139,3 +147,29 @@ def _factor_text(effect: Effect) -> str:
     if low == high:
         return f"{high}x{what}"
     return f"up to {high}x{what}" if low == "1" else f"{low}x to {high}x{what}"
+
+
+# Tells a step to copy from a sentence to read.
+
+_WORDS = """
+accelerate apt apt-get aws bash cat chmod conda cp curl deepspeed df dmesg dnf docker echo export
+free getconf git gpudoctor grep journalctl kill kubectl ldconfig ls lscpu lsmod lspci mamba mkdir
+modprobe mount mv numactl nvcc nvidia-smi pip pip3 podman ps python python3 rm rmmod rsync salloc
+sbatch scancel scontrol sed setpci srun sudo sysctl systemctl taskset torchrun ulimit umount unset
+uv yum
+"""
+_TOOLS = frozenset(_WORDS.split())
+_ASSIGNMENT = re.compile(r"^[A-Z_][A-Z0-9_]*=\S*( |$)")
+_PYTHON = re.compile(
+    r"^(?:[\w.]+ = )?[\w.]+\(.*\)$|^[\w.]+ ?= ?\S+$|^(?:from [\w.]+ )?import [\w.*]+$|^with \S.*:$"
+)
+
+
+def is_code(step: str) -> bool:
+    """Whether a step is a shell command or a line of Python, to be copied as it is."""
+    line = step.strip().removeprefix("$ ")
+    first = line.split(" ", 1)[0]
+    if first in _TOOLS:
+        # A sentence may begin with a tool's name, never with a tool's name and end in a full stop.
+        return not line.endswith(".") or line.endswith(("..", " ."))
+    return bool(_ASSIGNMENT.match(line) or _PYTHON.match(line)) or first.startswith(("./", "#SBATCH"))

@@ -21,8 +21,7 @@ from typing import Any
 
 from gpudoctor.recorder.ending import end_all
 from gpudoctor.recorder.folder import CommandEnd, write_end, write_manifest
-from gpudoctor.recorder.gpus import GpuFeed
-from gpudoctor.recorder.machine import MachineSampler
+from gpudoctor.recorder.machine import GpuReadings, MachineSampler
 from gpudoctor.recorder.start import CommandError, probed
 from gpudoctor.trial.processes import Held, die_with_us
 
@@ -120,7 +119,7 @@ def run_bounded(
     except BaseException:
         held.release()
         raise
-    gpus = GpuFeed(os.environ) if plan.machine else None
+    gpus = GpuReadings(os.environ) if plan.machine else None
     sampler = MachineSampler(plan.folder, child.pid, gpus, started) if gpus is not None else None
     left: list[int] = []
     stopped_by: str | None = None

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from gpudoctor.analysis.run.memory_growth import readings, rise, tree_growth
 from gpudoctor.model import GROWTH, Confidence, Found, Passed, Ranked, Report, Skipped, Trait
-from gpudoctor.model.proof import Cure
-from gpudoctor.model.replay import BadStepDetail
+from gpudoctor.model.proof import BadStepDetail, Cure
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import size
 from gpudoctor.trial.trial_runner import Arm, TrialRun, TrialRunner

@@ -22,8 +22,7 @@ from gpudoctor.model import (
     SourceSpan,
     Trait,
 )
-from gpudoctor.model.leak import LeakDetail, LeakSearch, LeakTry
-from gpudoctor.model.proof import Cure
+from gpudoctor.model.proof import Cure, LeakDetail, LeakSearch, LeakTry
 from gpudoctor.model.remedy import Applicability, Edit, Effort, TextEdit
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.trial.candidates import edited_arm

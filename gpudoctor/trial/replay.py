@@ -8,7 +8,7 @@ from typing import Any
 
 from gpudoctor.analysis.run.curves import explosion, loss_curve, norm_curve
 from gpudoctor.model import Ranked, Trait
-from gpudoctor.model.replay import BadStepDetail, Cause, Replay
+from gpudoctor.model.proof import BadStepDetail, Cause, Replay
 from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.text import duration
 from gpudoctor.trial.replay_words import Story

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpudoctor.analysis.run.line_costs import relative
 from gpudoctor.model import Finding, Measurement, SourceSpan
-from gpudoctor.model.replay import BadStepDetail, Cause, Replay
+from gpudoctor.model.proof import BadStepDetail, Cause, Replay
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import capitalised
 

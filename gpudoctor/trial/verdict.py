@@ -151,7 +151,7 @@ def _faster_words(tried: Sequence[TrialRow], trial: TrialSummary) -> str:
     loss = f"loss {proof.loss}" if proof.loss else "no loss was seen"
     per = " a sample" if proof.per == "sample" else ""
     interval = f"({proof.low:.2f} to {proof.high:.2f})"
-    return f"Proven: {proof.ratio:.2f}x as fast{per} {interval} with {what}, {loss}."
+    return f"Proven: {proof.ratio:.2f}x as fast{per} {interval}, {loss}. The change: {what}."
 
 
 def _search_words(trial: TrialSummary) -> str:

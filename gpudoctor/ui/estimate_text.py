@@ -1,20 +1,73 @@
-"""The estimate on a terminal: the verdict, each method, the lines at the peak, what to change.
+"""The estimate on a terminal: the verdict, each method, the lines at the peak, the trace, what to change."""
 
-Plain strings and not Rich, whose import would take a third of the command's time.
-"""
-
+import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
-from gpudoctor.estimate.result import Estimate, Instant, Line
+from gpudoctor.estimate.result import Estimate, Instant, Line, Verdict
+from gpudoctor.estimate.traced.result import TraceComparison, at_peak
 from gpudoctor.report import estimate_words as words
+from gpudoctor.report.printable import printable
 from gpudoctor.text import joined, percent, size
-from gpudoctor.ui.estimate_page import TextPage
-from gpudoctor.ui.estimate_traced import show_traced
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.measure import MeasuredEstimate
+
+# Lines of plain text with tables and wrapped prose: what the estimate's page is made of.
+
+_COLOURS = {Verdict.DOES_NOT_FIT: "\x1b[31m", Verdict.TIGHT: "\x1b[33m"}
+"""Colour carries severity and nothing else."""
+
+
+class TextPage:
+    """Lines of text; tables are aligned, prose is wrapped."""
+
+    def __init__(self, width: int, colour: bool) -> None:
+        self.width, self.colour = width, colour
+        self.lines: list[str] = []
+
+    def say(self, text: str, indent: int = 0, hang: int = 0) -> None:
+        """Wrapped prose."""
+        self.lines += textwrap.wrap(
+            printable(text), self.width, initial_indent=" " * indent, subsequent_indent=" " * (indent + hang),
+            break_long_words=False, break_on_hyphens=False,
+        ) or [""]  # fmt: skip
+
+    def blank(self) -> None:
+        """An empty line."""
+        self.lines.append("")
+
+    def table(self, rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
+        """Aligned cells; `right` are the columns set to the right. The last column wraps under itself."""
+        rows = [[printable(cell) for cell in row] for row in rows]
+        sizes = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        for row in rows:
+            cells = [
+                cell.rjust(wide) if at in right else cell.ljust(wide)
+                for at, (cell, wide) in enumerate(zip(row, sizes, strict=True))
+            ]
+            head = "  " + "  ".join(cells[:-1])
+            last = cells[-1].rstrip() if len(rows[0]) - 1 not in right else cells[-1]
+            room = self.width - len(head) - 2
+            if room < 20:
+                self.lines += [head.rstrip(), *textwrap.wrap(last, self.width - 4, initial_indent="    ")]
+                continue
+            first, *others = textwrap.wrap(last, room, break_long_words=False, break_on_hyphens=False) or [""]
+            self.lines.append(f"{head}  {first if last.strip() else ''}".rstrip())
+            self.lines += [" " * (len(head) + 2) + other for other in others]
+
+    def text(self) -> str:
+        """Everything, ending in one line feed; words of verdicts are coloured last, so that widths hold."""
+        whole = "\n".join(self.lines).rstrip("\n") + "\n"
+        if self.colour:
+            for verdict, start in _COLOURS.items():
+                whole = whole.replace(verdict.value, f"{start}{verdict.value}\x1b[0m")
+        return whole
+
+
+# Plain strings and not Rich, whose import would take a third of the command's time.
 
 _FULL, _EMPTY = "█", "░"
 
@@ -237,3 +290,42 @@ def _small_print(page: TextPage, answer: Answer, explain: bool) -> None:
         if answer.device is not None and answer.found is None and answer.shown.job.mode == "train":
             more += "   what else fits: --fit"
         page.say(more)
+
+
+# The trace on a terminal: every instant beside the formulas', the lines at its peak, the allocator's.
+
+_NONE = "-"
+
+
+def show_traced(page: TextPage, answer: Answer) -> None:
+    """A table for each job that was traced."""
+    for each in answer.traced:
+        page.blank()
+        if each.traced is None:
+            page.say(f"{each.method} was not traced: {each.why}", hang=2)
+            continue
+        page.say(f"{each.method} traced: {words.traced_text(each.traced)}", hang=2)
+        if not each.alone:
+            _beside(page, each)
+        for text in (*each.notes, *each.traced.notes):
+            page.say(f"note: {text}", indent=2, hang=2)
+        sizes = size(each.traced.allocated), size(each.traced.reserved)
+        page.say(f"allocator on paper: {sizes[0]} allocated, {sizes[1]} reserved", indent=2, hang=2)
+
+
+def _beside(page: TextPage, each: TraceComparison) -> None:
+    """Instants, then the lines at the traced peak."""
+    assert each.traced is not None
+    rows = [("", "formula", "traced", "differs")]
+    for instant in each.instants:
+        share = _NONE if instant.share is None else f"{instant.share:+.1%}"
+        peak = " (the peak)" if instant.name == each.traced.peak.name else ""
+        rows.append((instant.title + peak, _size(instant.analytic), _size(instant.traced), share))
+    page.table(rows, right=(1, 2, 3))
+    page.say(f"at {each.traced.peak.title}", indent=2)
+    lines = [(f"  {name}", size(mine), size(theirs)) for name, mine, theirs in at_peak(each)]
+    page.table(lines, right=(1, 2))
+
+
+def _size(count: int | None) -> str:
+    return _NONE if count is None else size(count)

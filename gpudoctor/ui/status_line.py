@@ -1,19 +1,67 @@
-"""The live line of a run: the terminal's last row is taken out of the scrolling area for it.
-
-The command writes to the same terminal and must not be disturbed, so nothing is written where its cursor is:
-with a margin set (DECSTBM) its lines scroll above, as they do above the progress bar of a package manager.
-"""
+"""Live lines on a terminal: the progress of an examination, and the last row of a run."""
 
 import math
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import fields
+from threading import Event, Thread
 from types import MappingProxyType
 from typing import TextIO
 
+from gpudoctor.model import Patient, Sign
 from gpudoctor.report.printable import one_line, printable
 from gpudoctor.text import duration, percent
 from gpudoctor.ui.encoding import fit_encoding
+
+# The progress line of an examination: on standard error, only on a terminal, only when it takes long.
+
+QUIET_SECONDS = 0.7
+"""A shorter examination shows no line at all."""
+BEAT_SECONDS = 0.2
+_ERASE_LINE = "\r\x1b[2K"
+
+
+@contextmanager
+def waiting(patient: Patient, *, quiet: bool) -> Iterator[None]:
+    """Say what is still being read while the body runs."""
+    if quiet or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield
+        return
+    done = Event()
+    thread = Thread(target=_beat, args=(patient, done), name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(1.0)
+
+
+def _beat(patient: Patient, done: Event) -> None:
+    if done.wait(QUIET_SECONDS):
+        return
+    try:
+        while not done.wait(BEAT_SECONDS):
+            pending = _pending(patient)
+            text = f"examining; waiting for {', '.join(pending)}" if pending else "examining"
+            sys.stderr.write(_ERASE_LINE + text[:78])
+            sys.stderr.flush()
+        sys.stderr.write(_ERASE_LINE)
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return  # the terminal went away
+
+
+def _pending(patient: Patient) -> list[str]:
+    """Names of the signs that are being taken now."""
+    signs = [getattr(patient.signs, field.name) for field in fields(patient.signs)]
+    return [sign.name for sign in signs if isinstance(sign, Sign) and sign.being_taken]
+
+
+# The command writes to the same terminal and must not be disturbed, so nothing is written where its cursor is:
+# with a margin set (DECSTBM) its lines scroll above, as they do above the progress bar of a package manager.
 
 _SAVE, _RESTORE, _ERASE = "\x1b7", "\x1b8", "\x1b[2K"
 _FEWEST_ROWS, _FEWEST_COLUMNS = 6, 30

@@ -1,4 +1,4 @@
-"""From what the user named to a patient whose signs are read when first asked for."""
+"""From what the user named to a patient whose signs are read when first asked for, with a time limit each."""
 
 import os
 import re
@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
-from gpudoctor.model.signs.environment import Environment
-from gpudoctor.model.signs.job import Job, Profile
+from gpudoctor.model.signs.job import Environment, Job, Profile
+from gpudoctor.text import duration
 from gpudoctor.vitals.targets import TargetKind, Targets
-from gpudoctor.vitals.timeouts import within
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.configs import Configs
@@ -27,7 +27,34 @@ if TYPE_CHECKING:
     from gpudoctor.model.signs.recording import Recording
     from gpudoctor.model.signs.source import Source
 
+# A time limit for a reader that only waits (for a disk, a mount, a child).
+
 T = TypeVar("T")
+
+
+def within(seconds: float, reader: Callable[[], T], what: str) -> T:
+    """The reader's result; `Unavailable` when it takes longer.
+
+    The reader runs in a daemon thread: a read of a hung mount cannot be interrupted, only left behind.
+    """
+    result: list[T] = []
+    error: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            result.append(reader())
+        except BaseException as problem:  # noqa: BLE001  # handed to the caller below
+            error.append(problem)
+
+    thread = Thread(target=work, name=f"reader of {what}", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if error:
+        raise error[0]
+    if not result:
+        raise Unavailable(f"{what} could not be read within {duration(seconds)}; a mount or a device may hang")
+    return result[0]
+
 
 DRIVER_LIMIT = 30.0
 """Seconds of silence after which the driver counts as hung.
@@ -171,7 +198,7 @@ class _Readers:
 
     def _output_folders(self) -> list[tuple[str, str]]:
         """Folders that the job's configs and scripts say they write to, as ("output", path)."""
-        from gpudoctor.vitals.output_folders import output_folders
+        from gpudoctor.vitals.named_files import output_folders
 
         return output_folders(self.configs, self.source)
 
@@ -246,7 +273,7 @@ class _Readers:
         if not paths and not folders and not named:
             raise Unavailable("no config was given")
         from gpudoctor.vitals.configs import find_configs, read_configs
-        from gpudoctor.vitals.named_configs import config_configs
+        from gpudoctor.vitals.named_files import config_configs
 
         paths += [path for folder in folders for path in find_configs(folder)]
         given = {path.resolve() for path in paths}
@@ -262,7 +289,7 @@ class _Readers:
         """Configs that the launch lines, the script's command line or the script itself name."""
         if not self._targets.items and not self._admission.command:
             return []
-        from gpudoctor.vitals.named_configs import launch_configs, source_configs, word_configs
+        from gpudoctor.vitals.named_files import launch_configs, source_configs, word_configs
 
         scripts = self._targets.of(TargetKind.SCRIPT)
         launches = self._job.take().launches if self._launched() else ()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.model import Patient, PatientKind, Sign, Signs, Unavailable
-from gpudoctor.model.signs.environment import Environment
+from gpudoctor.model.signs.job import Environment
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.vitals.build_patient import command_title
 from gpudoctor.vitals.job.launch import find_launch

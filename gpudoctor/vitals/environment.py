@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from gpudoctor.model import Unavailable
 from gpudoctor.model.redaction import mask_value
-from gpudoctor.model.signs.environment import Environment
+from gpudoctor.model.signs.job import Environment
 
 _LIBRARIES = ("libnccl.so", "libcudnn.so", "libcudart.so", "libcublas.so")
 """Libraries that torch brings along and that the loader path can put others in front of."""

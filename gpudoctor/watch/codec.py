@@ -22,7 +22,7 @@ _MODEL = "gpudoctor.model."
 def encode(value: Any) -> Json:
     """A value as JSON; raises `TypeError` for one that is none of the model's."""
     if isinstance(value, enum.Enum):
-        return {_KIND: _name(type(value)), "v": value.name}
+        return {_KIND: type(value).__name__, "v": value.name}
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -31,7 +31,7 @@ def encode(value: Any) -> Json:
         # What does not count for equality (remembered answers) is no part of the value.
         kept = [item.name for item in dataclasses.fields(value) if item.compare]
         fields = {name: encode(getattr(value, name)) for name in kept}
-        return {_KIND: _name(type(value)), **fields}
+        return {_KIND: type(value).__name__, **fields}
     if isinstance(value, tuple | list):
         return [encode(item) for item in value]
     if isinstance(value, frozenset | set):
@@ -62,7 +62,7 @@ def decode(value: Json) -> Any:
 
 
 def _object(kind: str, value: dict[str, Json]) -> Any:
-    made = classes().get(kind)
+    made = classes().get(kind.rpartition(".")[2])  # a name once had its module before it
     if made is None:
         raise ValueError(f"an unknown kind of value: {kind}")
     if issubclass(made, enum.Enum):
@@ -81,7 +81,7 @@ def _object(kind: str, value: dict[str, Json]) -> Any:
 @cache
 def hints(kind: str) -> dict[str, Any]:
     """Fields of a dataclass of the model that a file may fill, with their types."""
-    made = classes()[kind]
+    made = classes()[kind.rpartition(".")[2]]
     every = get_type_hints(made, localns={item.__name__: item for item in classes().values()})
     return {
         item.name: every[item.name]
@@ -130,7 +130,7 @@ def _far(value: float) -> bool:
 
 @lru_cache(maxsize=1)
 def classes() -> dict[str, type]:
-    """Dataclasses and enums of the model, by module and name."""
+    """Dataclasses and enums of the model by name: no two have the same (`tests/test_layering.py`)."""
     import gpudoctor.model as model
 
     found: dict[str, type] = {}
@@ -140,10 +140,5 @@ def classes() -> dict[str, type]:
             if not isinstance(item, type) or item.__module__ != entry.name:
                 continue
             if dataclasses.is_dataclass(item) or issubclass(item, enum.Enum):
-                found[_name(item)] = item
+                found[item.__name__] = item
     return found
-
-
-def _name(item: type) -> str:
-    """`signs.process.Rank`: names alone are not unique."""
-    return f"{item.__module__.removeprefix(_MODEL)}.{item.__name__}"

@@ -5,9 +5,9 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
-import jsonschema
 import pytest
 from recordings import make_machine, make_process, make_recording, make_steps, record, write_recording
+from sarif_schema import validate
 
 from gpudoctor.cli import main
 from gpudoctor.engine.comparison import compare
@@ -18,7 +18,7 @@ from gpudoctor.model import Report
 from gpudoctor.model.comparison import Change, Comparison
 from gpudoctor.model.signs.recording import Recording, RunEnd
 from gpudoctor.report.comparison import comparison_json, comparison_markdown
-from gpudoctor.ui.console.comparison_text import render_comparison
+from gpudoctor.ui.console.run_text import render_comparison
 from gpudoctor.vitals.build_recorded_patient import admit_recording
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "gpudoctor/report/comparison-1.schema.json").read_text())
@@ -135,8 +135,8 @@ def test_json_markdown_and_text_say_the_same():
     )
     found = compared(before, after)
     document = json.loads(comparison_json(found, 0.05))
-    jsonschema.validate(document, SCHEMA)
-    jsonschema.validate(json.loads(comparison_json(compared(run(), run(n=5)), None)), SCHEMA)
+    validate(document, SCHEMA)
+    validate(json.loads(comparison_json(compared(run(), run(n=5)), None)), SCHEMA)
     assert document["schema"] == "gpudoctor.comparison/1"
     assert document["beyond"] is True
     assert document["time"]["low"] <= document["time"]["value"] <= document["time"]["high"]
@@ -197,7 +197,7 @@ def test_two_jobs_are_told(changes, said):
     found = compared(job(), job(**changes))
     assert said in " ".join(found.other_job)
     assert "ut they are two jobs: " in found.verdict and said in found.verdict
-    jsonschema.validate(json.loads(comparison_json(found, None)), SCHEMA)
+    validate(json.loads(comparison_json(found, None)), SCHEMA)
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_a_fault_of_our_own_does_not_touch_the_commands_exit_code(tmp_path, scri
 
 def test_the_live_line_keeps_the_last_step_when_the_ranks_have_ended():
     from gpudoctor.cli.run import _status
-    from gpudoctor.recorder.watch import Now, RankNow
+    from gpudoctor.recorder.live_ranks import Now, RankNow
 
     rank = RankNow(rank=0, pid=7, step=512, seconds=0.01, phases={"forward": 0.6}, age=0.2)
     seen, gone = Now(ranks=(rank,)), Now(ranks=())

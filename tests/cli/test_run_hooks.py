@@ -12,8 +12,7 @@ from recorded import wait_for
 from recordings import make_process, make_recording, make_steps, record, write_recording
 
 from gpudoctor.cli.run_hooks import Alarm, _ranges, hang_text
-from gpudoctor.recorder.hang import HangWatch, Standing, standings
-from gpudoctor.recorder.watch import Now, RankNow, look
+from gpudoctor.recorder.live_ranks import HangWatch, Now, RankNow, RankStanding, look, standings
 from gpudoctor.report.tensorboard import crc32c, event_file
 
 FINDING = {
@@ -84,7 +83,7 @@ def test_a_hang_is_told_once_with_where_everybody_stands(tmp_path):
     ]
     folder = write_recording(make_recording(*ranks, end=None), tmp_path / "rec")
     stand = standings(folder)
-    assert stand[0] == Standing(ranks=(2,), step=12, phase="data_wait", place="load (/job/data.py:31)")
+    assert stand[0] == RankStanding(ranks=(2,), step=12, phase="data_wait", place="load (/job/data.py:31)")
     assert stand[1].ranks == (0, 1, 3)
     text = hang_text(42.0, stand)
     assert "no step has ended for 42 s" in text
@@ -106,7 +105,7 @@ def test_a_heartbeat_from_before_the_last_step_says_not_where_a_rank_stands(tmp_
     early = record("heartbeat", 11.0, step=0, phase="other", seconds=11.0, stack=[["/job/train.py", 1, "load"]])
     moved = make_process(make_steps(12), clean=False, records=[early])
     folder = write_recording(make_recording(moved, end=None), tmp_path / "rec")
-    assert standings(folder) == [Standing(ranks=(0,), step=12, phase="", place="")]
+    assert standings(folder) == [RankStanding(ranks=(0,), step=12, phase="", place="")]
 
 
 def test_a_hang_before_the_first_step_is_seen_too(tmp_path):

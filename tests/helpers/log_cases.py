@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from log_samples import SAMPLES
+from some import some
 
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.runner import run_checks
@@ -29,7 +30,7 @@ def found_in_log(code: str, folder: Path, text: str) -> tuple[Finding, ...]:
 
 def texts_of(code: str) -> list[str]:
     """The samples of every wording of a check."""
-    return [text for (each, _), text in SAMPLES.items() if each == code]
+    return some(text for (each, _), text in SAMPLES.items() if each == code)
 
 
 def each_wording_is_found(code: str, folder: Path) -> None:

@@ -18,9 +18,21 @@ def report_schema() -> dict:
     return json.loads(files("gpudoctor.report").joinpath("report-1.schema.json").read_text("utf-8"))
 
 
+_CHECKED: dict[int, tuple[dict, jsonschema.Draft202012Validator]] = {}
+"""By the schema's identity: the schema, which lives as long as this, and its validator."""
+
+
+def validate(document: object, schema: dict) -> None:
+    """Raise when a document does not follow a schema. The schema itself is checked once: that takes longer."""
+    if id(schema) not in _CHECKED:
+        jsonschema.Draft202012Validator.check_schema(schema)
+        _CHECKED[id(schema)] = schema, jsonschema.Draft202012Validator(schema)
+    _CHECKED[id(schema)][1].validate(document)
+
+
 def check_sarif(document: dict) -> None:
     """Raise when the document is no SARIF 2.1.0."""
-    jsonschema.validate(document, SHAPE)
+    validate(document, SHAPE)
     official = _official()
     if official is not None:
         official.validate(document)

@@ -12,7 +12,7 @@ from gpudoctor.model.finding import Code
 from gpudoctor.model.signs.process import Frame, GpuUser
 from gpudoctor.model.watch import Tick
 from gpudoctor.ui.watch.app import Actions, WatchApp
-from gpudoctor.ui.watch.view import View
+from gpudoctor.ui.watch.marks import View
 
 
 class Given:

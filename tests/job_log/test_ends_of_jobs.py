@@ -202,3 +202,11 @@ def test_lines_that_every_rank_opens_with_are_no_second_job(tmp_path):
 def test_lines_that_a_buffer_prints_twice_are_no_second_job(tmp_path):
     opening = "[1580334905.974657] using a signal stack\n[1580334905.974719] library loaded\n[1580334905.974739] began\n"
     assert named(tmp_path, f"{opening}{RAISED}KeyError: 1\n{opening}") == "FAIL001"
+
+
+@pytest.mark.parametrize(
+    "text", ["sqlite3.IntegrityError: UNIQUE constraint", "zip2lib.core.PackError: no room"]
+)
+def test_an_exception_of_a_module_with_a_digit_is_no_node(tmp_path, text):
+    assert named(tmp_path, f"{STEP}{RAISED}{text}\n") == "FAIL001"
+    assert read(tmp_path, f"node17: {text}\n").events[0].node == "node17"

@@ -22,8 +22,6 @@ def test_the_rank_that_did_not_enter_is_named_with_the_lines_of_both_sides(tmp_p
         rank.calls(5)
         if rank.number != 2:
             rank.call("broadcast", line=31, **WAITS)
-        else:
-            rank.call("all_gather", line=80, function="evaluate") if False else None
     found = judged(tmp_path, ranks)
     assert (found.kind, found.ranks, found.confidence) == (FlightKind.MISSING, (2,), Confidence.CONFIRMED)
     assert found.sentences == (
@@ -43,7 +41,7 @@ def test_one_rank_that_entered_alone_is_the_odd_one(tmp_path):
         rank.calls(3)
     ranks[0].call("barrier", line=55, **WAITS)
     found = judged(tmp_path, ranks)
-    assert (found.kind, found.ranks) == (FlightKind.MISSING, (0,))
+    assert (found.kind, found.ranks) == (FlightKind.ALONE, (0,))
     assert found.sentences[0] == (
         "Only rank 0 entered barrier number 4 at train.py:55 (train_step); ranks 1-3 did not."
     )
@@ -75,6 +73,38 @@ def test_ranks_that_are_ahead_for_a_moment_give_no_finding(tmp_path):
     assert judged(tmp_path, ranks, after=0.5) is None
     assert judged(tmp_path, ranks, after=20.0).confidence is Confidence.PROBABLE
     assert judged(tmp_path, ranks, after=600.0).confidence is Confidence.CONFIRMED
+
+
+def test_one_rank_that_came_late_does_not_make_the_others_young(tmp_path):
+    ranks = make_ranks(4)
+    for rank in ranks[:3]:
+        rank.call(**WAITS)
+    ranks[1].entries[-1]["time_created_ns"] += 28_000_000_000
+    assert judged(tmp_path, ranks, after=30.0).ranks == (3,)
+
+
+def test_a_rank_that_waits_for_the_root_is_not_named_with_it(tmp_path):
+    """Ranks 2 and 3 are missing in the group of all, and 2 waits for 3 in another group."""
+    ranks = make_ranks(4, TP)
+    for rank in ranks[:2]:
+        rank.call(**WAITS)
+    ranks[2].calls(5, group="tp").call(group="tp", **WAITS)
+    ranks[3].calls(5, group="tp")
+    found = judged(tmp_path, ranks)
+    assert found.ranks == (3,) and found.sentences[0].startswith(
+        "Rank 3 did not enter all_reduce number 6 of group tp"
+    )
+
+
+def test_a_ring_that_no_longer_shows_a_group_is_said(tmp_path):
+    ranks = make_ranks(2, {"a": [range(2)]}, limit=20)
+    for rank in ranks:
+        rank.call(group="a")
+    ranks[0].call(group="a", **WAITS)
+    ranks[1].calls(30)
+    found = judged(tmp_path, ranks)
+    assert (found.kind, found.ranks) == (FlightKind.UNSEEN, (1,))
+    assert "the ring of rank 1 no longer shows this group (TORCH_FR_BUFFER_SIZE)" in found.text
 
 
 def test_a_file_without_a_time_of_its_own_is_judged_and_not_certain(tmp_path):
@@ -231,11 +261,11 @@ def test_a_rank_without_a_dump_is_the_suspect_where_all_others_entered(tmp_path)
     found = flight_verdict(read_here(paths), STUCK_SECONDS)
     assert (found.kind, found.ranks, found.confidence) == (FlightKind.UNSEEN, (2,), Confidence.PROBABLE)
     assert found.sentences[1] == (
-        "All ranks with a dump entered it; rank 2 left no readable dump (it is empty)."
+        "All ranks whose dumps show it entered it; rank 2 left no readable dump (it is empty)."
     )
     paths.pop(2)
     found = flight_verdict(read_here(paths), STUCK_SECONDS)
-    assert found.sentences[1] == "All ranks with a dump entered it; rank 2 left no dump."
+    assert found.sentences[1] == "All ranks whose dumps show it entered it; rank 2 left no dump."
 
 
 def test_a_rank_that_waits_in_another_group_is_not_blamed(tmp_path):

@@ -2,8 +2,8 @@
 
 import pytest
 
+from gpudoctor.mend.file_text import CannotMend, Splice, offset, read_file, splice
 from gpudoctor.mend.python_edits import PythonFile
-from gpudoctor.mend.text import CannotMend, Splice, offset, read_file, splice
 from gpudoctor.model import ImportEdit, KeywordEdit
 
 

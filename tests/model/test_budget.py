@@ -4,7 +4,7 @@ import pytest
 from recordings import make_recording
 
 from gpudoctor.model import Unavailable
-from gpudoctor.model.budget import cpus_per_rank
+from gpudoctor.model.job_devices import cpus_per_rank
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.testing import make_host, make_patient
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gpudoctor.model import Check, Code, Confidence, Reads, Severity, SourceSpan, TrackRecord
-from gpudoctor.model.track_record import track_record_text
+from gpudoctor.model.check import track_record_text
 
 PLACE = (SourceSpan(path="train.py", line=3, text="loss.item()"),)
 

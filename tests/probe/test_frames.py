@@ -13,7 +13,7 @@ from gpudoctor.probe import table
 from gpudoctor.probe.recording_file import LIMITS, FrameFile
 from gpudoctor.probe.table import AT, EMPTY, FULL_ROWS, MERGED_ROWS, WIDTH, StepTable, steps_in_row
 from gpudoctor.probe.wire.steps import COLUMNS
-from gpudoctor.vitals.recording.process import read_frames
+from gpudoctor.vitals.recording.gdr_file import read_frames
 
 
 def row(index: int, **values: float) -> list[float]:

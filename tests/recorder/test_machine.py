@@ -154,10 +154,10 @@ def test_gpus_are_sampled_through_the_driver(tmp_path):
 
     if compiler() is None:
         pytest.skip("no C compiler for the fake driver")
-    from gpudoctor.recorder.gpus import GpuFeed
+    from gpudoctor.recorder.machine import GpuReadings
 
     scenario = next(item for item in SCENARIOS if item.name == "healthy 8x H100")
-    feed = GpuFeed(environment(scenario, tmp_path / "machine", tmp_path / "libraries"), interval=0.1)
+    feed = GpuReadings(environment(scenario, tmp_path / "machine", tmp_path / "libraries"), interval=0.1)
     try:
         seen: list[dict[str, float]] = []
 
@@ -195,11 +195,11 @@ def test_the_gpus_of_the_command_are_sampled(tmp_path, name, variables, sampled)
 
     if compiler() is None:
         pytest.skip("no C compiler for the fake driver")
-    from gpudoctor.recorder.gpus import GpuFeed
+    from gpudoctor.recorder.machine import GpuReadings
 
     unlike = Scenario(name="unlike cards", machine=Machine(answers=[*h100(2), "1 Name 0 NVIDIA T400"], nodes=2))
     scenario = next(item for item in (*SCENARIOS, unlike) if item.name == name)
-    feed = GpuFeed(
+    feed = GpuReadings(
         {**environment(scenario, tmp_path / "machine", tmp_path / "libraries"), **variables}, interval=0.1
     )
     try:
@@ -210,9 +210,9 @@ def test_the_gpus_of_the_command_are_sampled(tmp_path, name, variables, sampled)
 
 
 def test_without_a_driver_there_are_no_gpus(tmp_path):
-    from gpudoctor.recorder.gpus import GpuFeed
+    from gpudoctor.recorder.machine import GpuReadings
 
-    feed = GpuFeed({**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "CUDA_VISIBLE_DEVICES": ""})
+    feed = GpuReadings({**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "CUDA_VISIBLE_DEVICES": ""})
     try:
         assert wait_for(lambda: feed.latest() == [] and feed.facts is not None)
     finally:

@@ -4,9 +4,9 @@ import pytest
 
 from gpudoctor.model import Unavailable
 from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
-from gpudoctor.recorder import oom_evidence
+from gpudoctor.recorder import run
 from gpudoctor.vitals.host.cgroup import read_group
-from gpudoctor.vitals.host.mounts import read_mounts
+from gpudoctor.vitals.host.disks import read_mounts
 from gpudoctor.vitals.host.proc_tree import Tree
 
 
@@ -20,16 +20,16 @@ def test_lines_of_the_runs_time_that_speak_of_a_fault_are_kept_and_masked(monkey
         ),
         KernelMessage(text="segfault without a time", age=None),
     )
-    monkeypatch.setattr(oom_evidence, "read_kernel_log", lambda: KernelLog(origin="dmesg", messages=messages))
-    lines = oom_evidence.kernel_lines(60.0)
+    monkeypatch.setattr(run, "read_kernel_log", lambda: KernelLog(origin="dmesg", messages=messages))
+    lines = run.kernel_lines(60.0)
     assert [line.split(":")[0] for line in lines] == ["NVRM", "Memory cgroup out of memory"]
     assert "abc123def456" not in lines[1]
 
     def refused() -> KernelLog:
         raise Unavailable("not permitted")
 
-    monkeypatch.setattr(oom_evidence, "read_kernel_log", refused)
-    assert oom_evidence.kernel_lines(60.0) == ()
+    monkeypatch.setattr(run, "read_kernel_log", refused)
+    assert run.kernel_lines(60.0) == ()
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_kills_are_counted_by_either_version_of_control_groups(tmp_path, mount, 
 def test_without_control_groups_nothing_is_counted(tmp_path):
     tree = Tree(root=str(tmp_path))
     assert read_group(tree, read_mounts(tree)).memory_kills() is None
-    assert oom_evidence.memory_kills() >= 0
+    assert run.memory_kills() >= 0

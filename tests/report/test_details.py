@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from sample_reports import full_report, healthy_report
-from sarif_schema import check_sarif, report_schema
+from sarif_schema import check_sarif, report_schema, validate
 
 from gpudoctor.cli import main
 from gpudoctor.engine.exit_codes import exit_code as report_exit_code
@@ -19,8 +19,7 @@ from gpudoctor.report.markdown import code, escape
 from gpudoctor.report.nagios import exit_code
 from gpudoctor.report.printable import printable
 from gpudoctor.report.sarif import uri
-from gpudoctor.report.steps import is_code
-from gpudoctor.report.units import effect_text, threshold_text
+from gpudoctor.report.units import effect_text, is_code, threshold_text
 from gpudoctor.text import duration, number, percent, quantity, size
 
 
@@ -33,7 +32,7 @@ def _sarif(report):
 def test_the_schema_is_a_schema_and_holds_for_both_samples():
     jsonschema.Draft202012Validator.check_schema(report_schema())
     for report in (full_report(), healthy_report()):
-        jsonschema.validate(json.loads(render(report, "json")), report_schema())
+        validate(json.loads(render(report, "json")), report_schema())
 
 
 @pytest.mark.parametrize(
@@ -43,7 +42,7 @@ def test_the_schema_refuses_a_report_without_a_promised_key(key):
     document = json.loads(render(full_report(), "json"))
     del document[key]
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document, report_schema())
+        validate(document, report_schema())
 
 
 def test_json_carries_the_promised_keys():

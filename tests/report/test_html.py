@@ -9,10 +9,9 @@ from recordings import make_machine, make_process, make_recording, make_steps
 from sample_reports import full_report, healthy_report
 
 from gpudoctor.engine.run_summary import summarise
-from gpudoctor.model.run import Series
+from gpudoctor.model.run import RunSeries
 from gpudoctor.report import render
-from gpudoctor.report.html.charts import DrawnSeries, band_chart, line_chart
-from gpudoctor.report.html.scales import ticks, time_ticks
+from gpudoctor.report.html.charts import DrawnSeries, band_chart, line_chart, ticks, time_ticks
 
 VOID = {"meta", "br", "img", "hr", "link", "input"}
 NAN = float("nan")
@@ -116,7 +115,7 @@ def test_hostile_text_stays_text():
 
 
 def test_a_curve_has_gaps_where_nothing_is_known():
-    series = Series(name="x", unit="B", t=(0.0, 1.0, 2.0, 3.0, 4.0), values=(1e9, 2e9, NAN, 3e9, NAN))
+    series = RunSeries(name="x", unit="B", t=(0.0, 1.0, 2.0, 3.0, 4.0), values=(1e9, 2e9, NAN, 3e9, NAN))
     chart = line_chart("x", [DrawnSeries(label="x", series=series, style="c0")], (0.0, 4.0))
     path = re.search(r'class="line c0" d="([^"]*)"', chart)[1]
     assert path.count("M") == 2

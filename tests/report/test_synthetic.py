@@ -3,14 +3,13 @@
 import json
 from dataclasses import replace
 
-import jsonschema
 import pytest
 from sample_reports import healthy_report
-from sarif_schema import report_schema
+from sarif_schema import report_schema, validate
 
-from gpudoctor.model.synthetic import MemoryRow, SyntheticSummary
+from gpudoctor.model.run import MemoryRow, SyntheticSummary
 from gpudoctor.report import FORMATS, render
-from gpudoctor.report.synthetic_words import memory_rows, speed_words
+from gpudoctor.report.run_words import memory_rows, speed_words
 from gpudoctor.ui.console import render_text
 
 GIB = 1 << 30
@@ -66,7 +65,7 @@ def test_every_format_takes_it(kind):
     text = render(REPORT, kind)
     if kind == "json":
         document = json.loads(text)
-        jsonschema.validate(document, report_schema())
+        validate(document, report_schema())
         assert document["synthetic"]["memory"][1]["ratio"] == pytest.approx(6.4 / 6.5, abs=1e-4)
         assert document["estimate"] == {"schema": "gpudoctor.estimate/1"}
     if kind in {"html", "markdown"}:

@@ -33,7 +33,7 @@ from gpudoctor.model import (
     Trait,
 )
 from gpudoctor.model.proof import Conclusion
-from gpudoctor.report.trial_json import trial_object
+from gpudoctor.report.json_parts import trial_object
 from gpudoctor.testing import make_patient, prescribe
 from gpudoctor.trial.cure import Cures, has_sign
 from gpudoctor.trial.leaks import held, search

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpudoctor.model import BadStepDetail, Code, Confidence, Finding, Measurement, Ranked, Severity, Trait
-from gpudoctor.model.replay import Cause
+from gpudoctor.model.proof import Cause
 from gpudoctor.model.signs.recording import Process, Record, Recording, Table
 from gpudoctor.trial.replay import BadStep, bad_step, cause_of, replay
 from gpudoctor.trial.replay_words import Story, explained

@@ -14,8 +14,7 @@ from gpudoctor.engine.manual import read_page
 from gpudoctor.model import Check, Code, Maturity, Reads, Severity, Threshold
 from gpudoctor.ui.console import render_preflight, render_text
 from gpudoctor.ui.console.canvas import Canvas
-from gpudoctor.ui.console.listing import render_listing
-from gpudoctor.ui.console.manual_page import render_manual_page
+from gpudoctor.ui.console.manual_page import render_listing, render_manual_page
 from gpudoctor.ui.encoding import fit_encoding, write_text
 
 SNAPSHOTS = Path(__file__).parent / "__snapshots__"

@@ -10,13 +10,13 @@ import pytest
 from windows import make_rank, make_tick, make_window
 
 from gpudoctor.cli import main
+from gpudoctor.mend.file_text import read_file
 from gpudoctor.mend.plan import FileMend
-from gpudoctor.mend.text import read_file
 from gpudoctor.report.markdown import code, escape
 from gpudoctor.report.printable import printable
 from gpudoctor.ui.console.canvas import Canvas
 from gpudoctor.ui.encoding import write_text
-from gpudoctor.ui.watch_line import plain_line
+from gpudoctor.ui.watch_text import plain_line
 
 EVIL = "a\x1b]0;x\x07b\rc\x9b31m\u202ed\x7f\u2066"
 SAFE = "a\\x1b]0;x\\x07b\\x0dc\\x9b31m\\u202ed\\x7f\\u2066"

@@ -33,8 +33,8 @@ from gpudoctor.vitals.job import read_job
 from gpudoctor.vitals.recording import open_recording, read_recording
 from gpudoctor.vitals.recording.chrome import read_events
 from gpudoctor.vitals.recording.fields import judged
+from gpudoctor.vitals.recording.gdr_file import read_frames
 from gpudoctor.vitals.recording.plausibility import sound
-from gpudoctor.vitals.recording.process import read_frames
 from gpudoctor.vitals.source import read_source
 
 FEW = settings(
@@ -216,7 +216,7 @@ def test_headers_of_blocks_that_lie(rows, name, columns):
 
 
 def test_frames_and_records_have_budgets(monkeypatch):
-    import gpudoctor.vitals.recording.process as process
+    import gpudoctor.vitals.recording.gdr_file as process
 
     monkeypatch.setattr(process, "RECORDS", ReadLimit(3, "a file", "records"))
     record = frame(b"J", b'{"type":"site","t":1}')

@@ -15,9 +15,8 @@ from gpudoctor.model.signs.host import Limit
 from gpudoctor.vitals.host import Space, Tree, read_host
 from gpudoctor.vitals.host.bus import acs_control
 from gpudoctor.vitals.host.cgroup import parse_membership
-from gpudoctor.vitals.host.cpus import count_list
-from gpudoctor.vitals.host.limits import parse_limits
-from gpudoctor.vitals.host.mounts import mount_of, parse_mountinfo
+from gpudoctor.vitals.host.disks import mount_of, parse_mountinfo
+from gpudoctor.vitals.host.limits import count_list, parse_limits
 from gpudoctor.vitals.host.proc_tree import number, table
 
 GIB = 1 << 30

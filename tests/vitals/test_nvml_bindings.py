@@ -10,7 +10,7 @@ from fake_nvml.machine import GIB, h100
 
 from gpudoctor.model import Absent
 from gpudoctor.model.signs.gpu import DriverState
-from gpudoctor.recorder.gpus import GpuFeed
+from gpudoctor.recorder.machine import GpuReadings
 from gpudoctor.vitals.nvml import survey
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler to build the fake driver with")
@@ -104,7 +104,7 @@ def test_performance_monitoring_is_sampled_where_card_and_binding_have_it(
     environment = surroundings(
         tmp_path, libraries, monkeypatch, release, *answers, "* UtilizationRates 0 80 10"
     )
-    feed = GpuFeed(environment, interval=0.05)
+    feed = GpuReadings(environment, interval=0.05)
     try:
         end = time.monotonic() + 20
         while not (samples := feed.latest()) and time.monotonic() < end:

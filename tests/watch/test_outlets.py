@@ -7,7 +7,7 @@ import pytest
 from windows import make_gpu_window, make_rank, make_tick, make_window, make_worker, series
 
 from gpudoctor.errors import UsageError
-from gpudoctor.watch.csv_log import COLUMNS, CsvLog
+from gpudoctor.watch.outlets import COLUMNS, CsvLog
 
 
 def fetched(port):
@@ -57,7 +57,7 @@ def test_the_log_is_read_back_as_a_recording_of_nvidia_smi(tmp_path):
 @pytest.mark.slow
 def test_metrics_are_served_on_the_loopback_only():
     pytest.importorskip("prometheus_client")
-    from gpudoctor.watch.metrics import Exporter
+    from gpudoctor.watch.outlets import Exporter
 
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

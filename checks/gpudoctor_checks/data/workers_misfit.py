@@ -27,8 +27,7 @@ from gpudoctor.model import (
     TrackRecord,
     Unavailable,
 )
-from gpudoctor.model.budget import cpus_per_rank
-from gpudoctor.model.job_devices import without_gpus
+from gpudoctor.model.job_devices import cpus_per_rank, without_gpus
 from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
 from gpudoctor.text import duration, percent
 

@@ -23,8 +23,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.signs.environment import Environment
-from gpudoctor.model.signs.job import Launch
+from gpudoctor.model.signs.job import Environment, Launch
 from gpudoctor.model.signs.source import Known, Script, Source
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import duration

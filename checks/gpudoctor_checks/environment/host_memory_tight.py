@@ -21,7 +21,7 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
-from gpudoctor.model.budget import ranks_here
+from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.text import count, size
 
 

@@ -18,7 +18,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.budget import ranks_here
+from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.signs.host import Host
 from gpudoctor.text import count, size
 

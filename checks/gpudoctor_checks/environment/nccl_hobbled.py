@@ -20,7 +20,7 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
-from gpudoctor.model.budget import ranks_here
+from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.signs.gpu import Gpu, GpuSurvey
 from gpudoctor.model.signs.packages import Packages
 

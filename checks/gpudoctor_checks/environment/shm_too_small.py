@@ -23,7 +23,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.budget import ranks_here
+from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.signs.source import Call, Known
 from gpudoctor.text import count, size
 

@@ -22,8 +22,7 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
-from gpudoctor.model.budget import ranks_here
-from gpudoctor.model.job_devices import VARIABLE, seen_with, without_gpus
+from gpudoctor.model.job_devices import VARIABLE, ranks_here, seen_with, without_gpus
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.job import Job
 from gpudoctor.model.visible_devices import Visible, entries

@@ -102,8 +102,8 @@ class Killed(Check):
             pattern=r"[Dd]etected \d+ oom[-_ ]kill event|some of your (?:processes|step tasks) .{0,40}killed "
             r"by the cgroup out-of-memory handler|\bOUT_OF_ME(?:MORY)?\b|[Ee]xceeded (?:job |step )?memory "
             r"limit|srun: error: .{0,200}: Out Of Memory\s*$|PBS: job killed: v?mem ",
-            text="Slurm's memory limit was reached, and the kernel killed a process of the job[: it used "
-            "{used}][ and may use {limit}].",
+            text="Slurm's memory limit was reached. The kernel killed a process of the job[: it used {used}]"
+            "[ and may use {limit}].",
             everywhere=True,
             source="Slurm",
         ),

@@ -18,8 +18,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.cards_detail import CardsDetail
-from gpudoctor.model.job_devices import demoted, left_out
+from gpudoctor.model.job_devices import CardsDetail, demoted, left_out
 from gpudoctor.model.signs.gpu import Gpu, RowRemap, list_gpus, name_gpus
 
 

@@ -20,9 +20,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.budget import ranks_here
-from gpudoctor.model.cards_detail import CardsDetail
-from gpudoctor.model.job_devices import job_gpus
+from gpudoctor.model.job_devices import CardsDetail, job_gpus, ranks_here
 from gpudoctor.model.signs.gpu import Gpu, GpuProcess, GpuSurvey, list_gpus, name_gpus
 from gpudoctor.text import size
 

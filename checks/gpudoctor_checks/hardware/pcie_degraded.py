@@ -17,8 +17,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.cards_detail import CardsDetail
-from gpudoctor.model.job_devices import job_gpus
+from gpudoctor.model.job_devices import CardsDetail, job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, is_grace, is_server_card, list_gpus, name_gpus
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import percent

@@ -15,8 +15,7 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
-from gpudoctor.model.cards_detail import CardsDetail
-from gpudoctor.model.job_devices import demoted, left_out
+from gpudoctor.model.job_devices import CardsDetail, demoted, left_out
 from gpudoctor.model.signs.gpu import Gpu, GpuSurvey, LostGpu, answering, list_gpus, name_gpus
 
 _ACTIONS = {

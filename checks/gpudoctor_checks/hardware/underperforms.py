@@ -91,8 +91,8 @@ class Underperforms(Check):
         process = states[worst].process
         yield self.finding(
             f"The device of rank {process.rank} ({process.node}) needs {times[worst] * 1e3:.3g} ms per "
-            f"forward pass, the median of the others {usual * 1e3:.3g} ms: {percent(usual / times[worst])} of "
-            "their speed.",
+            f"forward pass, the median of the others {usual * 1e3:.3g} ms. It reaches "
+            f"{percent(usual / times[worst])} of their speed.",
             evidence=(
                 run.measured(f"rank{process.rank}_device_forward", times[worst], "s"),
                 run.measured("median_device_forward", usual, "s"),

@@ -21,7 +21,7 @@ from gpudoctor.model import (
     Threshold,
     Unavailable,
 )
-from gpudoctor.model.cards_detail import CardsDetail
+from gpudoctor.model.job_devices import CardsDetail
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.unavailable import optional

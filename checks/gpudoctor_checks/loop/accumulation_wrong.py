@@ -6,9 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.run.steady_run import one_pass_a_step
+from gpudoctor.analysis.source.accumulation import (
+    ACCUMULATION,
+    Cycle,
+    LossFlow,
+    counts_micro_batches,
+    cycle_of,
+    divides_itself,
+    each_micro_batch,
+    rescaled,
+)
 from gpudoctor.analysis.source.control_flow import bound_to
 from gpudoctor.analysis.source.entry_points import Program, training_programs
-from gpudoctor.analysis.source.optimizers import assignments_to
 from gpudoctor.analysis.source.step_order import (
     OPTIMIZER,
     SCALER,
@@ -17,7 +26,6 @@ from gpudoctor.analysis.source.step_order import (
     StepOp,
     StepOrder,
     passes,
-    periodic,
     script_of,
 )
 from gpudoctor.analysis.source.syntax import nodes, receiver
@@ -36,10 +44,8 @@ from gpudoctor.model import (
     TrackRecord,
 )
 from gpudoctor.model.cuda import numbers
-from gpudoctor.model.signs.source import Call, GuardKind, Known, LoopRole, Script, Source, Value
-from gpudoctor_checks.loop.loss_scaling import LossFlow
+from gpudoctor.model.signs.source import Call, GuardKind, LoopRole, Script, Source
 
-_ACCUMULATION = re.compile(r"accum|micro", re.IGNORECASE)
 _SCHEDULERS = re.compile(r"lr_scheduler\.|get_\w{0,60}sched\w{0,60}$", re.IGNORECASE)
 
 
@@ -51,20 +57,6 @@ _OPTIMIZER_FIRST = (1, 1)
 _ENGINES = frozenset({"accelerate", "deepspeed", "lightning", "pytorch_lightning", "ignite", "fastai", "mmcv"})
 _TAKES_A_SCHEDULER = ("torch.optim.lr_scheduler.", "print", "len", "isinstance", "tqdm.", "repr", "str", "id")
 """Calls that step no scheduler that they are given."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Cycle:
-    """How a loop accumulates: several backwards to a step."""
-
-    step: StepOp
-    backward: StepOp
-    count: str
-    """Micro-batches to a step, as written."""
-    line: int
-    """The guard of the step, or the inner loop of the backward."""
-    nested: bool
-    """Whether an inner loop makes the micro-batches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,10 +182,10 @@ class AccumulationWrong(Check):
         )
 
     def _accumulation(self, one: StepOrder) -> Iterator[tuple[ast.AST, Finding]]:
-        cycle = _cycle(one)
+        cycle = cycle_of(one)
         if cycle is None:
             return
-        clears = [item for item in one.of(Kind.CLEAR) if _each_micro_batch(item, cycle)]
+        clears = [item for item in one.of(Kind.CLEAR) if each_micro_batch(item, cycle)]
         own = [item for item in clears if item.subject == cycle.step.subject]
         if own and len({item.subject for item in one.of(Kind.STEP)}) == 1:
             yield own[0].node, self._cleared(one, cycle, own[0])
@@ -201,14 +193,14 @@ class AccumulationWrong(Check):
             yield from self._undivided(one, cycle)
         for item in one.of(Kind.SCHEDULE):
             if (
-                _each_micro_batch(item, cycle)
+                each_micro_batch(item, cycle)
                 and not item.node.args
-                and not _counts_micro_batches(one, item, cycle.count)
+                and not counts_micro_batches(one, item, cycle.count)
             ):
                 yield item.node, self._scheduled(cycle, item)
 
-    def _cleared(self, one: StepOrder, cycle: _Cycle, clear: StepOp) -> Finding:
-        kept = any(not _each_micro_batch(item, cycle) for item in one.of(Kind.CLEAR))
+    def _cleared(self, one: StepOrder, cycle: Cycle, clear: StepOp) -> Finding:
+        kept = any(not each_micro_batch(item, cycle) for item in one.of(Kind.CLEAR))
         return self._finding(
             f"{clear.subject}.zero_grad() clears the gradients on each micro-batch, but {_step(cycle.step)} "
             f"follows only after {cycle.count} of them. All but the last are lost.",
@@ -217,9 +209,9 @@ class AccumulationWrong(Check):
             cycle.step,
         )
 
-    def _undivided(self, one: StepOrder, cycle: _Cycle) -> Iterator[tuple[ast.AST, Finding]]:
+    def _undivided(self, one: StepOrder, cycle: Cycle) -> Iterator[tuple[ast.AST, Finding]]:
         call = cycle.backward.event.call
-        if call is None or _divides_itself(one.source, call) or _rescaled(one):
+        if call is None or divides_itself(one.source, call) or rescaled(one):
             return
         flow = LossFlow(one.source, one.loop)
         loss = _loss_node(cycle.backward.node)
@@ -247,7 +239,7 @@ class AccumulationWrong(Check):
             ),
         )
 
-    def _scheduled(self, cycle: _Cycle, item: StepOp) -> Finding:
+    def _scheduled(self, cycle: Cycle, item: StepOp) -> Finding:
         return self._finding(
             f"{item.subject}.step() runs on each micro-batch, {_step(cycle.step)} every {cycle.count}: the "
             f"schedule runs {cycle.count} times too fast.",
@@ -265,7 +257,7 @@ class AccumulationWrong(Check):
             call = back.event.call
             if loss is None or call is None or not call.name.startswith("accelerate."):
                 continue
-            found = LossFlow(one.source, one.loop).division(loss, back.event, _ACCUMULATION)
+            found = LossFlow(one.source, one.loop).division(loss, back.event, ACCUMULATION)
             if found is None:
                 continue
             script = script_of(one.source, back.event.span)
@@ -385,44 +377,6 @@ def _named(node: ast.expr | None, names: frozenset[str]) -> bool:
     return last in names
 
 
-def _cycle(one: StepOrder) -> _Cycle | None:
-    """The accumulation that a pass shows; None when it steps after each backward, or nobody can tell."""
-    steps, backwards = one.of(Kind.STEP), one.of(Kind.BACKWARD)
-    if not steps or not backwards:
-        return None
-    guards = [periodic(item.event) for item in steps]
-    guard = guards[0]
-    if guard is not None and all(other is not None and other.line == guard.line for other in guards):
-        free = [b for b in backwards if all(g.line != guard.line for g in b.event.guards)]
-        count = _count(guard.period)
-        if len(free) == len(backwards) and count:
-            return _Cycle(steps[0], free[0], count, guard.line, False)
-        return None
-    back = backwards[0]
-    inner = back.event.inner
-    if len(inner) == 1 and not any(item.event.inner for item in steps) and len(backwards) == 1:
-        counted = re.fullmatch(r"range\((?:0, *)?([\w.\[\]'\"]+)\)", inner[0].iterates)
-        if counted and _ACCUMULATION.search(counted[1]) and not any(guards):
-            return _Cycle(steps[0], back, counted[1], inner[0].span.line, True)
-    return None
-
-
-def _count(period: Value | None) -> str:
-    """N as it is written, when it is a plain name or number."""
-    if period is None:
-        return ""
-    text = period.text or (str(period.value) if isinstance(period, Known) else "")
-    return text if re.fullmatch(r"[\w.\[\]'\"]+", text) else ""
-
-
-def _each_micro_batch(item: StepOp, cycle: _Cycle) -> bool:
-    if cycle.nested:
-        return any(loop.span.line == cycle.line for loop in item.event.inner)
-    return not any(
-        guard.kind in {GuardKind.PERIOD, GuardKind.ONCE, GuardKind.OTHER} for guard in item.event.guards
-    )
-
-
 def _loss_node(node: ast.Call) -> ast.expr | None:
     """`loss` of `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`."""
     if node.args:
@@ -431,80 +385,6 @@ def _loss_node(node: ast.Call) -> ast.expr | None:
     if isinstance(owner, ast.Call) and ast.unparse(owner.func).endswith(".scale") and owner.args:
         return owner.args[0]
     return owner
-
-
-def _divides_itself(source: Source, call: Call) -> bool:
-    """Whether `backward` belongs to an engine that divides: Accelerate that was told the count, DeepSpeed."""
-    if call.name.startswith("accelerate."):
-        return _accelerate_told(source)
-    return not (
-        call.name.endswith((".Tensor.backward", ".manual_backward"))
-        or call.name == "?.backward"
-        or call.name.startswith("lightning.")
-    )
-
-
-def _rescaled(one: StepOrder) -> bool:
-    """Whether gradients are scaled before the step, by hand or by a function that says so."""
-    for event in one.loop.events:
-        node = event.node
-        if isinstance(node, ast.AugAssign) and "grad" in ast.unparse(node.target):
-            return True
-        if isinstance(node, ast.Assign) and any(ast.unparse(item).endswith(".grad") for item in node.targets):
-            return True
-        call = event.call
-        if call is not None and re.search(
-            r"scale_grad|normalize_grad|grad\w{0,60}_scale|div_|mul_", call.method
-        ):
-            return True
-    return False
-
-
-def _counts_micro_batches(one: StepOrder, item: StepOp, count: str) -> bool:
-    """Whether Accelerate steps the scheduler, or its length is counted in batches of the loader."""
-    name = item.subject.rsplit(".", 1)[-1]
-    for script in one.scripts.values():
-        if _accelerate_counts(one, script, name):
-            return True
-        for call in script.calls:
-            if bound_to(script, call.node).rsplit(".", 1)[-1] == name and call.node.args + call.node.keywords:
-                text = _written_out(script, call.node)
-                if _ACCUMULATION.search(text) or re.search(rf"//? *{re.escape(count)}\b", text):
-                    return False
-                if re.search(r"len\(|steps|total|max_it", text):
-                    return True
-    return False
-
-
-def _accelerate_counts(one: StepOrder, script: Script, name: str) -> bool:
-    """Whether a scheduler is Accelerate's, and steps with the optimizer: Accelerate knows of the accumulation.
-
-    It knows by `accelerator.accumulate`, or by its own count; else the scheduler steps whenever it is told to.
-    """
-    if "accelerate" not in {target.split(".")[0] for target in script.imports.values()}:
-        return False
-    told = any(one.loop.calls("accelerate.Accelerator.accumulate")) or _accelerate_told(one.source)
-    prepared = [call.node for call in script.calls if call.method in {"prepare", "prepare_scheduler"}]
-    given = [part for node in prepared for part in node.args]
-    theirs = any(
-        isinstance(part, ast.Starred) or ast.unparse(part).rsplit(".", 1)[-1] == name for part in given
-    )
-    return told and (theirs or not prepared)
-
-
-def _accelerate_told(source: Source) -> bool:
-    """Whether an Accelerator knows how many micro-batches make a step; taken so where none is seen made."""
-    made = [item for script in source.scripts for item in script.calls_to("accelerate.Accelerator")]
-    count = {"gradient_accumulation_steps", "gradient_accumulation_plugin"}
-    return not made or any(item.open_ended or count & set(item.keywords) for item in made)
-
-
-def _written_out(script: Script, node: ast.Call) -> str:
-    """A call, with the expressions behind the names in it; its first argument is the optimizer."""
-    given = [*node.args[1:], *(item.value for item in node.keywords if item.arg != "optimizer")]
-    names = {part.id for value in given for part in ast.walk(value) if isinstance(part, ast.Name)}
-    behind = [value for name in sorted(names) for _, value in assignments_to(script.tree, name)]
-    return " ".join(ast.unparse(item) for item in (node, *behind))
 
 
 def _is_torch(source: Source, item: StepOp) -> bool:

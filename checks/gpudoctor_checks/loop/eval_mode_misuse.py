@@ -11,9 +11,8 @@ from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.control_flow import bound, callers, enclosing, function_of, loop_node
 from gpudoctor.analysis.source.entry_points import training_programs
-from gpudoctor.analysis.source.optimizers import optimizers
-from gpudoctor.analysis.source.scopes import Scopes
-from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, is_method_call, nodes
+from gpudoctor.analysis.source.inherited_mode import LeftInEvalMode, left_during_training, left_in_eval_mode
+from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, nodes
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.analysis.source.train_eval_mode import (
     builds_no_graph,
@@ -25,11 +24,7 @@ from gpudoctor.analysis.source.train_eval_mode import (
     model_of,
     named_layers,
     only_inputs_are_trained,
-    resolved,
     speaks_of_eval,
-    switches_to_eval,
-    switches_to_train,
-    thinned,
     verb,
     without_gradient,
 )
@@ -47,8 +42,7 @@ from gpudoctor.model import (
     TrackRecord,
 )
 from gpudoctor.model.signs.recording import Record
-from gpudoctor.model.signs.source import Call, Event, Known, Loop, LoopRole, Script, Source
-from gpudoctor_checks.loop.inherited_mode import left_in_eval_mode
+from gpudoctor.model.signs.source import Event, Known, Loop, LoopRole, Script, Source
 
 _ENGINES = ("lightning.", "transformers.", "trl.", "fastai.", "ignite.", "composer.", "torchmetrics.")
 _EVALUATES = re.compile(r"eval|valid|test|(^|_)val(_|$)|estimate_loss|infer|predict", re.IGNORECASE)
@@ -58,13 +52,6 @@ _SLICES = re.compile(
 )
 _TESTS = re.compile(r"(^|_)(evaluate|evaluation|eval|validate|validation|valid|test)(_|$)", re.IGNORECASE)
 _GRADIENTS = frozenset({"backward", "grad", "requires_grad_", "jacobian", "vjp", "retain_grad"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Left:
-    loop: Loop
-    switch: Event
-    forward: Event
 
 
 _HOW = {"eval-training": "training", "train-evaluation": "mode", "grad-evaluation": "graph"}
@@ -241,7 +228,7 @@ class EvalModeMisuse(Check):
         for script in source.scripts:
             for loop in script.loops:
                 yield from self._evaluation(source, script, loop, said, layers=layers)
-        for left in () if only_inputs_are_trained(source) else _left(source):
+        for left in () if only_inputs_are_trained(source) else left_during_training(source):
             if left.switch.node not in said:
                 said.add(left.switch.node)
                 yield self._training(source, left, layers)
@@ -310,7 +297,7 @@ class EvalModeMisuse(Check):
         passes = bound(script, loop)
         return passes is not None and passes < self.limit("batches")
 
-    def _training(self, source: Source, left: _Left, layers: str) -> Finding:
+    def _training(self, source: Source, left: LeftInEvalMode, layers: str) -> Finding:
         call = left.forward.call
         assert call is not None and left.switch.call is not None
         model = model_of(call)
@@ -431,72 +418,6 @@ def _whole(script: Script, loop: Loop) -> bool:
         call.function == loop.function and call.method in {*_GRADIENTS, "step", "zero_grad"}
         for call in script.calls
     )
-
-
-def _left(source: Source) -> Iterator[_Left]:
-    for script in source.scripts:
-        for loop in script.loops:
-            if loop.role in {LoopRole.TRAINING, LoopRole.EPOCHS} and loop.engine is None and loop.confident:
-                yield from _stays(source, loop)
-
-
-def _stays(source: Source, loop: Loop) -> Iterator[_Left]:
-    """Switches to eval mode in a pass that no switch back answers, with a forward that trains."""
-    events = [event for event in loop.events if event.call is not None]
-    evals = [e for e in events if e.call is not None and switches_to_eval(e.call) and not thinned(e)]
-    trains = [e for e in events if e.call is not None and switches_to_train(e.call)]
-    does = {e.call.method for e in events if e.call is not None}
-    if not evals or "backward" not in does or not any("step" in name for name in does):
-        return  # gradients of the input, and nothing learns
-    scopes = Scopes(source, loop)
-
-    def key(event: Event) -> object:
-        assert event.call is not None
-        return resolved(scopes, model_of(event.call), event.via)
-
-    back = {key(event) for event in trains}
-    if back - {key(event) for event in forwards(loop)}:
-        return  # another name, an engine that holds the model: it may well be the same one
-    if any(e.call is not None and e.call.method == "train" and not _known(e.call) for e in events):
-        return  # an engine's, or one of several: nobody can tell whose mode it is
-    for switch in evals:
-        own = switch.call is not None and model_of(switch.call) == "self"
-        if key(switch) in back or (own and back) or not _plain(switch):
-            continue  # `self.eval()` in a module: the loop has another name for it
-        if _held_fixed(source, switch):
-            continue
-        for run in forwards(loop):
-            if not run.evaluation and not run.no_grad and key(run) == key(switch) and _trained(loop, run):
-                yield _Left(loop, switch, run)
-                break
-
-
-def _held_fixed(source: Source, switch: Event) -> bool:
-    """Whether the optimizers that the same function builds hold other models only: this one does not learn."""
-    assert switch.call is not None
-    here = [
-        one
-        for one in optimizers(source)
-        if one.call.function == switch.call.function and one.script.path == switch.span.path
-    ]
-    name = model_of(switch.call)
-    return bool(here) and all(one.whole and name not in one.roots for one in here)
-
-
-def _known(call: Call) -> bool:
-    """Whether a switch is that of a module under a name of its own."""
-    return call.name.startswith("torch.nn.") and call.receiver not in {"self", ""} and not call.guessed
-
-
-def _plain(event: Event) -> bool:
-    node = event.node
-    owner = node.func.value if is_method_call(node) else None
-    return isinstance(owner, ast.Name | ast.Attribute)
-
-
-def _trained(loop: Loop, run: Event) -> bool:
-    """Whether the forward belongs to a training pass: the loop's own, or a training loop inside of it."""
-    return loop.role is LoopRole.TRAINING or any(item.role is LoopRole.TRAINING for item in run.inner)
 
 
 def _effects(affected: Sequence[str], effects: Mapping[str, str]) -> str:

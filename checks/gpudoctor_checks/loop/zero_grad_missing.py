@@ -12,9 +12,10 @@ from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import judged, spots
 from gpudoctor.analysis.source.batch_classes import joins_unread
 from gpudoctor.analysis.source.checkpoints import saves_of
-from gpudoctor.analysis.source.control_flow import enclosing, loop_node, steady
+from gpudoctor.analysis.source.control_flow import enclosing, loop_node
 from gpudoctor.analysis.source.loaders import Loader, loaders
 from gpudoctor.analysis.source.optimizers import assignments_to
+from gpudoctor.analysis.source.step_order import CLEARS, Kind, StepOrder, names_optimizer
 from gpudoctor.analysis.source.syntax import (
     FunctionNode,
     is_attribute,
@@ -40,14 +41,6 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script, Source
-
-OPTIMIZER = re.compile(r"optim|(^|_)opt(_|$)|^opt[A-Z0-9]", re.IGNORECASE)
-"""What an optimizer of unknown type is usually called."""
-
-SCALERS = re.compile(r"scaler", re.IGNORECASE)
-
-CLEARS = re.compile(r"zero_?grad|clear_?grad|reset_?grad|zero_all", re.IGNORECASE)
-"""Methods and functions that clear gradients, whatever the object."""
 
 OWNERS = ("deepspeed.", "fairscale.", "colossalai.", "megatron.", "mmcv.", "mmengine.", "apex.")
 """Packages whose engines and wrapped optimizers clear gradients themselves, or may."""
@@ -185,7 +178,7 @@ class ZeroGradMissing(Check):
         for script, loop in source.training_loops:
             if loop.engine is not None:
                 continue
-            steps = {name: step for name, step in _steps(loop).items() if not _made_anew(loop, name, step)}
+            steps = {name: step for name, step in _steps(source, loop) if not _made_anew(loop, name, step)}
             if not steps or not _backwards(loop) or _hidden(local, loop):
                 continue
             for name, step in _uncleared(loop, steps).items():
@@ -361,29 +354,13 @@ def _create_graph(event: Event) -> bool:
     return event.call is not None and event.call.name == "torch.autograd.backward" and bool(event.call.keywords)
 
 
-def _steps(loop: Loop) -> dict[str, Event]:
-    """Optimizers, by their expression, with the event that steps them."""
+def _steps(source: Source, loop: Loop) -> Iterator[tuple[str, Event]]:
+    """Optimizers, by their expression, with the first event that steps them; a closure clears for itself."""
     found: dict[str, Event] = {}
-    for event in loop.calls(".step"):
-        call = event.call
-        if call is None or not isinstance(event.node, ast.Call) or not steady(event):
-            continue
-        receiver = call.receiver
-        if SCALERS.search(receiver) or call.name.endswith("GradScaler.step"):
-            if event.node.args:
-                found.setdefault(ast.unparse(event.node.args[0]), event)
-        elif _is_optimizer(call.name, receiver) and not event.node.args and not event.node.keywords:
-            found.setdefault(receiver, event)
-    return found
-
-
-def _is_optimizer(name: str, receiver: str) -> bool:
-    if name.startswith(OWNERS):
-        return False
-    if name.startswith("torch.optim.") and "lr_scheduler" not in name:
-        return True
-    last = receiver.rsplit(".", 1)[-1]
-    return name.startswith("?.") and bool(OPTIMIZER.search(last)) and "sched" not in last.lower()
+    for item in StepOrder(source, loop).of(Kind.STEP):
+        if item.scaler or not (item.node.args or item.node.keywords):
+            found.setdefault(item.subject, item.event)
+    yield from found.items()
 
 
 def _uncleared(loop: Loop, steps: dict[str, Event]) -> dict[str, Event]:
@@ -436,7 +413,7 @@ def _hidden(local: frozenset[str], loop: Loop) -> bool:
         unread = event.span not in followed and not call.name.startswith(OURS) and call.method != "step"
         if call.method in local and event.span not in followed:
             return True
-        if unread and any(_optimizer_argument(part) for part in given):
+        if unread and any(names_optimizer(part) for part in given):
             return True
         if call.method in {"step", "backward"} and _engine_like(call.receiver):
             return True
@@ -452,11 +429,6 @@ def _functions_that_clear(script: Script) -> frozenset[str]:
         for above in enclosing(script, node)
         if isinstance(above, FunctionNode)
     )
-
-
-def _optimizer_argument(node: ast.expr) -> bool:
-    name = last_name(node)
-    return bool(OPTIMIZER.search(name)) and "option" not in name.lower()
 
 
 def _engine_like(receiver: str) -> bool:

@@ -12,6 +12,7 @@ from gpudoctor.analysis.run.curves import (
     step_of,
 )
 from gpudoctor.model.signs.recording import Process
+from gpudoctor.text import figure
 
 _NEAR = 2
 """Steps before the bad one in which a reading tells of it."""
@@ -31,17 +32,17 @@ def grew(process: Process, step: int, grown: float, moved: float) -> str:
         before = _before(curve, step)
         whole = explosion(before)
         if whole is not None and whole[0] >= grown:
-            return f"{name} had grown {whole[0]:.3g} times before"
+            return f"{name} had grown {figure(whole[0])} times before"
         times = _sudden(before.values)
         if times >= grown:
-            return f"{name} had grown {times:.3g} times in the few steps before"
+            return f"{name} had grown {figure(times)} times in the few steps before"
     update = _update(process, step)
     if update is None or update[0] * update[1] < moved:
         return ""
     rate, norm = update
     return (
-        f"the update before it moved the weights by {rate * norm:.2g}: "
-        f"a rate of {rate:.2g} times a gradient of norm {norm:.2g}"
+        f"the update before it moved the weights by {figure(rate * norm)}: "
+        f"a rate of {rate:.2g} times a gradient of norm {figure(norm)}"
     )
 
 

@@ -11,6 +11,7 @@ from gpudoctor.analysis.run.untrained_models import unheld
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import figure
 
 
 class ExplodingGradients(Check):
@@ -109,9 +110,8 @@ class ExplodingGradients(Check):
         made = process.last("optimizer")
         where = place_of(made) if made is not None else None
         yield self.finding(
-            f"The norm of the gradients has grown {ratio:.3g} times. It ends at {late:.3g}, and its median "
-            "over the "
-            f"first half of the run was {late / ratio:.3g}.",
+            f"The norm of the gradients has grown {figure(ratio)} times. It ends at {figure(late)}, and its "
+            f"median over the first half of the run was {figure(late / ratio)}.",
             evidence=(
                 *([spot(patient, where)] if where is not None else []),
                 *(spot(patient, place) for place in loss_lines(patient)),
@@ -133,8 +133,8 @@ class ExplodingGradients(Check):
         if len(jumps) >= max(self.limit("jumps"), self.limit("jump_share") * len(curve)):
             message = (
                 f"The norm of the gradients jumps above {self.limit('growth_error'):g} times its median of "
-                f"{usual:.3g} in {len(jumps)} of {len(curve)} readings (at most {max(jumps):.3g}). The loss "
-                "has not fallen."
+                f"{figure(usual)}. That is so in {len(jumps)} of {len(curve)} readings (up to "
+                f"{figure(max(jumps))}). The loss has not fallen."
             )
             yield self._all_the_time(patient, run, curve, message)
 
@@ -142,7 +142,9 @@ class ExplodingGradients(Check):
         """Norms that are out of hand from the start, so that they need not grow."""
         usual, (ratio, _) = median(curve.values), explosion(curve) or (1.0, 0.0)
         if usual > self.limit("norm_error") and ratio < self.limit("growth_warned"):
-            message = f"The norm of the gradients is {usual:.3g} in the median step: the updates are too large."
+            message = (
+                f"The norm of the gradients is {figure(usual)} in the median step: the updates are too large."
+            )
             yield self._all_the_time(patient, run, curve, message)
 
     def _steep(self, process: Process) -> bool:

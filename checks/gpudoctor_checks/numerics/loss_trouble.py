@@ -10,6 +10,7 @@ from gpudoctor.analysis.run.rollouts import gathers
 from gpudoctor.analysis.run.steady_run import Run, demanded, spot
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +109,14 @@ class LossTrouble(Check):
                 curve,
                 "diverging",
                 Severity.WARNING,
-                f"The loss diverges: it began at {curve.early:.3g}, was {curve.best:.3g} at best and ends at "
-                f"{curve.late:.3g}.",
+                f"The loss diverges: it began at {figure(curve.early)}, was {figure(curve.best)} at best and "
+                f"ends at {figure(curve.late)}.",
             )
         elif len(jumps) >= self.limit("spikes"):
             better = curve.late < self.limit("better") * curve.early
-            all_the_same = f" It still improves: from {curve.early:.3g} to {curve.late:.3g}." if better else ""
+            all_the_same = (
+                f" It still improves: from {figure(curve.early)} to {figure(curve.late)}." if better else ""
+            )
             yield self._found(
                 patient,
                 run,

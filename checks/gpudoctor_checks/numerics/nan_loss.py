@@ -158,7 +158,7 @@ class NanLoss(Check):
             often = f"{len(bad)} times, first at step {step}" if bad[1:] else f"at step {step}"
             where = place_of(first)
             yield self.finding(
-                f"The loss was {first.get('value') or 'NaN'} {often}, and the training recovered: no gradient "
+                f"The loss was {_named(first)} {often}, and the training recovered: no gradient "
                 "of it reached the weights.",
                 evidence=(
                     *([spot(patient, where)] if where is not None else []),
@@ -182,11 +182,16 @@ class NanLoss(Check):
         spans += [spot(patient, where)] if where is not None else []
         who = f" on rank {process.rank}" if len(recording.ranks) > 1 else ""
         return self.finding(
-            f"The loss of step {step_of(loss)}{who} is {loss.get('value') or 'NaN'}"
-            f"{'; ' if before else ''}{before}.",
+            f"The loss of step {step_of(loss)}{who} is {_named(loss)}{'; ' if before else ''}{before}.",
             evidence=(*spans, measured("first_bad_step", step_of(loss), "{step}", recording)),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=f"from step {step_of(loss)} on the weights are NaN"),
             subject=f"step {step_of(loss)}",
             detail=BadStepDetail(step=step_of(loss), suspected="rate" if rate else "operation"),
         )
+
+
+def _named(loss: Record) -> str:
+    """The value of a loss that is not finite, as a word."""
+    value = str(loss.get("value") or "nan").lower()
+    return "NaN" if value == "nan" else "infinite" if value == "inf" else "minus infinity"

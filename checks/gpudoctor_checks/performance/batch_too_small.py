@@ -76,7 +76,7 @@ class BatchTooSmall(Check):
             yield confirmed(
                 self,
                 suspicions(lambda: self._suspected(patient), run),
-                f"{found.tokens:,.0f} tokens at a time on one GPU, which is busy for {percent(found.busy)} of "
+                f"{found.tokens:,.0f} tokens at a time on one GPU. It is busy for {percent(found.busy)} of "
                 f"the time, with {percent(1 - found.share)} of its memory free{grows(found)}.",
                 evidence=room_evidence(found, run),
                 severity=Severity.NOTE,

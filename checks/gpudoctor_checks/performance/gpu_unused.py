@@ -49,7 +49,7 @@ class GpuUnusedDetail(Detail):
 
 
 class GpuUnused(Check):
-    """The training runs on the CPU although the machine has a GPU, or only a part of it was moved to the GPU.
+    """The training runs on the CPU, or only partly on the GPU, although the machine has one.
 
     What it finds:
         - A training loop on a machine with a GPU, in a program that names no device, or only the CPU.

@@ -35,6 +35,8 @@ class FlightKind(Enum):
 
     MISSING = "missing"
     """Ranks did not enter a collective."""
+    ALONE = "alone"
+    """A few ranks entered a collective, and most did not."""
     MISMATCH = "mismatch"
     """Ranks have different operations under one number."""
     PEER = "peer"
@@ -82,8 +84,11 @@ def flight_verdict(records: FlightRecords, seconds: float) -> FlightVerdict | No
     blocked = {rank for wait in found for rank in wait.waiting}
     roots = {rank for wait in found for rank in wait.missing} - blocked
     if roots:
-        wait = min((item for item in found if roots & set(item.missing)), key=_age)
-        return words.missing(wait, found)
+        wait = min(
+            (item for item in found if roots & set(item.missing)),
+            key=lambda item: (not roots.issuperset(item.missing), _age(item)),
+        )
+        return words.missing(wait, found, tuple(rank for rank in wait.missing if rank in roots))
     ends = [wait for wait in found if not wait.missing]
     unseen = [wait for wait in ends if wait.unseen]
     if unseen:
@@ -119,11 +124,11 @@ class _Words:
         self._dumps = {dump.rank: dump for dump in records.ranks}
         self._many = len(process_groups(records)) > 1
 
-    def missing(self, wait: Wait, found: Sequence[Wait]) -> FlightVerdict:
+    def missing(self, wait: Wait, found: Sequence[Wait], absent: tuple[int, ...]) -> FlightVerdict:
         """Ranks that did not enter what others wait in."""
         peer = wait.launch.peer is not None
-        few = not peer and len(wait.waiting) < len(wait.missing)
-        who, site = ranks(wait.missing), self._at(wait)
+        few = not peer and len(wait.waiting) < len(absent)
+        who, site = ranks(absent), self._at(wait)
         if peer:
             first = (
                 f"{capitalised(ranks(wait.waiting))} waited in {self._named(wait)}{site}, "
@@ -134,28 +139,30 @@ class _Words:
         else:
             first = f"{capitalised(who)} did not enter {self._named(wait)}."
         second = "" if peer or few else f"{capitalised(ranks(wait.waiting))} waited in it{site}."
-        suspects = wait.waiting if few else wait.missing
         return FlightVerdict(
-            kind=FlightKind.PEER if peer else FlightKind.MISSING,
-            ranks=suspects,
-            sentences=_said(first, second, self._last(wait.missing), self._followers(wait, found)),
-            evidence=self._evidence([*wait.missing[:_SHOWN], *wait.waiting[:_SHOWN]], wait),
+            kind=FlightKind.PEER if peer else FlightKind.ALONE if few else FlightKind.MISSING,
+            ranks=wait.waiting if few else absent,
+            sentences=_said(first, second, self._last(absent), self._followers(wait, found)),
+            evidence=self._evidence([*absent[:_SHOWN], *wait.waiting[:_SHOWN]], wait),
             confidence=_sure(wait),
         )
 
     def unseen(self, wait: Wait, found: Sequence[Wait]) -> FlightVerdict:
         """Everybody whose dump could be read is in it, and somebody's could not."""
-        who = ranks(wait.unseen)
+        absent = tuple(rank for rank in wait.unseen if rank not in self._dumps)
         reasons = {item.rank: item.reason for item in self._records.unread}
-        known = sorted({reasons[rank] for rank in wait.unseen if rank in reasons})
+        known = sorted({reasons[rank] for rank in absent if rank in reasons})
         why = f" ({known[0]})" if len(known) == 1 else ""
-        dumps = "a readable dump" if known else "a dump"
+        if absent:
+            end = f"{ranks(absent)} left no {'readable ' if known else ''}dump{why}"
+        else:
+            end = f"the ring of {ranks(wait.unseen)} no longer shows this group (TORCH_FR_BUFFER_SIZE)"
         return FlightVerdict(
             kind=FlightKind.UNSEEN,
-            ranks=wait.unseen,
+            ranks=absent or wait.unseen,
             sentences=_said(
                 f"{capitalised(ranks(wait.waiting))} waited in {self._named(wait)}{self._at(wait)}.",
-                f"All ranks with a dump entered it; {who} left no {dumps[2:]}{why}.",
+                f"All ranks whose dumps show it entered it; {end}.",
                 self._followers(wait, found),
             ),
             evidence=self._evidence(wait.waiting[:_SHOWN], wait),
@@ -208,7 +215,7 @@ class _Words:
                     item for wait in circle[:_SHOWN] for item in self._evidence(wait.waiting[:1], wait)
                 )
             ),
-            confidence=_sure(circle[0]),
+            confidence=Confidence.PROBABLE,  # one of them may have asked for it and gone on
         )
 
     def mismatch(self, wait: Wait, mismatch: Mismatch, found: Sequence[Wait]) -> FlightVerdict:

@@ -199,7 +199,7 @@ def _at(group: Group, inside: Mapping[int, Launch], number: int) -> Launch | Non
 
 def _proven(inside: Mapping[int, Launch], written: Mapping[int, int], seconds: float) -> bool | None:
     """Whether somebody waited as long as the timeout; None for a wait of a moment, as in a job that runs."""
-    young = False
+    young = old = False
     for rank, launch in inside.items():
         if launch.timed_out and not launch.done:
             return True
@@ -207,8 +207,8 @@ def _proven(inside: Mapping[int, Launch], written: Mapping[int, int], seconds: f
         enough = _NEARLY * launch.timeout if launch.timeout else 0.0
         if enough and age >= enough:
             return True
-        young = young or 0 <= age < seconds
-    return None if young else False
+        young, old = young or 0 <= age < seconds, old or age >= seconds
+    return None if young and not old else False
 
 
 def _peers(group: Group, written: Mapping[int, int], seconds: float) -> Iterator[Wait]:

@@ -9,8 +9,7 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.rank_positions import WAITING, RankPosition, odd_ones
 from gpudoctor.model import LogLine, SourceSpan
-from gpudoctor.model.signs.job_log import JobLog
-from gpudoctor.model.signs.stack_dump import RankStack
+from gpudoctor.model.signs.job_log import JobLog, RankStack
 from gpudoctor.text import ranks
 
 _WAITS = WAITING | frozenset(WAITS)

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from gpudoctor.analysis.run.trends import Trend, trend
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Measurement
-from gpudoctor.model.finding import Cost, Finding, Resource
-from gpudoctor.model.leak import LeakDetail, LeakKind
-from gpudoctor.model.severity import Confidence, Severity
+from gpudoctor.model.finding import Confidence, Cost, Finding, Resource, Severity
+from gpudoctor.model.proof import LeakDetail, LeakKind
 from gpudoctor.model.signs.process import ProcessWindow, Rank, Series
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration, forecast, size

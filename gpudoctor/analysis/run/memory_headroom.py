@@ -6,8 +6,8 @@ from statistics import mean
 
 from gpudoctor.analysis.run.run_numbers import GpuUse, RankMemory, rank_memory, run_numbers
 from gpudoctor.analysis.run.steady_run import Run, measured
-from gpudoctor.model.detail import Detail
 from gpudoctor.model.evidence import Measurement
+from gpudoctor.model.finding import Detail
 
 CAUSES = {
     "data_wait": "waiting for data", "transfer": "copies to the device", "sync": "reading values back",

@@ -10,9 +10,8 @@ from dataclasses import replace
 from gpudoctor.analysis.run.line_costs import lines, place_of
 from gpudoctor.analysis.run.steady_run import recorded, run_of, script_at, source_of
 from gpudoctor.model.evidence import Evidence
-from gpudoctor.model.finding import Finding
+from gpudoctor.model.finding import Confidence, Finding, Severity
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.severity import Confidence, Severity
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.signs.source import Loop, LoopRole, Script
 from gpudoctor.text import count

@@ -3,7 +3,7 @@
 import datetime
 from dataclasses import dataclass
 
-from gpudoctor.estimate.calibration_records import CPU, Calibration, Observation
+from gpudoctor.estimate.calibration_records import CPU, Calibration, CardObservation
 from gpudoctor.estimate.card import expected_reserved
 from gpudoctor.estimate.measure.cpu import DIFFERENCES, ONE_BY_ONE, UNPACKED, CpuDifference, on_cpu
 from gpudoctor.estimate.measure.result import JobMeasurement, MeasureEnd
@@ -106,7 +106,7 @@ def calibration_of(compared: MeasuredEstimate, found: JobMeasurement, release: s
     if found.reserved is not None:
         expected = expected_reserved(estimate.job, estimate.instants, estimate.peak)
         reserved = (max(expected, 1), found.reserved)
-    seen = Observation(
+    seen = CardObservation(
         model=estimate.shape.name[:200], method=estimate.job.method, reserved=reserved,
         instants={row.instant: (row.predicted, row.measured) for row in compared.rows if row.instant != PEAK},
     )  # fmt: skip

@@ -1,11 +1,50 @@
-"""What a job's logs say of its end: the messages that matter, with their ranks, times and steps."""
+"""What the logs of a job say of its end: messages that matter, with rank, time and step; where ranks stood."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
 from gpudoctor.model.log_message import Bearing
-from gpudoctor.model.signs.stack_dump import RankStack
+from gpudoctor.model.signs.process import Frame
+
+# Where the ranks of a job stood: main threads of stack dumps that somebody or a timeout left behind.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpedThread:
+    """One thread of a dump."""
+
+    path: str
+    """The file that holds the dump, as the user named it."""
+    line: int
+    """1-based, of the thread's heading."""
+    rank: int | None
+    """None where neither a prefix, nor the file's name, nor the command line says it."""
+    process: str
+    """Who it belongs to: a rank, a process, a file; threads of one process share it."""
+    thread: str
+    """Its name or number, as it stands."""
+    main: bool
+    frames: tuple[Frame, ...]
+    """Innermost first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankStack:
+    """The main thread of a process, judged."""
+
+    thread: DumpedThread
+    phase: str
+    """What it does: `collective`, `sync`, `data_wait`, `backward`; `other` for no known phase."""
+    via: str
+    """The library's function that decided the phase; "" for a line of the user's own."""
+    user: Frame | None
+    """The innermost frame of the user's."""
+
+    @property
+    def title(self) -> str:
+        """`rank 3`, or the process where no rank is known."""
+        return f"rank {self.thread.rank}" if self.thread.rank is not None else self.thread.process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HOOK = "calls"
 
 
-class Call(NamedTuple):
+class PhaseCall(NamedTuple):
     """Functions of one owner that are one kind of call."""
 
     module: str
@@ -63,44 +63,44 @@ _MLFLOW = ("log_metric", "log_metrics", "log_param", "log_params", "log_artifact
 _EVENTS = ("table", "export_chrome_trace", "key_averages")
 
 CALLS = (
-    Call("builtins", "", ("print",), LOGGING, "logs", "print"),
-    Call("logging", "Logger", ("handle",), LOGGING, "logs", "logging"),
-    Call("os", "", ("fsync", "fdatasync"), LOGGING, "", "os"),
-    Call("gc", "", ("collect",), SYNC, "flushes", "gc"),
-    Call("torch", "", ("save",), CHECKPOINT, "saves", "torch"),
-    Call("torch", "jit", ("save",), CHECKPOINT, "saves", "torch.jit"),
-    Call("torch", "cuda", ("empty_cache",), SYNC, "flushes", "torch.cuda"),
-    Call("torch", "cuda", ("synchronize",), SYNC, "syncs", "torch.cuda"),
-    Call("torch", "cuda.Stream", ("synchronize",), SYNC, "syncs", "torch.cuda.Stream"),
-    Call("torch", "cuda.Event", ("synchronize",), SYNC, "syncs", "torch.cuda.Event"),
-    Call("torch", "accelerator", ("synchronize",), SYNC, "syncs", "torch.accelerator"),
-    Call("torch", "mps", ("synchronize",), SYNC, "syncs", "torch.mps"),
-    Call("torch", "profiler.profile", _PROFILE, PROFILER, "", "torch.profiler"),
-    Call("torch", "profiler.profiler._KinetoProfile", _PROFILE, PROFILER, "", "torch.profiler"),
-    Call("torch", "autograd.profiler.profile", _PROFILE, PROFILER, "", "torch.autograd.profiler"),
-    Call("torch.autograd.profiler_util", "EventList", _EVENTS, PROFILER, "", "torch.profiler"),
-    Call("torch.utils.tensorboard.writer", "SummaryWriter", _WRITER, LOGGING, "logs", "SummaryWriter"),
-    Call("tensorboardX.writer", "SummaryWriter", _WRITER, LOGGING, "logs", "SummaryWriter"),
-    Call("wandb.sdk.wandb_run", "Run", ("log",), LOGGING, "logs", "wandb"),
-    Call("mlflow", "", _MLFLOW, LOGGING, "logs", "mlflow"),
-    Call("swanlab", "", ("log",), LOGGING, "logs", "swanlab"),
-    Call("trackio", "", ("log",), LOGGING, "logs", "trackio"),
-    Call("tqdm.std", "tqdm", ("refresh", "display"), LOGGING, "", "tqdm"),
-    Call("safetensors.torch", "", ("save_file", "save_model"), CHECKPOINT, "saves", "safetensors"),
-    Call("torch.distributed.checkpoint", "", ("save", "async_save"), CHECKPOINT, "saves", "dcp"),
-    Call("transformers.modeling_utils", "PreTrainedModel", ("save_pretrained",), CHECKPOINT, "saves"),
-    Call("transformers.trainer", "Trainer", ("_save_checkpoint", "save_model"), CHECKPOINT, "saves"),
-    Call("transformers.trainer", "Trainer", ("evaluate", "predict"), EVALUATION),
-    Call("transformers.trainer", "Trainer", ("log",), LOGGING, "logs"),
-    Call("accelerate.accelerator", "Accelerator", ("save_state", "save_model"), CHECKPOINT, "saves"),
-    Call("accelerate.accelerator", "Accelerator", ("log",), LOGGING, "logs"),
-    Call("deepspeed.runtime.engine", "DeepSpeedEngine", ("save_checkpoint",), CHECKPOINT, "saves"),
+    PhaseCall("builtins", "", ("print",), LOGGING, "logs", "print"),
+    PhaseCall("logging", "Logger", ("handle",), LOGGING, "logs", "logging"),
+    PhaseCall("os", "", ("fsync", "fdatasync"), LOGGING, "", "os"),
+    PhaseCall("gc", "", ("collect",), SYNC, "flushes", "gc"),
+    PhaseCall("torch", "", ("save",), CHECKPOINT, "saves", "torch"),
+    PhaseCall("torch", "jit", ("save",), CHECKPOINT, "saves", "torch.jit"),
+    PhaseCall("torch", "cuda", ("empty_cache",), SYNC, "flushes", "torch.cuda"),
+    PhaseCall("torch", "cuda", ("synchronize",), SYNC, "syncs", "torch.cuda"),
+    PhaseCall("torch", "cuda.Stream", ("synchronize",), SYNC, "syncs", "torch.cuda.Stream"),
+    PhaseCall("torch", "cuda.Event", ("synchronize",), SYNC, "syncs", "torch.cuda.Event"),
+    PhaseCall("torch", "accelerator", ("synchronize",), SYNC, "syncs", "torch.accelerator"),
+    PhaseCall("torch", "mps", ("synchronize",), SYNC, "syncs", "torch.mps"),
+    PhaseCall("torch", "profiler.profile", _PROFILE, PROFILER, "", "torch.profiler"),
+    PhaseCall("torch", "profiler.profiler._KinetoProfile", _PROFILE, PROFILER, "", "torch.profiler"),
+    PhaseCall("torch", "autograd.profiler.profile", _PROFILE, PROFILER, "", "torch.autograd.profiler"),
+    PhaseCall("torch.autograd.profiler_util", "EventList", _EVENTS, PROFILER, "", "torch.profiler"),
+    PhaseCall("torch.utils.tensorboard.writer", "SummaryWriter", _WRITER, LOGGING, "logs", "SummaryWriter"),
+    PhaseCall("tensorboardX.writer", "SummaryWriter", _WRITER, LOGGING, "logs", "SummaryWriter"),
+    PhaseCall("wandb.sdk.wandb_run", "Run", ("log",), LOGGING, "logs", "wandb"),
+    PhaseCall("mlflow", "", _MLFLOW, LOGGING, "logs", "mlflow"),
+    PhaseCall("swanlab", "", ("log",), LOGGING, "logs", "swanlab"),
+    PhaseCall("trackio", "", ("log",), LOGGING, "logs", "trackio"),
+    PhaseCall("tqdm.std", "tqdm", ("refresh", "display"), LOGGING, "", "tqdm"),
+    PhaseCall("safetensors.torch", "", ("save_file", "save_model"), CHECKPOINT, "saves", "safetensors"),
+    PhaseCall("torch.distributed.checkpoint", "", ("save", "async_save"), CHECKPOINT, "saves", "dcp"),
+    PhaseCall("transformers.modeling_utils", "PreTrainedModel", ("save_pretrained",), CHECKPOINT, "saves"),
+    PhaseCall("transformers.trainer", "Trainer", ("_save_checkpoint", "save_model"), CHECKPOINT, "saves"),
+    PhaseCall("transformers.trainer", "Trainer", ("evaluate", "predict"), EVALUATION),
+    PhaseCall("transformers.trainer", "Trainer", ("log",), LOGGING, "logs"),
+    PhaseCall("accelerate.accelerator", "Accelerator", ("save_state", "save_model"), CHECKPOINT, "saves"),
+    PhaseCall("accelerate.accelerator", "Accelerator", ("log",), LOGGING, "logs"),
+    PhaseCall("deepspeed.runtime.engine", "DeepSpeedEngine", ("save_checkpoint",), CHECKPOINT, "saves"),
     *(
         call
         for package in _LIGHTNING
         for call in (
-            Call(f"{package}.trainer.trainer", "Trainer", ("save_checkpoint",), CHECKPOINT, "saves"),
-            Call(f"{package}.loops.evaluation_loop", "_EvaluationLoop", ("run",), EVALUATION),
+            PhaseCall(f"{package}.trainer.trainer", "Trainer", ("save_checkpoint",), CHECKPOINT, "saves"),
+            PhaseCall(f"{package}.loops.evaluation_loop", "_EvaluationLoop", ("run",), EVALUATION),
         )
     ),
 )
@@ -138,7 +138,7 @@ def install_profilers(probe: Probe) -> None:
         probe.guard.at_first(NAMES[PROFILER], kind, install_all)
 
 
-def _replace(probe: Probe, call: Call, module: Any) -> None:
+def _replace(probe: Probe, call: PhaseCall, module: Any) -> None:
     owner = module
     for part in call.owner.split(".") if call.owner else ():
         owner = getattr(owner, part, None)
@@ -148,7 +148,7 @@ def _replace(probe: Probe, call: Call, module: Any) -> None:
         _time(probe, call, owner, name)
 
 
-def _time(probe: Probe, call: Call, owner: Any, name: str) -> None:
+def _time(probe: Probe, call: PhaseCall, owner: Any, name: str) -> None:
     """Make an attribute of `owner` a call that is a phase."""
     clock, sites, steps, evaluation = probe.clock, probe.sites, probe.steps, probe.evaluation
     column = AT[call.column] if call.column else -1
@@ -199,9 +199,9 @@ PARALLELISM = (
 
 def _collectives(probe: Probe) -> None:
     """Collectives, and DDP's broadcast of buffers before a forward pass: there the punctual ranks wait."""
-    ddp = Call("torch.nn.parallel.distributed", "DistributedDataParallel", ("_sync_buffers",), COLLECTIVE)
+    ddp = PhaseCall("torch.nn.parallel.distributed", "DistributedDataParallel", ("_sync_buffers",), COLLECTIVE)
     probe.when_imported(ddp.module, functools.partial(_replace, probe, ddp))
-    call = Call("torch.distributed", "", _COLLECTIVES, COLLECTIVE, "collectives", "dist")
+    call = PhaseCall("torch.distributed", "", _COLLECTIVES, COLLECTIVE, "collectives", "dist")
     for name in _COLLECTIVES:
         _time(probe, call, probe.torch.distributed, name)
 

@@ -23,7 +23,7 @@ EVERY = (1.0, 5.0, 60.0)
 """Seconds between records: at first, later, and after an hour."""
 
 
-class Worker:
+class LoaderWorker:
     """Counts of one worker."""
 
     def __init__(self, probe: Probe, loader: int | None, number: int) -> None:
@@ -84,7 +84,7 @@ def install(probe: Probe) -> None:
 
 def _begin(probe: Probe, arguments: tuple[Any, ...]) -> None:
     loader, number = _numbers(probe, arguments)
-    worker = Worker(probe, loader, number)
+    worker = LoaderWorker(probe, loader, number)
     fetching: Any = sys.modules["torch.utils.data._utils.fetch"]
     for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
         probe.guard.install(HOOK, getattr(fetching, name), "fetch", *_fetching(worker))
@@ -114,7 +114,7 @@ def _end(probe: Probe) -> None:
         probe.worker.write(everything=True)
 
 
-def _making(worker: Worker) -> tuple[Enter, Leave]:
+def _making(worker: LoaderWorker) -> tuple[Enter, Leave]:
     """A fetcher's collate function is measured by itself."""
 
     def begin(_args: Any, _kwargs: Any) -> Any:
@@ -137,7 +137,7 @@ def _making(worker: Worker) -> tuple[Enter, Leave]:
     return enter, leave
 
 
-def _fetching(worker: Worker) -> tuple[Enter, Leave]:
+def _fetching(worker: LoaderWorker) -> tuple[Enter, Leave]:
     def enter(args: Any, _kwargs: Any) -> Any:
         worker.phase = "fetch"
         return perf_counter(), args[1] if len(args) > 1 else ()

@@ -104,7 +104,7 @@ _FORMATS = {"format", "round", "str", "len"}
 _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return)
 
 
-class Reads:
+class DeferredReads:
     """Keeps what each read gave last, by the shape of what is read."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class Reads:
         return value.double() if value.is_floating_point() and value.device.type != "mps" else value
 
 
-READS = Reads()
+READS = DeferredReads()
 
 
 def defer(tree: ast.Module, name: str, line: int, period: int) -> bool:

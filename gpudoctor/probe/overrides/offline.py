@@ -46,7 +46,7 @@ _CHANGING = ("Put", "Create", "Upload", "Complete", "Copy", "Delete")
 """How names of S3's operations begin that change a bucket."""
 
 
-class Refused(str):
+class RefusedUpload(str):
     """What a refused push gives: whatever is asked of it is the same text."""
 
     def __getattr__(self, name: str) -> Any:
@@ -99,7 +99,7 @@ class _Notes:
             words = [kwargs.get("repo_id"), *args[:2]]
             target = next((word for word in words if isinstance(word, str)), "")
             self.tell(f"{name} {target}".strip())
-            return Refused(target or name)
+            return RefusedUpload(target or name)
 
         return refused
 

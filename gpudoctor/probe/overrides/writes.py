@@ -200,7 +200,7 @@ def _install_going(redirect: Redirect) -> None:
     subprocess.Popen.__init__ = __init__  # type: ignore[method-assign]
 
 
-class Entry:
+class RedirectedEntry:
     """One of `os.scandir`, under the name that the program knows."""
 
     def __init__(self, entry: Any, path: str) -> None:
@@ -230,7 +230,7 @@ class Entries:
                 with real.scandir(place) as entries:
                     for entry in entries:
                         if entry.name in names and entry.name not in found:
-                            found[entry.name] = Entry(entry, os.path.join(folder, entry.name))
+                            found[entry.name] = RedirectedEntry(entry, os.path.join(folder, entry.name))
         self._entries = iter(list(found.values()))
 
     def __iter__(self) -> Iterator[Any]:

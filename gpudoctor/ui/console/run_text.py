@@ -1,13 +1,78 @@
-"""The part of a text report that shows a run: its heading, where a step's time goes, where the recording is."""
+"""Runs in text: the parts of a text report on a run, a log, a synthetic job; two runs side by side."""
 
 from collections.abc import Iterator
 
-from gpudoctor.model.run import RunSummary
+from gpudoctor.model.comparison import Comparison
+from gpudoctor.model.log_message import LogSummary
+from gpudoctor.model.run import RunSummary, SyntheticSummary
+from gpudoctor.report.comparison import groups, remarks
 from gpudoctor.report.printable import one_line
-from gpudoctor.report.run_words import phase_rows, rate_text
+from gpudoctor.report.run_words import (
+    job_words,
+    memory_heading,
+    memory_rows,
+    moment_rows,
+    phase_rows,
+    rate_text,
+    small_print,
+    speed_words,
+)
 from gpudoctor.text import duration, number, percent, size
 from gpudoctor.ui.console.canvas import Canvas
 from gpudoctor.ui.watch.marks import bar
+
+# The time line of a log in text, for `--verbose`.
+
+
+def log_part(canvas: Canvas, log: LogSummary) -> None:
+    """Every message in its order, with its role and place."""
+    if not log.moments:
+        return
+    canvas.blank()
+    canvas.paragraph("time line of the log:")
+    for role, place, text in moment_rows(log):
+        canvas.paragraph(f"{role:<12} {place}: {text}", indent=2, hang=13)
+
+
+# The part of a text report that shows a synthetic job: memory beside its estimate, speed, the program.
+
+_FEW = 2
+"""Sentences of the small print that are shown unless asked for all."""
+
+
+def synthetic_part(canvas: Canvas, job: SyntheticSummary, verbose: bool) -> None:
+    """The job, its memory and its speed."""
+    canvas.blank()
+    canvas.paragraph(job_words(job), hang=2)
+    rows = memory_rows(job)
+    if rows:
+        canvas.blank()
+        table = [(one_line(memory_heading(job)), "estimated", "measured", ""), *rows]
+        widths = [max(len(row[column]) for row in table) for column in range(4)]
+        if sum(widths) + 6 > canvas.width:  # the heading on a line of its own
+            canvas.paragraph(table[0][0])
+            table[0] = ("", *table[0][1:])
+            widths[0] = max(len(row[0]) for row in table) + 2
+        for place, row in enumerate(table):
+            indent = "  " if place else ""
+            name = f"{indent}{one_line(row[0])}"
+            canvas.literal_raw(
+                f"{name:<{widths[0] + 2}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}"
+            )
+    if speed := speed_words(job):
+        canvas.blank()
+        canvas.paragraph(f"speed: {speed}", hang=2)
+    said = small_print(job)
+    for text in said if verbose else said[:_FEW]:
+        canvas.paragraph(text, hang=2)
+    if len(said) > _FEW and not verbose:
+        canvas.paragraph(f"and {len(said) - _FEW} more remarks on these numbers: --verbose")
+
+
+def synthetic_ending(canvas: Canvas, job: SyntheticSummary) -> None:
+    """Where the program is."""
+    canvas.literal(f"program: {one_line(job.script)} (it needs nothing of gpudoctor)")
+
 
 _LABEL, _NUMBERS = 11, 20
 _LINES = 8
@@ -89,3 +154,30 @@ def _memory_rows(run: RunSummary) -> Iterator[tuple[str, ...]]:
         yield "GPU memory", f"{size(memory.allocated)} allocated at most{reserved}{total}"
     if memory.tree_rss is not None:
         yield "memory", f"{size(memory.tree_rss)} at most in all processes of the command"
+
+
+# Two runs side by side, for a terminal.
+
+_NUMBER = 12
+
+
+def render_comparison(item: Comparison, *, width: int, colour: bool) -> str:
+    """The verdict, then speed, phases and memory in columns."""
+    canvas = Canvas(width, colour)
+    canvas.joined(["gpudoctor", "before and after"])
+    canvas.blank()
+    canvas.paragraph(item.verdict)
+    every = groups(item)
+    label = max([16, *(len(row[0]) for _, rows in every for row in rows)])
+    for title, rows in every:
+        canvas.blank()
+        canvas.literal_raw(f"{title:<{label + 2}}{'before':>{_NUMBER}}{'after':>{_NUMBER}}")
+        for name, before, after, change in rows:
+            line = f"{name:<{label}}{before:>{_NUMBER}}{after:>{_NUMBER}}{change:>9}"
+            canvas.literal_raw(line, indent=2)
+    canvas.blank()
+    for sentence in remarks(item):
+        canvas.paragraph(sentence)
+    canvas.literal(f"before: {one_line(item.before.recording)}")
+    canvas.literal(f"after:  {one_line(item.after.recording)}")
+    return canvas.text()

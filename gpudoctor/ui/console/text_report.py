@@ -1,4 +1,4 @@
-"""The text report: the verdict, the findings in their order, and one line about everything else."""
+"""The text report: the verdict, the findings in their order, one line about the rest; or one paragraph."""
 
 import shlex
 from collections import Counter
@@ -21,25 +21,29 @@ from gpudoctor.model import (
     Severity,
     Skipped,
 )
-from gpudoctor.report.exhaustive import assert_never
-from gpudoctor.report.log_words import read_words
 from gpudoctor.report.printable import one_line
-from gpudoctor.report.run_words import run_facts
-from gpudoctor.report.steps import is_code
+from gpudoctor.report.run_words import read_words, run_facts
 from gpudoctor.report.strings import presentable
 from gpudoctor.report.units import (
+    assert_never,
     confidence_text,
     cost_text,
     evidence_command,
     evidence_content,
     evidence_place,
+    is_code,
     remedy_facts,
 )
 from gpudoctor.text import count
 from gpudoctor.ui.console.canvas import STYLES, Canvas
-from gpudoctor.ui.console.log_text import log_part
-from gpudoctor.ui.console.run_text import phase_bars, run_details, where_recorded
-from gpudoctor.ui.console.synthetic_text import synthetic_ending, synthetic_part
+from gpudoctor.ui.console.run_text import (
+    log_part,
+    phase_bars,
+    run_details,
+    synthetic_ending,
+    synthetic_part,
+    where_recorded,
+)
 from gpudoctor.ui.console.trial_text import trial_ending, trial_table
 
 _INDENT = 3
@@ -276,3 +280,41 @@ def _next_step(canvas: Canvas, report: Report) -> None:
         targets = " ".join(shlex.quote(target) for target in named)
         canvas.literal(f"fix it: gpudoctor check {targets} --diff")
     canvas.literal(f"why: gpudoctor explain {report.findings[0].finding.code}")
+
+
+# The report as one paragraph for the log of a job that is about to start.
+
+
+def render_preflight(report: Report, *, width: int, floor: str = "error") -> str:
+    """The verdict and what stands against the job: a line each, no blank lines, no colour.
+
+    Only what stops the job (`floor`, the severity of --fail-on; errors for "never"): a job that may start needs
+    no advice in its log. What could not be examined is said as well.
+    """
+    shown = presentable(report)
+    lowest = (Severity.ERROR if floor == "never" else Severity(floor)).rank
+    canvas = Canvas(width, colour=False)
+    canvas.paragraph(f"gpudoctor: {shown.summary.verdict}{_passes(shown)}", hang=2)
+    for item in shown.findings:
+        if item.finding.severity.rank >= lowest:
+            canvas.paragraph_raw(_line(item), hang=2)
+    for outcome in shown.outcomes:
+        if isinstance(outcome, Crashed):
+            canvas.paragraph(f"incomplete: {outcome.code} crashed: {outcome.error}", hang=2)
+    for problem in shown.problems:
+        canvas.paragraph(f"incomplete: {problem}", hang=2)
+    return canvas.text()
+
+
+def _line(item: Ranked) -> str:
+    finding = item.finding
+    span = finding.span
+    place = f"{span.path}:{span.line} " if span else ""
+    message = " ".join(finding.message.split()).rstrip(".")
+    remedy = f": {' '.join(item.remedies[0].title.split())}" if item.remedies else ""
+    return f"{finding.code}  {place}{message}{remedy}"
+
+
+def _passes(report: Report) -> str:
+    """How many checks passed, where the verdict does not say it."""
+    return "" if "passed" in report.summary.verdict else f" {count(report.summary.passed, 'check')} passed."

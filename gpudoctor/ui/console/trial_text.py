@@ -2,9 +2,7 @@
 
 import math
 
-from gpudoctor.model.leak import LeakSearch, LeakTry
-from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
-from gpudoctor.model.replay import Replay
+from gpudoctor.model.proof import Conclusion, LeakSearch, LeakTry, Proof, Replay, TrialRow, TrialSummary
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import rate_text
 from gpudoctor.text import count, duration, interval, size

@@ -1,16 +1,18 @@
 """The live view: takes ticks from a source in a thread of its own and shows them."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from rich.text import Text
 from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.events import Resize
 from textual.message import Message
+from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.worker import get_current_worker
 
@@ -18,18 +20,55 @@ from gpudoctor.errors import DoctorError
 from gpudoctor.model import Ranked, Report
 from gpudoctor.model.watch import Tick
 from gpudoctor.report.strings import presentable
-from gpudoctor.ui.watch.findings import Findings
-from gpudoctor.ui.watch.gpus import Gpus
-from gpudoctor.ui.watch.header import Header
-from gpudoctor.ui.watch.host import HostPanel
-from gpudoctor.ui.watch.marks import LETTERS, phase_name
-from gpudoctor.ui.watch.pages import TextScreen, keys_text
-from gpudoctor.ui.watch.panel import Panel
-from gpudoctor.ui.watch.phases import Phases
-from gpudoctor.ui.watch.places import PlacesTable
-from gpudoctor.ui.watch.ranks import Ranks
-from gpudoctor.ui.watch.verdict import VerdictLine
-from gpudoctor.ui.watch.view import SORTS, View, next_choice, shown_gpus
+from gpudoctor.ui.watch.loop_panels import Findings, Phases, PlacesTable, Ranks
+from gpudoctor.ui.watch.marks import LETTERS, SORTS, View, next_choice, phase_name, shown_gpus
+from gpudoctor.ui.watch.panels import Gpus, Header, HostPanel, Panel, VerdictLine
+
+# Screens that lie over the view: the keys, and a manual page.
+
+
+class TextScreen(ModalScreen[None]):
+    """A text to read and leave."""
+
+    BINDINGS = [
+        Binding("escape,q,enter,question_mark", "dismiss", "back"),
+    ]
+
+    def __init__(self, title: str, text: str) -> None:
+        super().__init__()
+        self._title, self._text = title, text
+
+    def compose(self) -> ComposeResult:
+        """The text in a box that scrolls."""
+        with VerticalScroll(id="page") as box:
+            box.border_title = self._title
+            box.border_subtitle = "escape: back"
+            yield Static(Text(self._text), markup=False)
+
+    def on_mount(self) -> None:
+        """Arrow keys scroll at once."""
+        self.query_one("#page").focus()
+
+    async def action_dismiss(self, result: None = None) -> None:
+        """Back to the view."""
+        self.dismiss(result)
+
+
+def keys_text(rows: Sequence[tuple[str, str]], letters: Sequence[tuple[str, str]]) -> str:
+    """The page of keys: what each does, and what the letters of the phases mean."""
+    lines = [f"{key:<10} {meaning}" for key, meaning in rows]
+    lines += ["", "Letters of the phases:"]
+    cells = [f"{letter} {name}" for letter, name in letters]
+    lines += [
+        "  ".join(f"{cell:<14}" for cell in cells[place : place + 4]) for place in range(0, len(cells), 4)
+    ]
+    lines += [
+        "",
+        "Shares come from stack samples of the main thread, taken without stopping it.",
+        "Samples that failed are counted: fast Python code loses more of them than waits do.",
+    ]
+    return "\n".join(lines)
+
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 18
 _BEAT = 0.05

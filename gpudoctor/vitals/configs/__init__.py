@@ -11,7 +11,7 @@ from gpudoctor.vitals.configs.reading import parse, read_configs
 from gpudoctor.vitals.configs.text import UnreadConfig
 
 if TYPE_CHECKING:
-    from gpudoctor.vitals.configs.walking import find_configs, looks_like_config, looks_like_kubernetes_job
+    from gpudoctor.vitals.configs.reading import find_configs, looks_like_config, looks_like_kubernetes_job
 
 __all__ = [
     "UnreadConfig",
@@ -24,9 +24,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A public name of `walking`; it stays here, so this happens once a name."""
+    """A public name of `reading`; it stays here, so this happens once a name."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.walking"), name)
+    value = getattr(import_module(f"{__name__}.reading"), name)
     globals()[name] = value
     return value

@@ -7,8 +7,8 @@ from typing import Final
 
 from gpudoctor.model.signs.configs import ConfigKind, ConfigValue, Entry, Said
 from gpudoctor.vitals.configs.canonical_keys import SUFFIXES, KeyMeaning, table
+from gpudoctor.vitals.configs.text import words
 from gpudoctor.vitals.configs.tree import Flat
-from gpudoctor.vitals.configs.words import words
 
 _SWITCHES: Final = ("enabled", "enable", "active", "is_enabled")
 _PERIODS: Final = {

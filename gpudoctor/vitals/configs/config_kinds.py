@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from gpudoctor.model.signs.configs import ConfigKind
+from gpudoctor.vitals.configs.text import words
 from gpudoctor.vitals.configs.tree import Flat
-from gpudoctor.vitals.configs.words import words
 
 HF_KEYS: Final = words(
     """per_device_train_batch_size per_device_eval_batch_size per_gpu_train_batch_size num_train_epochs

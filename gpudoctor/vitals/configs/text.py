@@ -5,6 +5,14 @@ import os
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import CONFIG
 
+# Sets of words, written as text.
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text that are separated by blanks."""
+    return frozenset(text.split())
+
+
 LIMIT = CONFIG.most
 """Bytes; a file over this is data."""
 

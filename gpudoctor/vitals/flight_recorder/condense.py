@@ -147,13 +147,14 @@ def _groups(entries: list[Any], dictionary: Dictionary) -> tuple[list[_Group], t
     try:
         values = list(map(_fields, entries))
         operations = list(map(marshal.dumps, map(_operation, entries), repeat(2)))
-        {item[0] for item in values}  # JSON has lists
+        if values and type(values[0][0]) is not tuple:  # JSON has lists
+            raise TypeError
     except (KeyError, TypeError, ValueError):
         entries = list(map(_completed, entries))
         values = list(map(_fields, entries))
         operations = list(map(marshal.dumps, map(_operation, entries), repeat(2)))
     groups: dict[Any, _Group] = {}
-    sites: dict[tuple[int, ...], int] = {}
+    site_of = _Sites(dictionary).site
     keys = dictionary.operation
     latest: tuple[str, _Entry, tuple[int, int] | None] | None = None
     for entry, data, (name, sequence, p2p, is_p2p, operation, state, retired, frames) in zip(
@@ -162,10 +163,7 @@ def _groups(entries: list[Any], dictionary: Dictionary) -> tuple[list[_Group], t
         group = groups.get(name)
         if group is None:
             group = groups[name] = _Group(str(name[0])[:200], str(name[1])[:200])
-        stack = (*map(id, frames),)
-        site = sites.get(stack)
-        if site is None:
-            site = sites[stack] = dictionary.site(frames)
+        site = site_of(frames)
         done = state == "completed" or (retired and operation.startswith("gloo"))
         if is_p2p:
             peer = _take_peer(group, (p2p, keys(data), site, entry), operation, done)
@@ -190,6 +188,29 @@ def _groups(entries: list[Any], dictionary: Dictionary) -> tuple[list[_Group], t
     if len(groups) > _MOST_GROUPS:
         raise NotPlain(f"it has more than {_MOST_GROUPS:,} process groups")
     return list(groups.values()), (latest[0], _sent(latest[1], latest[2])) if latest else None
+
+
+class _Sites:
+    """The call sites of stacks, which come in the same order step after step: equal ones share their frames."""
+
+    def __init__(self, dictionary: Dictionary) -> None:
+        self._dictionary = dictionary
+        self._by_frames: dict[tuple[int, ...], list[Any]] = {}
+        self._last: list[Any] = [None, 0, None]
+        """A stack, its site, and the entry of this kind that followed it the last time."""
+
+    def site(self, frames: Any) -> int:
+        """The key of a stack's site."""
+        found = self._last[2]
+        if found is None or found[0] != frames:  # lists of the same frames compare by identity: fast
+            ids = (*map(id, frames),)
+            found = self._by_frames.get(ids)
+            if found is None:
+                found = self._by_frames[ids] = [frames, self._dictionary.site(frames), None]
+            self._last[2] = found
+        self._last = found
+        key: int = found[1]
+        return key
 
 
 def _take_peer(group: _Group, launch: _Entry, name: str, done: object) -> tuple[int, int] | None:
@@ -226,19 +247,17 @@ def _sent(launch: _Entry, peer: tuple[int, int] | None = None) -> tuple[Any, ...
 
 def _packed(group: _Group, config: Mapping[str, tuple[int, ...]], dictionary: Dictionary) -> tuple[Any, ...]:
     """A group as it is sent: numbers by sequence from the first on, without gaps."""
-    order = sorted(range(len(group.sequences)), key=group.sequences.__getitem__)
-    first = group.sequences[order[0]] if order else 1
-    last = group.sequences[order[-1]] if order else 0
+    numbers = group.sequences
+    first, last = (min(numbers), max(numbers)) if numbers else (1, 0)
     size = last - first + 1
-    if size > 4 * len(order) + 10_000:
+    if size > 4 * len(numbers) + 10_000:
         raise NotPlain("its sequence numbers make no sense")
-    operations, sites = array("I", bytes(4 * size)), array("I", bytes(4 * size))
-    if size == len(order) and order == list(range(size)):
+    if numbers == list(range(first, last + 1)):
         operations, sites = array("I", group.operations), array("I", group.sites)
     else:
-        for index in order:
-            place = group.sequences[index] - first
-            operations[place], sites[place] = group.operations[index], group.sites[index]
+        operations, sites = array("I", bytes(4 * size)), array("I", bytes(4 * size))
+        for number, operation, site in zip(numbers, group.operations, group.sites, strict=True):
+            operations[number - first], sites[number - first] = operation, site
     peers = [one for batch in group.peers.values() for one in batch][:KEPT]
     return (
         group.name,
@@ -353,7 +372,13 @@ def _as_site(frames: Any) -> tuple[str, int, str, str] | None:
             continue
         if path.endswith(".py"):
             via = via or name[:100]
-        user = path.endswith((".py", ".ipynb")) or path.startswith("<ipython")
-        if user and not is_library(path) and not path.startswith("<frozen"):
+        if _is_users(path):
             return path[:1000], line if isinstance(line, int) and 0 <= line < 1 << 31 else 0, name[:100], via
     return ("", 0, "", via) if via else None
+
+
+@lru_cache(maxsize=10_000)
+def _is_users(path: str) -> bool:
+    """Whether a file is Python of the user's; C++ and the interpreter's own frames are not."""
+    python = path.endswith((".py", ".ipynb")) or path.startswith("<ipython")
+    return python and not is_library(path)

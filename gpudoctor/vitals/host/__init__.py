@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from gpudoctor.model import Absent, Reading
 from gpudoctor.model.signs.host import Host
-from gpudoctor.vitals.host import bus, cpus
+from gpudoctor.vitals.host import bus
+from gpudoctor.vitals.host import limits as cpus
 from gpudoctor.vitals.host.cgroup import read_group
-from gpudoctor.vitals.host.container import container_kind
-from gpudoctor.vitals.host.disks import read_disks, usual_folders
-from gpudoctor.vitals.host.limits import read_limits
+from gpudoctor.vitals.host.disks import read_disks, read_mounts, usual_folders
+from gpudoctor.vitals.host.limits import container_kind, read_limits
 from gpudoctor.vitals.host.memory import read_memory, swap_rate
-from gpudoctor.vitals.host.mounts import read_mounts
 from gpudoctor.vitals.host.proc_tree import Space, Tree
 
 __all__ = ["Space", "Tree", "read_host"]
@@ -42,11 +41,11 @@ def read_host(
     disks, silent = read_disks(tree, mounts, [*folders, *usual_folders(variables, working_folder)])
     devices, ethernet = bus.infiniband(tree)
     gpus = bus.gpu_addresses(tree)
-    all_cpus = cpus.installed(tree)
+    all_cpus = cpus.installed_cpus(tree)
     available = memory.available if granted.room is None else min(memory.available, granted.room)
     return Host(
         cpus_installed=all_cpus,
-        cpus_affinity=cpus.allowed(tree, all_cpus),
+        cpus_affinity=cpus.allowed_cpus(tree, all_cpus),
         cpu_quota=group.cpu_quota(),
         memory_total=memory.total,
         memory_available=available,

@@ -8,7 +8,7 @@ cgroup-v1/memory.rst, scheduler/sched-bwc.rst.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.vitals.host.mounts import Mount, read_mounts
+from gpudoctor.vitals.host.disks import Mount, read_mounts
 from gpudoctor.vitals.host.proc_tree import Tree, number, table
 
 _NO_LIMIT = 1 << 60

@@ -1,7 +1,9 @@
-"""Resource limits of the examined process."""
+"""What the examined process may use: resource limits, logical CPUs; what kind of container it is in."""
 
+import os
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpudoctor.model.signs.host import Limit
@@ -25,7 +27,7 @@ def read_limits(tree: Tree, processes_in_group: int | None) -> Limits:
     """From /proc/PID/limits, by getrlimit where there is none; unlimited where neither tells (Windows)."""
     found = parse_limits(tree.of_process("limits") or "")
     if not found and tree.live and tree.process == "self":
-        found = _own()
+        found = _own_limits()
     processes = found.get("processes", _UNLIMITED)
     return Limits(
         open_files=found.get("open_files", _UNLIMITED),
@@ -52,7 +54,7 @@ def parse_limits(text: str) -> dict[str, Limit]:
     return found
 
 
-def _own() -> dict[str, Limit]:
+def _own_limits() -> dict[str, Limit]:
     if sys.platform == "win32":
         return {}
     import resource
@@ -70,3 +72,76 @@ def _own() -> dict[str, Limit]:
 def _smaller(first: int | None, second: int | None) -> int | None:
     known = [value for value in (first, second) if value is not None]
     return min(known, default=None)
+
+
+# Logical CPUs: how many there are and how many the examined process may use.
+
+
+def installed_cpus(tree: Tree) -> int:
+    """Logical CPUs that are switched on; at least 1."""
+    listed = count_list(tree.text("/sys/devices/system/cpu/online"))
+    return listed or os.cpu_count() or 1
+
+
+def allowed_cpus(tree: Tree, all_cpus: int) -> int:
+    """Logical CPUs that affinity and cpuset leave to the process; at least 1, at most `all_cpus`."""
+    for line in (tree.of_process("status") or "").splitlines():
+        name, _, value = line.partition(":")
+        if name == "Cpus_allowed_list":
+            counted = count_list(value)
+            if counted:  # the mask may name CPUs that are not there
+                return min(counted, all_cpus)
+    return min(_own_cpus(), all_cpus) if tree.live else all_cpus
+
+
+def count_list(text: str | None) -> int | None:
+    """How many a kernel list names: `0-3,8` is 5; None for anything else."""
+    total = 0
+    for part in (text or "").strip().split(","):
+        first, dash, last = part.partition("-")
+        low, high = number(first), number(last) if dash else number(first)
+        if low is None or high is None or not 0 <= low <= high < 1 << 20:
+            return None
+        total += high - low + 1
+    return total
+
+
+def _own_cpus() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) or 1
+    import psutil
+
+    process = psutil.Process()
+    if hasattr(process, "cpu_affinity"):  # Windows and FreeBSD; macOS has none
+        try:
+            return len(process.cpu_affinity() or ()) or os.cpu_count() or 1
+        except (OSError, psutil.Error):
+            pass
+    return os.cpu_count() or 1
+
+
+# What kind of container the examined process is in.
+
+
+def container_kind(tree: Tree, variables: Mapping[str, str]) -> str | None:
+    """`kubernetes`, `singularity`, `podman`, `docker`, `enroot`, `lxc`, another name, or None on bare metal."""
+    group = tree.of_process("cgroup") or ""
+    if (
+        "KUBERNETES_SERVICE_HOST" in variables
+        or "kubepods" in group
+        or tree.exists("/var/run/secrets/kubernetes.io")
+        or tree.exists("/run/secrets/kubernetes.io")
+    ):
+        return "kubernetes"
+    named = {"SINGULARITY_CONTAINER", "APPTAINER_CONTAINER", "SINGULARITY_NAME", "APPTAINER_NAME"}
+    if named & variables.keys() or tree.exists("/.singularity.d"):
+        return "singularity"
+    if tree.exists("/run/.containerenv") or "/libpod" in group:
+        return "podman"
+    if tree.exists("/.dockerenv") or "/docker/" in group or "/docker-" in group:
+        return "docker"
+    if "ENROOT_ROOTFS" in variables:
+        return "enroot"
+    if "/lxc" in group:
+        return "lxc"
+    return variables.get("container") or None  # systemd's convention, for the first process's children

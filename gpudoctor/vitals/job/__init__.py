@@ -15,8 +15,7 @@ from gpudoctor.model import Unavailable
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import JOB_FOLLOWED, JOB_SCRIPT
 from gpudoctor.model.redaction import mask_arguments, mask_text, mask_value
-from gpudoctor.model.signs.environment import Environment
-from gpudoctor.model.signs.job import Job, Launch, Profile
+from gpudoctor.model.signs.job import Environment, Job, Launch, Profile
 from gpudoctor.vitals.job.grants import Grants, byte_count
 from gpudoctor.vitals.job.kubernetes import looks_like_manifest, read_manifest
 from gpudoctor.vitals.job.launch import FoundLaunch, find_launch

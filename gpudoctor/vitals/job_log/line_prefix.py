@@ -27,6 +27,7 @@ _FORMS = tuple(
         r"(?P<node>[a-z][\w.-]*-\d{1,5})\s{1,8}\|\s?",
         r"(?P<node>\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}):\s",
         r"(?!(?:step|epoch|iter|loss|layer|cuda|gpu|rank|process|worker\s)\w*)"
+        r"(?![\w.]+(?:Error|Exception|Timeout|Warning):)"  # sqlite3.OperationalError: an exception, and no node
         r"(?P<node>[a-z][a-z.-]*\d[\w.-]{0,60}):\s(?=\S)",
         r"\[\d{1,7}\]\s(?=\[|Traceback|[EWIF]\d)",
     )

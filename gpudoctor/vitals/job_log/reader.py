@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from gpudoctor.analysis.job_log.consequences import UNHEEDED
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
-from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile
-from gpudoctor.model.signs.stack_dump import RankStack
+from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, RankStack
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.job_log.drafts import Drafts
 from gpudoctor.vitals.job_log.events import event_of

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gpudoctor.model.signs.job_log import DumpedThread, RankStack
 from gpudoctor.model.signs.process import Frame
-from gpudoctor.model.signs.stack_dump import DumpedThread, RankStack
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine
 from gpudoctor.vitals.process.classify_stack import classify, is_worker, last_part
 from gpudoctor.vitals.process.dump import thread_of

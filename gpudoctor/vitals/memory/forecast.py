@@ -9,7 +9,7 @@ from gpudoctor.errors import UsageError
 from gpudoctor.estimate import Device, Estimate, ModelShape, TrainingJob, Verdict, estimate_job
 from gpudoctor.estimate.fit import cuts
 from gpudoctor.model.signs.memory import Choice, Holds, JobMemory, Projection, Term
-from gpudoctor.vitals.memory.declared_job import settle
+from gpudoctor.vitals.memory.from_config import settle
 from gpudoctor.vitals.memory.jobs import ToldJob
 
 SHORTEST = 256

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.model.signs.source import Known, LoopRole
-from gpudoctor.vitals.memory.declared_job import DeclaredJob
-from gpudoctor.vitals.memory.from_config import ATTENTION, DTYPES, known_optimizer, targets_of
+from gpudoctor.vitals.memory.from_config import ATTENTION, DTYPES, DeclaredJob, known_optimizer, targets_of
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.source import Call, Script, Source, Value

@@ -9,7 +9,7 @@ from gpudoctor.estimate import Device, ModelShape, lookup
 from gpudoctor.estimate import device as find_device
 from gpudoctor.estimate.find import find_cached, find_path, is_path
 from gpudoctor.model import Absent, Patient, Unavailable
-from gpudoctor.model.budget import ranks_here
+from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.signs.memory import JobMemory, MemoryForecast
 from gpudoctor.model.unavailable import optional
 from gpudoctor.vitals.memory.forecast import TargetGpu, forecast

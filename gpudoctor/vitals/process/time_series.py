@@ -1,8 +1,10 @@
-"""Series that stay small: the last ticks as they are, and a whole watch of any length thinned out."""
+"""Series that stay small: the last ticks as they are, a whole watch thinned out; those of the machine."""
 
 from collections import deque
+from typing import Any
 
-from gpudoctor.model.signs.process import NAN, Series
+from gpudoctor.model.signs.process import NAN, HostWindow, Series
+from gpudoctor.vitals.host.meter import HostMeter
 
 
 class RollingSeries:
@@ -50,3 +52,35 @@ class DownsampledSeries:
         if self._newest is not None and (not rows or rows[-1] != self._newest):
             rows = [*rows, self._newest]
         return Series(t=tuple(t for t, _ in rows), values=tuple(value for _, value in rows))
+
+
+# The machine beside the watched job: what its meter has shown, as histories.
+
+_RATES = ("cpu", "io_wait", "disk_read", "disk_write", "net_rx", "net_tx")
+
+
+class HostHistory:
+    """One row a tick."""
+
+    def __init__(self, pid: int) -> None:
+        self._meter = HostMeter(pid)
+        limits = self._meter.limits()
+        self._machine_cpus = float(limits["machine_cpus"] or 1)
+        self._cpus = float(limits["cpus"] or 1)
+        self._recent = {name: RollingSeries() for name in (*_RATES, "swap")}
+        self._memory = DownsampledSeries()
+
+    def tick(self, t: float) -> HostWindow:
+        """The machine now."""
+        sample = self._meter.sample(t)
+        self._memory.add(t, sample["memory"])
+        for name, history in self._recent.items():
+            history.add(t, sample.get(name))
+        made: dict[str, Any] = {name: history.series() for name, history in self._recent.items()}
+        return HostWindow(
+            cpus=self._cpus,
+            machine_cpus=self._machine_cpus,
+            memory_total=self._meter.memory_total,
+            memory=self._memory.series(),
+            **made,
+        )

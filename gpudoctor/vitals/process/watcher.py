@@ -7,14 +7,13 @@ from threading import Lock
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.process import Gap, GpuWindow, HostWindow, ProcessWindow, Rank
 from gpudoctor.vitals.process import procfs
-from gpudoctor.vitals.process.attach import Attachment, attach
+from gpudoctor.vitals.process.attach import Attachment, attach, blind_gap
 from gpudoctor.vitals.process.dump import find_pyspy
 from gpudoctor.vitals.process.gpus import GpuFeed
-from gpudoctor.vitals.process.host import HostHistory
-from gpudoctor.vitals.process.permission import blind_gap
 from gpudoctor.vitals.process.process_tree import ranks_under
 from gpudoctor.vitals.process.ranks import WatchedRank
-from gpudoctor.vitals.process.sampler import StackSampler
+from gpudoctor.vitals.process.stack_sampler import StackSampler
+from gpudoctor.vitals.process.time_series import HostHistory
 
 WINDOW = 120.0
 """Seconds that a window covers, unless told otherwise."""

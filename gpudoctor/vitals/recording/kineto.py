@@ -21,11 +21,21 @@ from gpudoctor.text import count
 from gpudoctor.vitals.recording import perfetto
 from gpudoctor.vitals.recording.chrome import is_trace, read_events
 from gpudoctor.vitals.recording.fields import judged, left_out
-from gpudoctor.vitals.recording.intervals import Intervals, covered, inside, union, without
 from gpudoctor.vitals.recording.perfetto import is_perfetto
 from gpudoctor.vitals.recording.plausibility import sound
 from gpudoctor.vitals.recording.trace_events import as_object, facts
-from gpudoctor.vitals.recording.trace_intervals import SETUP, DeviceWait, HostThread, Key, Trace
+from gpudoctor.vitals.recording.trace_intervals import (
+    SETUP,
+    DeviceWait,
+    HostThread,
+    Intervals,
+    Key,
+    Trace,
+    covered,
+    inside,
+    union,
+    without,
+)
 
 _SAMPLE = 100.0
 """Microseconds of a function's own time that count as one sample of its line."""

@@ -1,16 +1,110 @@
 """From the folders of one run's nodes to one `Recording`."""
 
+import math
+import re
+from array import array
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from gpudoctor.errors import UsageError
-from gpudoctor.model.signs.recording import Beside, Process, Recording, RunEnd
+from gpudoctor.model.signs.recording import Beside, Process, Recording, RunEnd, Table
 from gpudoctor.vitals.recording.archive import find_place
-from gpudoctor.vitals.recording.machines import joined
+from gpudoctor.vitals.recording.gdr_file import Reported
 from gpudoctor.vitals.recording.node import RecordedNode, read_node
-from gpudoctor.vitals.recording.process import Reported
-from gpudoctor.vitals.recording.shards import whole_norms
+
+# Gradients that are spread over ranks (FSDP2): each rank reads the norm of its own part only.
+
+_NORM = "grad_norm"
+
+
+def whole_norms(ranks: Sequence[Process]) -> tuple[Process, ...]:
+    """The ranks with the norm of the whole gradient, in the steps in which every rank has read its part.
+
+    The parts of one group of shards make up the gradient, and all groups have the same one (HSDP): the squares
+    of all ranks' norms add up to the whole's, once for each group.
+    """
+    told = set().union(*map(_shards, ranks))
+    if not told or max(told) < 2:
+        return tuple(ranks)
+    # Of several models, some of them spread, nobody knows which one a reading is of.
+    shards = max(told) if len(told) == 1 else len(ranks) + 1
+    groups = max(1.0, len(ranks) / shards)
+    parts = [_norms(process) for process in ranks]
+    joint = set.intersection(*map(set, parts)) if len(ranks) >= shards else set()
+    whole = {step: math.sqrt(sum(part[step] ** 2 for part in parts) / groups) for step in joint}
+    return tuple(_with(process, whole) for process in ranks)
+
+
+def _shards(process: Process) -> set[int]:
+    return {int(item.get("shards") or 1) for item in process.of("numeric") if item.get("kind") == "norms"}
+
+
+def _norms(process: Process) -> dict[int, float]:
+    """The rank's readings by step."""
+    steps = zip(process.steps.column("index"), process.steps.column(_NORM), strict=False)
+    return {int(index): value for index, value in steps if math.isfinite(value)}
+
+
+def _with(process: Process, whole: dict[int, float]) -> Process:
+    columns = dict(process.steps.columns)
+    if _NORM in columns:
+        indices = process.steps.column("index")
+        columns[_NORM] = array("f", (whole.get(int(index), math.nan) for index in indices))
+    return replace(process, steps=Table(columns=columns))
+
+
+# The machines of several nodes as one table: GPUs are numbered through, at the moments of the first node.
+
+_GPU = re.compile(r"gpu([0-9]{1,9})_(\w+)")
+STALE = 150.0
+"""Seconds after which a sample says nothing of a moment: they thin out to one in two minutes in a long run."""
+
+
+def joined(nodes: Sequence[Beside], starts: Sequence[float | None]) -> tuple[Table, Mapping[str, Any]]:
+    """Table and facts of the first node, with the GPUs of the others behind its own.
+
+    `starts` are epoch seconds of the nodes' clocks; where one is not known, both began together.
+    Each of `facts["gpus"]` of several nodes has its `node`, and its `index` as the driver there counts it.
+    """
+    first = nodes[0]
+    if len(nodes) == 1:
+        return first.machine, first.facts
+    columns = dict(first.machine.columns)
+    gpus = _gpus(first)
+    for node, start in zip(nodes[1:], starts[1:], strict=True):
+        late = start - starts[0] if start is not None and starts[0] is not None else 0.0
+        rows = _rows(first.machine, node.machine, late)
+        for name, values in node.machine.columns.items():
+            if match := _GPU.fullmatch(name):
+                at = len(gpus) + int(match[1])
+                columns[f"gpu{at}_{match[2]}"] = array(
+                    "d", [values[row] if row >= 0 else math.nan for row in rows]
+                )
+        gpus += _gpus(node)
+    return Table(columns=columns), {**first.facts, "gpus": gpus}
+
+
+def _gpus(node: Beside) -> list[dict[str, Any]]:
+    """The GPUs of a node, at least as many as were sampled."""
+    listed = node.facts.get("gpus")
+    known = [item if isinstance(item, dict) else {} for item in listed] if isinstance(listed, list) else []
+    sampled = [int(match[1]) + 1 for name in node.machine.columns if (match := _GPU.fullmatch(name))]
+    known += [{}] * (max(sampled, default=0) - len(known))
+    return [{**item, "node": node.node, "index": item.get("index", index)} for index, item in enumerate(known)]
+
+
+def _rows(first: Table, other: Table, late: float) -> list[int]:
+    """For each sample of the first node the last of the other up to then; -1 where it has none near."""
+    times = other.column("t")
+    rows = []
+    for moment in first.column("t"):
+        row = bisect_right(times, moment - late) - 1
+        rows.append(row if row >= 0 and moment - late - times[row] <= STALE else -1)
+    return rows
+
 
 _DEATHS = {"exception", "signal"}
 

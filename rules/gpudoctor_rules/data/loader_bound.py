@@ -17,7 +17,7 @@ from gpudoctor.model import (
     Rule,
     Unavailable,
 )
-from gpudoctor.model.budget import cpus_per_rank, ranks_here
+from gpudoctor.model.job_devices import cpus_per_rank, ranks_here
 from gpudoctor_checks.data.loader_bound import LoaderBoundDetail
 
 _MOST = 16
@@ -169,8 +169,8 @@ def _own(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         id="DATA001-precompute",
         title="do the generator's work once, before the loop",
         steps=(
-            f"{where} of the same input each time: make it once before the loop (encoded as a tensor, decoded "
-            "into an array), and only index in the generator",
+            f"{where} of the same input each time: make it once before the loop, as tensors or arrays. In the "
+            "generator, only index it.",
             "random augmentation stays: over the whole batch as tensors, not item by item",
         ),
         applicability=Applicability.DISPLAY_ONLY,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource, Rule, Unavailable
-from gpudoctor.model.budget import cpus_per_rank
+from gpudoctor.model.job_devices import cpus_per_rank
 from gpudoctor_checks.data.slow_preprocessing import SlowPreprocessingDetail
 
 _MOST = 16

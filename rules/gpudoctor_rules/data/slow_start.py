@@ -19,7 +19,7 @@ from gpudoctor.model import (
     TextEdit,
     Unavailable,
 )
-from gpudoctor.model.budget import cpus_per_rank, ranks_here
+from gpudoctor.model.job_devices import cpus_per_rank, ranks_here
 from gpudoctor.model.signs.configs import ConfigFile
 from gpudoctor_checks.data.slow_start import SlowStartDetail
 

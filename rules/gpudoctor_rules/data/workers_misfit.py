@@ -15,7 +15,7 @@ from gpudoctor.model import (
     Rule,
     Unavailable,
 )
-from gpudoctor.model.budget import cpus_per_rank
+from gpudoctor.model.job_devices import cpus_per_rank
 from gpudoctor_checks.data.workers_misfit import WorkersMisfitDetail
 
 _MOST = 16

@@ -6,7 +6,7 @@ from gpudoctor_checks.distributed.hang import HangDetail
 _HANG = (
     "py-spy dump --pid PID   # of each rank, twice: what does not change is where it hangs",
     "a collective in a branch that not all ranks take; uneven numbers of batches; a lock held over a fork",
-    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 names the operation by rank",
+    "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 names the operation by rank",
 )
 
 ADVICE = (

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from gpudoctor.model import Advice, Applicability, Effort, advise, where
-from gpudoctor.model.advice import Condition
+from gpudoctor.model.rule import Condition
 from gpudoctor_checks.environment.driver_unreachable import DriverUnreachableDetail
 from gpudoctor_checks.environment.host_memory_tight import HostMemoryTightDetail
 from gpudoctor_checks.environment.limits_too_low import LimitsTooLowDetail

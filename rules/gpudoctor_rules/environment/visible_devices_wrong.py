@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
-from gpudoctor.model.budget import ranks_here
+from gpudoctor.model.job_devices import ranks_here
 from gpudoctor_checks.environment.visible_devices_wrong import VisibleDevicesWrongDetail
 
 _VARIABLE = "CUDA_VISIBLE_DEVICES"

@@ -2,7 +2,7 @@
 
 from gpudoctor.analysis.job_log.flight_verdict import FlightKind
 from gpudoctor.model import Applicability, Effort, advise, where
-from gpudoctor.model.advice import Condition
+from gpudoctor.model.rule import Condition
 from gpudoctor_checks.failure.bus_error import BusErrorDetail
 from gpudoctor_checks.failure.collective_timeout import CollectiveTimeoutDetail
 from gpudoctor_checks.failure.device_assert import DeviceAssertDetail
@@ -91,6 +91,13 @@ ADVICE = (
         when=_recorded(FlightKind.MISSING),
     ),
     advise(
+        "FAIL004-alone",
+        "Find out why only {who} entered it",
+        "no collective in a branch that only some ranks take (if rank == 0: dist.barrier())",
+        "or the other ranks were late: read the ends of their logs",
+        when=_recorded(FlightKind.ALONE),
+    ),
+    advise(
         "FAIL004-same",
         "Let all ranks call the same operations in the same order",
         *_SAME[:2],
@@ -115,7 +122,8 @@ ADVICE = (
         "FAIL004-unseen",
         "Read the log of {who}, and the kernel's log of its node",
         "dmesg -T | grep -iE 'xid|killed process'   # on the node of {who}",
-        "TORCH_FR_DUMP_TEMP_FILE=/shared/fr_rank_   # a folder that all nodes can write to",
+        "TORCH_FR_DUMP_TEMP_FILE=/shared/fr_rank_   # a folder that all nodes can write to; before "
+        "torch 2.9 TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
         when=_recorded(FlightKind.UNSEEN),
     ),
     advise(
@@ -153,6 +161,7 @@ ADVICE = (
         "Let the next run leave more behind",
         "torchrun --tee 3 --log-dir logs ...; PYTHONFAULTHANDLER=1; TORCH_SHOW_CPP_STACKTRACES=1",
         "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_FR_DUMP_TEMP_FILE=/shared/fr_rank_",
+        "before torch 2.9 they are TORCH_NCCL_TRACE_BUFFER_SIZE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
         effort=Effort.SETTING,
     ),
     advise(

@@ -49,6 +49,7 @@ ADVICE = (
         "read the end of every rank's log: the missing rank has no timeout message",
         "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 "
         "TORCH_FR_DUMP_TEMP_FILE=/shared/fr_rank_   # and give the dumps to gpudoctor autopsy",
+        "before torch 2.9 they are TORCH_NCCL_TRACE_BUFFER_SIZE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
         "py-spy dump --pid PID   # on every rank, while it hangs",
         when=in_log("watchdog", "gloo-timeout", "heartbeat", "barrier"),
     ),

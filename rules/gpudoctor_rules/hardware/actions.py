@@ -1,8 +1,7 @@
 """What can be done about a sick GPU, shared by the rules of this topic."""
 
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Unavailable
-from gpudoctor.model.cards_detail import CardsDetail
-from gpudoctor.model.job_devices import chosen, job_gpus
+from gpudoctor.model.job_devices import CardsDetail, chosen, job_gpus
 
 RESET_DOC = "https://docs.nvidia.com/deploy/gpu-debug-guidelines/index.html"
 

@@ -18,10 +18,10 @@ class PowerLimitedRule(Rule):
         gpus = ",".join(str(index) for index in actions.indices(finding))
         yield Remedy(
             id=f"{self.answers}-default",
-            title=f"power limit {watts:.0f} W on GPU {gpus}",
+            title=f"set the power limit of GPU {gpus} to {watts:.0f} W",
             steps=(
                 f"sudo nvidia-smi -i {gpus} -pl {watts:.0f}",
-                "Look first whether the operator lowered it for the rack's power or cooling.",
+                "First check whether the operator lowered it for the rack's power or cooling.",
             ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.ADMINISTRATOR,

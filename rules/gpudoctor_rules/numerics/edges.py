@@ -7,7 +7,7 @@ from gpudoctor.analysis.run.steady_run import script_at
 from gpudoctor.analysis.source.syntax import nodes, segment
 from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.model import BadStepDetail, Edit, Patient
-from gpudoctor.model.replay import Cause
+from gpudoctor.model.proof import Cause
 from gpudoctor.model.signs.source import Script
 
 _CLAMPS = {

@@ -14,7 +14,7 @@ from gpudoctor.model import (
     SourceSpan,
     Unavailable,
 )
-from gpudoctor.model.budget import cpus_per_rank
+from gpudoctor.model.job_devices import cpus_per_rank
 from gpudoctor_checks.performance.unexplained_time import UnexplainedTimeDetail
 
 _MOST = 16

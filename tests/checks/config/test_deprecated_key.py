@@ -166,7 +166,7 @@ def test_values_that_newer_versions_no_longer_take(value, version, severities) -
     assert [item.severity for item in found] == severities
     for item in found:
         [remedy] = prescribe(DeprecatedKeyRule, item, patient)
-        assert remedy.title.endswith(f"instead of {value}")
+        assert remedy.title.startswith(f"replace {value} by ")
         assert len(remedy.edits) == 1
 
 

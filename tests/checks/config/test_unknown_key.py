@@ -113,7 +113,7 @@ def test_the_remedy_names_the_key() -> None:
     patient = job_patient(SICK["configs-sick_llama_factory"])
     [finding] = examine(UnknownKey, patient)
     [remedy] = prescribe(UnknownKeyRule, finding, patient)
-    assert remedy.title == "cutoff_len instead of cutof_len"
+    assert remedy.title == "replace cutof_len by cutoff_len"
 
 
 def test_healthy_another_number_is_another_key() -> None:

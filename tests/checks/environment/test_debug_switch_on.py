@@ -8,7 +8,7 @@ from scripts import script_patient
 
 import gpudoctor_checks.environment
 from gpudoctor.model import Confidence, Severity
-from gpudoctor.model.signs.environment import Environment
+from gpudoctor.model.signs.job import Environment
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.environment.debug_switch_on import DebugSwitchOn
 from gpudoctor_rules.environment.debug_switch_on import DebugSwitchOnRule

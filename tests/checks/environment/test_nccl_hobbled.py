@@ -4,9 +4,8 @@ import pytest
 from scripts import script_patient
 
 from gpudoctor.model import Absent, Confidence, Severity
-from gpudoctor.model.signs.environment import Environment
 from gpudoctor.model.signs.gpu import NvLink
-from gpudoctor.model.signs.job import Job, Profile
+from gpudoctor.model.signs.job import Environment, Job, Profile
 from gpudoctor.model.signs.packages import Distribution, Packages, TorchBuild
 from gpudoctor.testing import examine, make_gpu, make_host, make_patient, make_survey, prescribe
 from gpudoctor_checks.environment.nccl_hobbled import NcclHobbled

@@ -6,7 +6,7 @@ import pytest
 from scripts import script_patient
 
 from gpudoctor.model import Confidence, Severity
-from gpudoctor.model.signs.environment import Environment
+from gpudoctor.model.signs.job import Environment
 from gpudoctor.model.signs.packages import Distribution
 from gpudoctor.testing import examine, make_packages, make_patient, make_torch, prescribe
 from gpudoctor_checks.environment.nccl_variable_unknown import NcclVariableUnknown, NcclVariableUnknownDetail

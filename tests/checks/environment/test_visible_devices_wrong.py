@@ -4,8 +4,7 @@ import pytest
 from scripts import script_patient
 
 from gpudoctor.model import Absent, Severity, Unavailable
-from gpudoctor.model.signs.environment import Environment
-from gpudoctor.model.signs.job import Job, Launch, Profile
+from gpudoctor.model.signs.job import Environment, Job, Launch, Profile
 from gpudoctor.model.signs.packages import TorchBuild
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor_checks.environment.visible_devices_wrong import VisibleDevicesWrong

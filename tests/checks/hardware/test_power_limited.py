@@ -14,7 +14,7 @@ def test_sick_half_the_power():
     assert finding.severity is Severity.WARNING and finding.subject == "GPU 1, 2"
     assert "350 W of 700 W (50 %)" in finding.message
     [remedy] = prescribe(PowerLimitedRule, finding, patient)
-    assert remedy.title == "power limit 700 W on GPU 1,2"
+    assert remedy.title == "set the power limit of GPU 1,2 to 700 W"
     assert remedy.steps[0] == "sudo nvidia-smi -i 1,2 -pl 700"
     assert remedy.effect is not None and (remedy.effect.low, remedy.effect.high) == (1.0, 2.0)
 

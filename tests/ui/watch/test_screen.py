@@ -17,7 +17,7 @@ from windows import (
 )
 
 from gpudoctor.model.signs.process import Gap, GpuUser, LiveSteps
-from gpudoctor.ui.watch.view import View
+from gpudoctor.ui.watch.marks import View
 
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 30), (120, 40), (200, 60)])
@@ -328,7 +328,7 @@ def test_an_svg_of_the_screen_carries_the_verdict():
 
 
 def test_memory_that_grows_shows_its_rate():
-    from gpudoctor.ui.watch.host import trend
+    from gpudoctor.ui.watch.panels import trend
 
     rank = make_rank(tree_rss=series([GIB + i * (1 << 20) for i in range(121)]))
     assert trend([rank]) == "+60.0 MiB/min"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpudoctor.model import Unavailable
-from gpudoctor.model.signs.environment import Environment
+from gpudoctor.model.signs.job import Environment
 from gpudoctor.vitals.job import job_environment, read_job
 
 WORDS = [

@@ -3,8 +3,7 @@
 import pytest
 
 from gpudoctor.model import Unavailable
-from gpudoctor.model.signs.environment import Environment
-from gpudoctor.model.signs.job import Profile
+from gpudoctor.model.signs.job import Environment, Profile
 from gpudoctor.vitals.job import detect_profile, is_job_manifest, job_environment, read_job
 
 GIB = 1 << 30

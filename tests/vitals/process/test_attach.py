@@ -12,9 +12,8 @@ from watched import READY, training
 
 from gpudoctor.errors import IncompleteError
 from gpudoctor.vitals.process import procfs
-from gpudoctor.vitals.process.attach import attach
+from gpudoctor.vitals.process.attach import attach, blind_gap
 from gpudoctor.vitals.process.dump import Dump, DumpError, dump, find_pyspy
-from gpudoctor.vitals.process.permission import blind_gap
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 PYSPY = find_pyspy()
@@ -152,7 +151,7 @@ def test_what_is_no_python_is_told_from_what_is_forbidden():
 
 
 def test_each_failure_of_the_sampler_has_a_sentence_and_a_fix(monkeypatch):
-    from gpudoctor.vitals.process import permission
+    from gpudoctor.vitals.process import attach as permission
 
     pid = os.getpid()
     assert "pip install py-spy" in blind_gap(pid, dump(pid, None)).fix

@@ -3,8 +3,7 @@
 import pytest
 
 from gpudoctor.model.signs.process import Frame
-from gpudoctor.vitals.process.classify_stack import classify, is_worker, whole
-from gpudoctor.vitals.process.source_lines import SourceLines, line_class
+from gpudoctor.vitals.process.classify_stack import SourceLines, classify, is_worker, line_class, whole
 
 SITE = "/env/lib/python3.11/site-packages/"
 USER = "/home/me/train.py"

@@ -1,7 +1,7 @@
 """What a window of looks keeps."""
 
 from gpudoctor.vitals.process.classify_stack import ClassifiedStack
-from gpudoctor.vitals.process.stack_ring import StackRing
+from gpudoctor.vitals.process.stack_sampler import StackRing
 
 
 def ring_of(*phases: str) -> StackRing:

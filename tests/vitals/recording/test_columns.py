@@ -2,7 +2,7 @@
 
 from array import array
 
-from gpudoctor.vitals.recording.columns import Columns
+from gpudoctor.vitals.recording.gdr_file import Columns
 
 
 def test_a_column_that_comes_and_goes_is_copied_once():

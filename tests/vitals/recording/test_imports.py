@@ -15,7 +15,7 @@ from gpudoctor.analysis.run.steady_state import steady
 from gpudoctor.cli import main
 from gpudoctor.errors import UsageError
 from gpudoctor.vitals.recording import open_recording
-from gpudoctor.vitals.recording.intervals import covered, union, without
+from gpudoctor.vitals.recording.trace_intervals import covered, union, without
 
 HEADER = (
     "timestamp, index, name, utilization.gpu [%], memory.used [MiB], memory.total [MiB], power.draw [W], "

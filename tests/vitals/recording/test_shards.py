@@ -6,7 +6,7 @@ import pytest
 from recordings import make_process, make_steps, record
 
 from gpudoctor.analysis.run.curves import norm_curve
-from gpudoctor.vitals.recording.shards import whole_norms
+from gpudoctor.vitals.recording.reader import whole_norms
 
 
 def rank(number, norms, shards=2):

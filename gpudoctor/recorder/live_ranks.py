@@ -1,0 +1,152 @@
+"""What the parent sees of a run while it lasts: live files of the ranks, the file `stop`, a standstill."""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpudoctor.analysis.run.deaths import library
+from gpudoctor.analysis.run.run_numbers import made_steps
+from gpudoctor.errors import DoctorError
+from gpudoctor.model import Unavailable
+from gpudoctor.model.external_files import load_json, read_text
+from gpudoctor.model.read_limits import SMALL_JSON
+from gpudoctor.model.signs.recording import Process
+from gpudoctor.vitals.recording import read_recording
+
+# What the parent sees of a run while it lasts: the ranks' live files, and the file `stop`.
+
+STOP = "stop"
+"""A file that rank 0 makes once the steps that were asked for are done."""
+_STALE = 10.0
+"""Seconds without a new live file after which a step time is of the past."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankNow:
+    """One rank at its last live file."""
+
+    rank: int
+    pid: int
+    step: int
+    """Steps done."""
+    seconds: float
+    """Of a step, lately; NaN before the first."""
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Share of step time by phase, lately."""
+    age: float = 0.0
+    """Seconds since it was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now:
+    """The run at one moment."""
+
+    ranks: tuple[RankNow, ...]
+
+    @property
+    def step(self) -> int:
+        """Steps that every rank has done."""
+        return min((rank.step for rank in self.ranks), default=0)
+
+    @property
+    def slowest(self) -> RankNow | None:
+        """The rank with the longest steps among those that still write."""
+        fresh = [rank for rank in self.ranks if rank.age <= _STALE and rank.seconds > 0]
+        return max(fresh, key=lambda rank: rank.seconds, default=None)
+
+
+def look(folder: Path) -> Now:
+    """Read the live files; one that is being written or makes no sense is left out."""
+    found: dict[int, RankNow] = {}
+    for path in sorted(folder.glob("live-*.json")):
+        with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
+            age = time.time() - path.stat().st_mtime
+            rank = _rank(path, load_json(read_text(path, SMALL_JSON)), age)
+            before = found.get(rank.rank)
+            if before is None or before.age > rank.age:  # a rank that was started again has a second file
+                found[rank.rank] = rank
+    return Now(ranks=tuple(found[rank] for rank in sorted(found)))
+
+
+def _rank(path: Path, live: Mapping[str, Any], age: float) -> RankNow:
+    _, rank, pid = path.stem.split("-")
+    return RankNow(
+        rank=int(rank) if rank.isdigit() else 0,
+        pid=int(pid),
+        step=int(live["step"]),
+        seconds=float(live.get("seconds") or "nan"),
+        phases={str(name): float(share) for name, share in (live.get("phases") or {}).items()},
+        age=age,
+    )
+
+
+# Whether a run stands still, and where each rank stands then: `--hang-after`.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankStanding:
+    """Ranks that stand at the same place."""
+
+    ranks: tuple[int, ...]
+    step: int
+    """Steps done."""
+    phase: str
+    place: str
+    """`function (path:line)` of the innermost frame, the program's if there is one; "" where none is known."""
+
+
+class HangWatch:
+    """Notices once each time that no rank ends a step for so many seconds."""
+
+    def __init__(self, folder: Path, seconds: float) -> None:
+        self._folder, self._seconds = folder, seconds
+        self._first: float | None = None
+        """Seconds after the start at which a rank first reported."""
+        self._told_at = -1
+        self._lived = False
+
+    def look(self, now: Now, passed: float) -> tuple[float, list[RankStanding]] | None:
+        """Seconds without a step and who stands where, once a hang; None while all is well or it was told."""
+        if self._first is None and any(True for _ in self._folder.glob("rank-*.gdr")):
+            self._first = passed
+        if now.ranks:
+            self._lived = True
+        elif self._lived:
+            return None  # the ranks have ended
+        still = min(
+            (rank.age for rank in now.ranks), default=passed - (passed if self._first is None else self._first)
+        )
+        if still < self._seconds or self._told_at == now.step:
+            return None
+        self._told_at = now.step
+        return still, standings(self._folder)
+
+
+def standings(folder: Path) -> list[RankStanding]:
+    """Where the ranks stand by their last heartbeats; the fewest first, for they are the odd ones."""
+    with suppress(DoctorError, Unavailable, OSError):
+        groups: dict[tuple[int, str, str], list[int]] = {}
+        for process in read_recording(str(folder)).ranks:
+            groups.setdefault(_stands(process), []).append(process.rank)
+        found = [
+            RankStanding(ranks=tuple(ranks), step=step, phase=phase, place=place)
+            for (step, phase, place), ranks in groups.items()
+        ]
+        return sorted(found, key=lambda item: (len(item.ranks), item.step))
+    return []
+
+
+def _stands(process: Process) -> tuple[int, str, str]:
+    beat, done = process.last("heartbeat"), made_steps(process)
+    if beat is None or int(beat.get("step") or 0) < done:
+        return done, "", ""  # it has moved since
+    stack: Sequence[Sequence[object]] = beat.get("stack") or ()
+    place = ""
+    own = [frame for frame in stack if not library(str(frame[0]))]
+    if stack:
+        path, line, function = (*(own or stack)[-1], "", "", "")[:3]
+        place = f"{function} ({path}:{line})"
+    return int(beat.get("step") or 0), str(beat.get("phase") or ""), place

@@ -1,0 +1,156 @@
+"""Where the ticks of a watch go beside the screen: comma-separated values, and metrics for Prometheus."""
+
+import time
+from pathlib import Path
+from typing import IO, Any
+
+from gpudoctor.errors import UsageError
+from gpudoctor.model.signs.process import LIVE_PHASES, GpuWindow, Series
+from gpudoctor.model.watch import Tick
+
+# Readings of the GPUs as comma-separated values, named and written as by nvidia-smi's `--query-gpu`.
+
+COLUMNS = (
+    "timestamp", "index", "name", "utilization.gpu [%]", "memory.used [MiB]", "memory.total [MiB]",
+    "power.draw [W]", "temperature.gpu", "clocks.current.sm [MHz]", "clocks_event_reasons.active", "phase",
+    "data_wait [%]",
+)  # fmt: skip
+"""Nvidia-smi's names, then ours."""
+_MIB = 1 << 20
+
+
+class CsvLog:
+    """A row a GPU and tick; one row without a GPU where there is none. Raises `UsageError`."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._file: IO[str] = path.open("x", encoding="utf-8")
+        except FileExistsError:
+            raise UsageError(f"--csv {path}: the file already exists; name another") from None
+        except OSError as error:
+            raise UsageError(f"--csv {path}: cannot be written: {error.strerror or error}") from error
+        self._file.write(", ".join(COLUMNS) + "\n")
+
+    def take(self, tick: Tick) -> None:
+        """Write the rows of a tick."""
+        window = tick.window
+        stamp = (
+            time.strftime("%Y/%m/%d %H:%M:%S", time.localtime(window.wall))
+            + f".{int(window.wall % 1 * 1000):03d}"
+        )
+        phases = window.phases
+        total = sum(phases.values())
+        ours = [
+            next(iter(phases), "[N/A]"),
+            f"{100 * phases.get('data_wait', 0) / total:.0f} %" if total else "[N/A]",
+        ]
+        rows = [_cells(gpu) for gpu in window.gpus] or [["[N/A]"] * (len(COLUMNS) - 3)]
+        for cells in rows:
+            self._file.write(", ".join([stamp, *cells, *ours]) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """End the file."""
+        self._file.close()
+
+
+def _cells(gpu: GpuWindow) -> list[str]:
+    mask = sum(bit for bit, share in gpu.reasons.items() if share > 0)
+    return [
+        str(gpu.index),
+        gpu.name.replace(",", " "),
+        _cell(gpu.busy, "{:.0f} %", 100.0),
+        _cell(gpu.memory, "{:.0f} MiB", 1 / _MIB),
+        f"{gpu.memory_total / _MIB:.0f} MiB" if gpu.memory_total else "[N/A]",
+        _cell(gpu.power, "{:.2f} W"),
+        _cell(gpu.temperature, "{:.0f}"),
+        _cell(gpu.clock, "{:.0f} MHz"),
+        f"0x{mask:016x}",
+    ]
+
+
+def _cell(series: Series, text: str, scale: float = 1.0) -> str:
+    last = series.last
+    return "[N/A]" if last != last else text.format(last * scale)
+
+
+# A watch as metrics for Prometheus, on this machine's loopback unless the user says otherwise.
+
+LOOPBACK = "127.0.0.1"
+
+
+class Exporter:
+    """Serves the newest tick under /metrics. Raises `UsageError` when it cannot."""
+
+    def __init__(self, port: int, address: str = LOOPBACK) -> None:
+        try:
+            import prometheus_client as prometheus
+        except ImportError:
+            raise UsageError("--prometheus needs prometheus_client: pip install prometheus-client") from None
+        registry = prometheus.CollectorRegistry()
+
+        def gauge(name: str, text: str, *labels: str) -> Any:
+            return prometheus.Gauge(f"gpudoctor_{name}", text, labels, registry=registry)
+
+        self._phase = gauge("phase_share", "Share of the training loop's time by phase (0..1)", "phase")
+        self._samples = gauge("stack_samples", "Stack samples in the window")
+        self._lost = gauge("stack_samples_lost", "Stack samples in the window that failed")
+        self._rank_cpu = gauge("rank_cpu_cores", "Busy cores of a rank", "rank")
+        self._rank_rss = gauge("rank_tree_resident_bytes", "Resident bytes of a rank and its workers", "rank")
+        self._workers = gauge("rank_workers", "Loader workers of a rank", "rank")
+        self._alive = gauge("rank_alive", "1 while a rank runs", "rank")
+        self._gpu = {
+            name: gauge(f"gpu_{name}", text, "gpu")
+            for name, text in (
+                ("busy_ratio", "Share of time with any kernel"),
+                ("sm_ratio", "Share of SMs busy (GPM)"),
+                ("memory_bytes", "Bytes used"),
+                ("power_watts", "Watts drawn"),
+                ("temperature_celsius", "Degrees Celsius"),
+                ("sm_clock_mhz", "MHz of the SMs"),
+                ("pcie_receive_bytes_per_second", "Bytes a second towards the GPU"),
+                ("pcie_transmit_bytes_per_second", "Bytes a second from the GPU"),
+            )
+        }
+        self._finding = gauge("finding", "1 for each finding", "code", "name", "severity", "subject")
+        try:
+            self._server, self._thread = prometheus.start_http_server(port, addr=address, registry=registry)
+        except (OSError, OverflowError) as error:
+            raise UsageError(f"--prometheus {port}: {error}") from error
+
+    def take(self, tick: Tick) -> None:
+        """Put a tick in the place of the last one."""
+        window = tick.window
+        total = sum(window.phases.values())
+        for phase in LIVE_PHASES:
+            self._phase.labels(phase).set(window.phases.get(phase, 0) / total if total else float("nan"))
+        self._samples.set(window.samples)
+        self._lost.set(window.lost)
+        for place, rank in enumerate(window.ranks):
+            name = str(rank.rank if rank.rank is not None else place)
+            self._rank_cpu.labels(name).set(rank.cpu)
+            self._rank_rss.labels(name).set(rank.tree_rss.last)
+            self._workers.labels(name).set(len(rank.workers))
+            self._alive.labels(name).set(rank.alive)
+        for gpu in window.gpus:
+            series = (
+                gpu.busy,
+                gpu.sm,
+                gpu.memory,
+                gpu.power,
+                gpu.temperature,
+                gpu.clock,
+                gpu.pcie_rx,
+                gpu.pcie_tx,
+            )
+            for metric, one in zip(self._gpu.values(), series, strict=True):
+                metric.labels(str(gpu.index)).set(one.last)
+        self._finding.clear()
+        for item in tick.report.findings:
+            found = item.finding
+            self._finding.labels(found.code, found.name, found.severity.value, found.subject).set(1)
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._thread.join(1.0)
