@@ -221,6 +221,8 @@ def _sentence(error: Exception, text: str) -> str:
     """What the parser said, as one sentence with the 1-based line."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error).split("\n")[0]
+    if "nesting depth" in problem:  # newer releases of libyaml have a limit of their own, below ours
+        return TOO_DEEP
     if mark is None:
         return f"not valid YAML: {problem}"
     lines = text.split("\n")
