@@ -113,15 +113,13 @@ def deliver(
     fail_on: str,
     *,
     preflight: bool = False,
-    stream: TextIO | None = None,
 ) -> int:
     """Render the report, write it where it was asked for, and return the exit code.
 
-    `preflight` makes the text a paragraph for a job's log, unless somebody watches or asks for more. `stream`
-    takes the report where no file was named; standard output unless given.
+    `preflight` makes the text a paragraph for a job's log, unless somebody watches or asks for more.
     """
-    stream = stream or sys.stdout
-    return send(rendered(report, arguments, fail_on, preflight=preflight, stream=stream), arguments, stream)
+    out = rendered(report, arguments, fail_on, preflight=preflight, stream=sys.stdout)
+    return send(out, arguments, sys.stdout)
 
 
 def rendered(

@@ -71,10 +71,10 @@ def baseline_text(findings: Iterable[Finding]) -> str:
     return json.dumps({"schema": SCHEMA, "findings": entries}, indent=1, ensure_ascii=False) + "\n"
 
 
-def known_from(baseline: Counter[str], finding: Finding, where: str) -> Silenced | None:
+def known_from(baseline: Counter[str], finding: Finding) -> Silenced | None:
     """The finding silenced, when the baseline still has one like it to spare; the count goes down."""
     mark = fingerprint(finding)
     if baseline[mark] <= 0:
         return None
     baseline[mark] -= 1
-    return Silenced(finding=finding, where=where, reason="known when the baseline was written")
+    return Silenced(finding=finding, where="baseline", reason="known when the baseline was written")

@@ -27,7 +27,6 @@ def silence(
     selection: Selection,
     settings: Settings,
     baseline: Counter[str],
-    baseline_name: str = "baseline",
 ) -> tuple[list[Finding], list[Silenced]]:
     """Split findings into those that stand and those that the user silenced; the baseline's counts go down."""
     comments = _comments(patient)
@@ -38,7 +37,7 @@ def silence(
             _by_comment(finding, comments)
             or _by_file(finding, settings)
             or _by_code(finding, selection)
-            or known_from(baseline, finding, baseline_name)
+            or known_from(baseline, finding)
         )
         if reason is None:
             kept.append(finding)

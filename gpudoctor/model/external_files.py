@@ -112,19 +112,19 @@ def open_unpacked(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             raise Damaged(f"its packing is damaged: {error}") from error
 
 
-def load_json(text: str | bytes, *, deepest: int = JSON_DEPTH.most) -> Any:
+def load_json(text: str | bytes) -> Any:
     """JSON from outside. Raises `ValueError` for everything that it is not, nesting included."""
     try:
         value = json.loads(text)
     except RecursionError:
-        _too_deep(deepest)
-    if deeper(value, deepest):
-        _too_deep(deepest)
+        _too_deep()
+    if deeper(value, JSON_DEPTH.most):
+        _too_deep()
     return value
 
 
-def _too_deep(deepest: int) -> NoReturn:
-    raise ValueError(f"it nests deeper than {deepest} levels")
+def _too_deep() -> NoReturn:
+    raise ValueError(f"it nests deeper than {JSON_DEPTH.most} levels")
 
 
 def deeper(value: Any, most: int) -> bool:

@@ -126,9 +126,7 @@ class Decision:
     """Whether more pairs would change nothing that matters, or there may be no more."""
 
 
-def decide(
-    pairs: Sequence[WindowPair], *, smallest: float = SMALLEST_EFFECT, looks: Sequence[int] = LOOKS
-) -> Decision:
+def decide(pairs: Sequence[WindowPair], *, looks: Sequence[int] = LOOKS) -> Decision:
     """Judge the pairs so far. Raises `ValueError` for less than two.
 
     Student's t on the logarithms of the ratios: pairs are back to back, so what slows both cancels, and a
@@ -142,7 +140,7 @@ def decide(
     t = student_quantile(1 - _chance(len(pairs)) / 2, len(logs) - 1)
     half = t * stdev(logs) / math.sqrt(len(logs))
     low, high = middle - half, middle + half
-    edge = math.log1p(smallest)
+    edge = math.log1p(SMALLEST_EFFECT)
     verdict: Verdict = "no clear difference"
     looking = len(pairs) in looks or len(pairs) > looks[-1]
     if looking:

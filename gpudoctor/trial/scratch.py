@@ -4,7 +4,6 @@ import getpass
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,13 +16,13 @@ _ROOM = 2 << 30
 """Bytes that should be free where the runs' files go: a checkpoint or two."""
 
 
-def scratch_folder(environment: Mapping[str, str] = os.environ) -> Path:
+def scratch_folder() -> Path:
     """A new folder for everything that the runs write; where a project hardly ever lies.
 
     The user's own TMPDIR comes first (a job scheduler's fast disk), then /var/tmp, then what Python calls the
     temporary folder; one that can hold an overlay and has room before one that has not. Raises `OSError`.
     """
-    own = environment.get("TMPDIR")
+    own = os.environ.get("TMPDIR")
     bases = [own] if own and not inside(os.path.realpath(own), "/tmp") else []
     bases += ["/var/tmp", tempfile.gettempdir()]
     usable = [
@@ -88,20 +87,20 @@ _FRESH = {"HF_XET_CACHE", "TORCHINDUCTOR_CACHE_DIR", "MPLCONFIGDIR"}
 """Those that begin empty."""
 
 
-def cache_folders(environment: Mapping[str, str] = os.environ) -> list[str]:
+def cache_folders() -> list[str]:
     """Real paths of the caches, none within another; one that holds the working folder is none."""
     here = os.getcwd()
     found: list[str] = []
-    for path in sorted({os.path.realpath(path) for _, path in _named(environment)}):
-        if not _within(here, path) and not any(_within(path, known) for known in found):
+    for path in sorted({os.path.realpath(path) for _, path in _named()}):
+        if not inside(here, path) and not any(inside(path, known) for known in found):
             found.append(path)
     return found
 
 
-def linked_caches(place: Path, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def linked_caches(place: Path) -> dict[str, str]:
     """Variables that lead to folders below `place`, with links to what the user's caches hold."""
     result = {}
-    for name, path in _named(environment):
+    for name, path in _named():
         if name not in _LINKED | _COPIED | _FRESH:
             continue
         folder = place / name.lower()
@@ -132,10 +131,10 @@ def _size(path: str) -> int:
     return found
 
 
-def _named(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+def _named() -> list[tuple[str, str]]:
     found = []
     for name, usual in _FOLDERS:
-        path = environment.get(name) or usual.format(user=_user())
+        path = os.environ.get(name) or usual.format(user=_user())
         found.append((name, os.path.abspath(os.path.expanduser(path))))
     return found
 
@@ -145,7 +144,3 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # a container's user without a name
         return str(os.getuid())
-
-
-def _within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -266,8 +266,8 @@ def _part(indices: list[float], columns: Mapping[str, "array[float]"]) -> tuple[
     return most, found[most]
 
 
-def _growing_lines(state: Steady, most: int = 3) -> list[LinePlace]:
-    """The user's lines that take more of the samples in the second half of the steps than in the first.
+def _growing_lines(state: Steady) -> list[LinePlace]:
+    """At most three lines of the user that take more of the samples in the second half of the steps.
 
     The sampler looks at a constant pace, so more samples are more time.
     """
@@ -287,4 +287,4 @@ def _growing_lines(state: Steady, most: int = 3) -> list[LinePlace]:
     total = {key: late.get(key, 0.0) - early.get(key, 0.0) for key in late}
     sums = sum(late.values())
     found = [key for key in sorted(total, key=lambda key: -total[key]) if total[key] > 0.05 * sums]
-    return [LinePlace(path=path, line=line, function=functions[path, line]) for path, line in found[:most]]
+    return [LinePlace(path=path, line=line, function=functions[path, line]) for path, line in found[:3]]

@@ -281,15 +281,15 @@ def site_spans(patient: Patient, found: Iterable[Site]) -> list[SourceSpan]:
     return list({(span.path, span.line): span for span in spans}.values())
 
 
-def hot_lines(patient: Patient, run: Run, *phases: str, share: float = 0.1, most: int = 3) -> list[SourceSpan]:
-    """The user's lines that the sampler saw most in these phases: those with a tenth of the phases' samples.
+def hot_lines(patient: Patient, run: Run, *phases: str) -> list[SourceSpan]:
+    """At most three lines of the user that the sampler saw most in these phases, each a tenth or more.
 
     For lines inside of a model, the line that calls the model.
     """
     state = max(run.states, key=lambda state: sum(state.share(phase) for phase in phases))
     found = callers_of_modules(state.process, *phases)
     total = sum(item.samples for item in found)
-    return [spot(patient, item.place) for item in found if item.samples >= share * total][:most]
+    return [spot(patient, item.place) for item in found if item.samples >= 0.1 * total][:3]
 
 
 def period(steps: float) -> str:

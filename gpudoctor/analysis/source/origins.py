@@ -7,6 +7,7 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.built_classes import of_program
 from gpudoctor.analysis.source.control_flow import function_of
 from gpudoctor.analysis.source.syntax import is_name, nodes
+from gpudoctor.analysis.source.syntax_places import resolved_calls
 from gpudoctor.model.signs.source import Call, Script, Source
 
 
@@ -20,7 +21,7 @@ def origin(source: Source, script: Script, node: ast.expr, depth: int = 8) -> st
         if isinstance(node, ast.Subscript | ast.Starred | ast.Await):
             node = node.value
         elif isinstance(node, ast.Call):
-            call = _by_node(script).get(node)
+            call = resolved_calls(script).get(node)
             if call is not None and _plain(script, call):
                 return "" if of_program(source, script, call.name) else call.name.partition(".")[0]
             if not isinstance(node.func, ast.Attribute):
@@ -47,7 +48,7 @@ def construction(script: Script, node: ast.expr, depth: int = 4) -> Call | None:
     None where its name gets another value anywhere, or is a parameter.
     """
     if isinstance(node, ast.Call):
-        return _by_node(script).get(node)
+        return resolved_calls(script).get(node)
     if not isinstance(node, ast.Name):
         return None
     home = function_of(script, node)
@@ -65,7 +66,7 @@ def _bound_to(script: Script, name: tuple[ast.AST | None, str], depth: int) -> C
         made = values[0]
         if not isinstance(made, ast.Call):
             return None
-        return _given_back(script, made, None, depth) or _by_node(script).get(made)
+        return _given_back(script, made, None, depth) or resolved_calls(script).get(made)
     whole, place = _unpacked(script).get(name, (None, 0))
     return _given_back(script, whole, place, depth) if isinstance(whole, ast.Call) else None
 
@@ -104,11 +105,6 @@ def _plain(script: Script, call: Call) -> bool:
 def _names(value: ast.expr, name: str) -> bool:
     """Whether a value is made from the object that the name had: `d = d.map(f)`."""
     return any(is_name(part, name) for part in ast.walk(value))
-
-
-@once
-def _by_node(script: Script) -> Mapping[ast.AST, Call]:
-    return {call.node: call for call in script.calls}
 
 
 @once

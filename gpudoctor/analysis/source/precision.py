@@ -147,7 +147,7 @@ def _call(script: Script, call: Call) -> DeclaredPrecision | None:
     if call.name in _AUTOCAST:
         return _autocast(call)
     if call.name in _SCALERS:
-        return _by_switch(call, call.argument("enabled", _scaler_position(call)), default=True)
+        return _by_switch(call, call.argument("enabled", _scaler_position(call)))
     if call.method in {"half", "bfloat16"} and not call.node.args:
         return _LOWERED
     if call.method in {"double"} and call.name.startswith("torch.nn."):
@@ -181,13 +181,13 @@ def _autocast(call: Call) -> DeclaredPrecision | None:
     if dtype is not None and ast.unparse(dtype) == "torch.float32":
         return DeclaredPrecision(precision=Precision.SAID_FULL, call=call)
     first = 0 if call.name == "torch.cuda.amp.autocast" else 2
-    return _by_switch(call, call.argument("enabled", first), default=True)
+    return _by_switch(call, call.argument("enabled", first))
 
 
-def _by_switch(call: Call, value: Value | None, *, default: bool) -> DeclaredPrecision:
+def _by_switch(call: Call, value: Value | None) -> DeclaredPrecision:
     """A call with an `enabled` argument: an option that is off is a switch, a plain False is a decision."""
     if value is None:
-        return _LOWERED if default else DeclaredPrecision(precision=Precision.FULL)
+        return _LOWERED
     if isinstance(value, Unknown):
         return _UNKNOWN
     if value.value:

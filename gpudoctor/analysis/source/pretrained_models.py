@@ -41,12 +41,9 @@ def adapted(source: Source) -> bool:
     return False
 
 
-def trained_models(source: Source, *, adapters: bool = False) -> Iterator[tuple[Script, Call]]:
-    """`from_pretrained` calls whose model is given to a Trainer as it is: not cast, wrapped or adapted since.
-
-    With `adapters`, models under adapters are among them.
-    """
-    if not adapters and adapted(source):
+def trained_models(source: Source) -> Iterator[tuple[Script, Call]]:
+    """`from_pretrained` calls whose model a Trainer gets as it is: not cast, wrapped or adapted since."""
+    if adapted(source):
         return
     for script, trainer in trainers(source):
         name = model_name(trainer)

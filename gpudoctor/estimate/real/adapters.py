@@ -4,7 +4,7 @@ from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.job import TARGETS, TrainingJob, roles
-from gpudoctor.estimate.real.standins import adapter_class, four_bit_class, int8_class
+from gpudoctor.estimate.real.standins import adapter_class, four_bit_class, int8_class, is_linear
 
 _INNER = ("mlp", "ffn", "feed_forward", "DenseReluDense", "intermediate", "experts", "shared_expert")
 _OWN = {
@@ -40,20 +40,14 @@ def targets(model: Any, job: TrainingJob) -> str | list[str]:
         asked.add("qkv")
     if asked & {"gate", "up"}:
         asked.add("gate_up")
-    found = [name for name, module in model.named_modules() if _linear(module) and _role(name) in asked]
+    found = [name for name, module in model.named_modules() if is_linear(module) and _role(name) in asked]
     if not found:
-        have = sorted({name.rsplit(".", 1)[-1] for name, module in model.named_modules() if _linear(module)})
+        have = sorted({name.rsplit(".", 1)[-1] for name, module in model.named_modules() if is_linear(module)})
         raise UsageError(
             f"--lora-targets {','.join(job.lora_targets)}: no module of {type(model).__name__} is one of "
             f"them; it has {', '.join(have)}"
         )
     return found
-
-
-def _linear(module: Any) -> bool:
-    import torch
-
-    return isinstance(module, torch.nn.Linear) or type(module).__name__ == "Conv1D"
 
 
 def _role(name: str) -> str:

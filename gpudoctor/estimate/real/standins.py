@@ -75,13 +75,13 @@ def quantize(model: Any, job: TrainingJob) -> Any:
     for name, module in list(model.named_modules()):
         for child_name, child in list(module.named_children()):
             whole = f"{name}.{child_name}" if name else child_name
-            if _replaced(child) and child_name not in kept and whole not in kept:
+            if is_linear(child) and child_name not in kept and whole not in kept:
                 setattr(module, child_name, _standin(child, job))
     return model
 
 
-def _replaced(module: Any) -> bool:
-    """Whether transformers quantizes a module: linears, their heirs, and GPT-2's transposed ones
+def is_linear(module: Any) -> bool:
+    """Whether a module is what transformers quantizes: linears, their heirs, and GPT-2's transposed ones
     (transformers/integrations/bitsandbytes.py)."""
     import torch
 

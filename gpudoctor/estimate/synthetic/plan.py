@@ -222,9 +222,9 @@ def plan(
     )  # fmt: skip
 
 
-def need_torch(installed: Callable[[str], bool] | None = None) -> None:
+def need_torch() -> None:
     """Raise `IncompleteError` where this interpreter has no torch."""
-    _need([("torch", "a synthetic job")], installed)
+    _need([("torch", "a synthetic job")])
 
 
 def need_packages(
@@ -246,7 +246,7 @@ def need_packages(
     _need(wanted, installed)
 
 
-def _need(wanted: list[tuple[str, str]], installed: Callable[[str], bool] | None) -> None:
+def _need(wanted: list[tuple[str, str]], installed: Callable[[str], bool] | None = None) -> None:
     found = installed or (lambda name: importlib.util.find_spec(name) is not None)
     for name, what in wanted:
         if not found(name):

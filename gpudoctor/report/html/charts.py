@@ -27,7 +27,7 @@ def ticks(low: float, high: float, count: int = 5, *, binary: bool = False) -> l
     return [number * step for number in range(first, max(last, first + 1) + 1)]
 
 
-def time_ticks(high: float, count: int = 6) -> list[float]:
+def time_ticks(high: float) -> list[float]:
     """Round seconds, minutes or hours from 0 up to `high`."""
     for step in (
         0.1,
@@ -51,7 +51,7 @@ def time_ticks(high: float, count: int = 6) -> list[float]:
         21600,
         43200,
     ):
-        if high / step <= count:
+        if high / step <= 6:
             return [number * step for number in range(int(high / step) + 1)]
     return [number * 86400.0 for number in range(int(high / 86400) + 1)]
 

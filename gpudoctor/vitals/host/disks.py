@@ -123,7 +123,7 @@ def usual_folders(variables: Mapping[str, str], working_folder: str) -> list[tup
 
 
 def read_disks(
-    tree: Tree, mounts: tuple[Mount, ...], folders: Sequence[tuple[str, str]], patience: float = PATIENCE
+    tree: Tree, mounts: tuple[Mount, ...], folders: Sequence[tuple[str, str]]
 ) -> tuple[tuple[Disk, ...], tuple[SilentFolder, ...]]:
     """The file system under each folder, and the folders that gave no answer in time."""
     wanted = list(dict.fromkeys(folders))
@@ -140,10 +140,10 @@ def read_disks(
     threads = [threading.Thread(target=ask, args=item, daemon=True) for item in wanted]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + PATIENCE
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
-    late = f"no answer in {duration(patience)}"
+    late = f"no answer in {duration(PATIENCE)}"
     answers = [found.get(item) or SilentFolder(role=item[0], path=item[1], reason=late) for item in wanted]
     return (
         tuple(item for item in answers if isinstance(item, Disk)),

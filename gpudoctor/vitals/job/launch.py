@@ -205,11 +205,11 @@ def _shell(words: list[str]) -> FoundLaunch | None:
     return None
 
 
-def _skip(valued: str = "", operands: int = 0, flags: str = "") -> Callable[[list[str]], list[str]]:
+def _skip(valued: str = "", operands: int = 0) -> Callable[[list[str]], list[str]]:
     """A wrapper with options, then so many operands, then the command."""
 
     def peel(words: list[str]) -> list[str]:
-        return Options(words, valued, flags, stop=False).rest[operands:]
+        return Options(words, valued, stop=False).rest[operands:]
 
     return peel
 

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from gpudoctor.vitals.packages import normalise
 from gpudoctor.vitals.source.notebook import read_notebook
 
 
@@ -267,7 +268,7 @@ def _pip(words: str, line: int) -> Iterator[RequiredPackage]:
 
     wheel = _WHEEL.search(words)
     if wheel:
-        yield RequiredPackage(name=_normal(wheel[1]), wanted=f"=={wheel[2].replace('%2B', '+')}", line=line)
+        yield RequiredPackage(name=normalise(wheel[1]), wanted=f"=={wheel[2].replace('%2B', '+')}", line=line)
         return
     try:
         requirement = Requirement(words)
@@ -277,7 +278,7 @@ def _pip(words: str, line: int) -> Iterator[RequiredPackage]:
             yield from _conda(words, line)
         return
     if counts and requirement.url is None:
-        yield RequiredPackage(name=_normal(requirement.name), wanted=str(requirement.specifier), line=line)
+        yield RequiredPackage(name=normalise(requirement.name), wanted=str(requirement.specifier), line=line)
 
 
 def _conda(words: str, line: int) -> Iterator[RequiredPackage]:
@@ -291,7 +292,7 @@ def _conda(words: str, line: int) -> Iterator[RequiredPackage]:
     else:
         version = re.match(r"=?\s*(\d[\w.]*)", rest)
         wanted = f"=={version[1].rstrip('.')}.*" if version else ""
-    yield RequiredPackage(name=_CONDA_NAMES.get(name, _normal(name)), wanted=wanted, line=line)
+    yield RequiredPackage(name=_CONDA_NAMES.get(name, normalise(name)), wanted=wanted, line=line)
 
 
 def _named(text: str, table: Mapping[str, object]) -> Iterator[RequiredPackage]:
@@ -301,7 +302,7 @@ def _named(text: str, table: Mapping[str, object]) -> Iterator[RequiredPackage]:
         if isinstance(version, str):
             place = re.search(rf"^\s*[\"']?{re.escape(name)}\b", text, re.MULTILINE)
             line = text.count("\n", 0, place.end()) + 1 if place else 1
-            yield RequiredPackage(name=_normal(name), wanted=_poetry(version.strip()), line=line)
+            yield RequiredPackage(name=normalise(name), wanted=_poetry(version.strip()), line=line)
 
 
 def _poetry(version: str) -> str:
@@ -337,10 +338,6 @@ def _table(data: Mapping[str, object], *keys: str) -> Mapping[str, object]:
 def _line(text: str, words: str) -> int:
     place = text.find(words) if words else -1
     return text.count("\n", 0, place) + 1 if place >= 0 else 1
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 _BY_NAME: Mapping[str, Reader] = {

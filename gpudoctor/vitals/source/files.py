@@ -168,11 +168,11 @@ def _measured(tree: ast.Module, shown: str) -> list[ast.AST]:
     return nodes
 
 
-def scripts_below(folder: Path, most: int = MOST_FILES) -> tuple[list[Path], bool]:
+def scripts_below(folder: Path) -> tuple[list[Path], bool]:
     """Python files of a folder, in order, and whether some were left out."""
     found: list[Path] = []
     for path in _walk(folder):
-        if len(found) >= most:
+        if len(found) >= MOST_FILES:
             return found, True
         found.append(path)
     return found, False

@@ -6,12 +6,21 @@ from gpudoctor.analysis.run.memory_headroom import HeadroomDetail
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource
 from gpudoctor.model.signs.memory import Choice, JobMemory
 from gpudoctor.text import size
-from gpudoctor_rules.memory.fields import answer, edits
+from gpudoctor_rules.memory.fields import answer, edits, known_job
 
 _TWICE = 2
 
 
-def greater_batch(code: Code, job: JobMemory, patient: Patient) -> Iterator[Remedy]:
+def greater_batch(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """The micro batch that fits, by the estimate of a known job, else by the recording."""
+    job = known_job(finding, patient)
+    if job is not None:
+        yield from _estimated_batch(finding.code, job, patient)
+    else:
+        yield from _measured_batch(finding)
+
+
+def _estimated_batch(code: Code, job: JobMemory, patient: Patient) -> Iterator[Remedy]:
     """Accumulation folded into the batch as far as it goes, where there is any; the largest batch that fits."""
     folded = _folded(job)
     if folded is not None:
@@ -28,7 +37,7 @@ def greater_batch(code: Code, job: JobMemory, patient: Patient) -> Iterator[Reme
         )  # fmt: skip
 
 
-def measured_batch(finding: Finding) -> Iterator[Remedy]:
+def _measured_batch(finding: Finding) -> Iterator[Remedy]:
     """The batch that a recording has room for; nothing where it does not tell."""
     detail = finding.detail_of(HeadroomDetail)
     factor, samples = detail.factor, detail.samples

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.model import Code, Finding, Patient, Remedy, Rule
-from gpudoctor_rules.memory.fields import known_job
-from gpudoctor_rules.memory.greater_batch import greater_batch, measured_batch
+from gpudoctor_rules.memory.greater_batch import greater_batch
 
 
 class BatchTooSmallRule(Rule):
@@ -13,8 +12,4 @@ class BatchTooSmallRule(Rule):
     answers = Code("PERF007")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        job = known_job(finding, patient)
-        if job is not None:
-            yield from greater_batch(finding.code, job, patient)
-        else:
-            yield from measured_batch(finding)
+        yield from greater_batch(finding, patient)
