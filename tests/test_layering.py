@@ -324,6 +324,20 @@ def _circles(graph: dict[str, set[str]]) -> Iterator[set[str]]:
     yield from found
 
 
+def test_a_public_class_has_a_name_of_its_own():
+    """One name is one idea. The probe stays alone: it runs in the user's process and imports none of the others."""
+    homes: dict[str, list[str]] = {}
+    for folder in ("gpudoctor", "checks/gpudoctor_checks", "rules/gpudoctor_rules"):
+        for path in modules(folder):
+            if path.is_relative_to(ROOT / "gpudoctor/probe"):
+                continue
+            for node in parsed(path).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert len(homes) > 500
+    assert not {name: places for name, places in homes.items() if len(places) > 1}
+
+
 def test_no_part_of_gpudoctor_names_a_check():
     """A check declares what it means to others (`Check.traits`): a plugin's check can do all that ours can."""
     codes = re.compile(r"(ENV|GPU|DATA|SYNC|OBS|MEM|NUM|LOOP|PERF|DIST|CFG|FAIL)\d{3}")

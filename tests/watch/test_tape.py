@@ -143,6 +143,11 @@ def test_a_field_of_another_version_is_left_out():
     assert decode(value) == make_worker(7)
 
 
+def test_a_tape_of_an_older_version_names_modules_too():
+    value = encode(make_worker(7))
+    assert decode({**value, "$": f"signs.process.{value['$']}"}) == make_worker(7)
+
+
 def test_an_old_file_is_never_written_over(tmp_path):
     path = tmp_path / "w.jsonl"
     path.write_text("mine")

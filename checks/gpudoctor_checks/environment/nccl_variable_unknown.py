@@ -22,7 +22,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.packages import Packages
 from gpudoctor.model.signs.source import Source
-from gpudoctor_checks.environment.nccl_variables import OURS, Table, release, table
+from gpudoctor_checks.environment.nccl_variables import OURS, VariableTable, release, table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class NcclVariableUnknown(Check):
         )
 
 
-def _fault(known: Table, name: str, value: str, installed: str) -> _Fault | None:
+def _fault(known: VariableTable, name: str, value: str, installed: str) -> _Fault | None:
     """What is wrong with a variable; None where nothing is, or nobody can tell."""
     if known.foreign(name) and not known.read(name):
         return None
@@ -157,7 +157,7 @@ def _fault(known: Table, name: str, value: str, installed: str) -> _Fault | None
     return None
 
 
-def _gone(known: Table, name: str, installed: str) -> _Fault | None:
+def _gone(known: VariableTable, name: str, installed: str) -> _Fault | None:
     last, instead = known.gone[name]
     if release(last) >= release(installed or known.oldest):
         return None

@@ -52,7 +52,7 @@ class Values:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class VariableTable:
     """What is known of all of them."""
 
     since: Mapping[str, str]
@@ -131,13 +131,13 @@ def _values(row: Mapping[str, object]) -> Values:
 
 
 @cache
-def table() -> Table:
+def table() -> VariableTable:
     """The data file, read once."""
     raw = json.loads(files(__package__).joinpath("nccl_variables.json").read_text("utf-8"))
     since = {f"NCCL_{name}": version for version, names in raw["since"].items() for name in names.split()}
     text = {f"NCCL_{name}" for name in raw["text"].split()}
     torch = {kind: frozenset(names.split()) for kind, names in raw["torch"].items()}
-    return Table(
+    return VariableTable(
         since=since,
         gone={name: (last, instead) for name, (last, instead) in raw["gone"].items()},
         numbers=frozenset(since) - text | {f"NCCL_{name}" for name in raw["also_numbers"].split()},

@@ -36,7 +36,7 @@ _HELPERS = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class OptimizerMismatch:
+class MisboundOptimizer:
     """One such optimizer."""
 
     bound: BoundOptimizer
@@ -51,7 +51,7 @@ class OptimizerMismatch:
     """What the optimizer should hold."""
 
 
-def misheld(program: Program) -> Iterator[OptimizerMismatch]:
+def misheld(program: Program) -> Iterator[MisboundOptimizer]:
     """Such optimizers of a program, those that an engine binds anew left out."""
     bounds = [one for one in optimizers(program.source) if not _prepared(program, one)]
     yield from _alone(program, bounds)
@@ -69,14 +69,14 @@ def _prepared(program: Program, one: BoundOptimizer) -> bool:
     return False
 
 
-def _alone(program: Program, bounds: list[BoundOptimizer]) -> Iterator[OptimizerMismatch]:
+def _alone(program: Program, bounds: list[BoundOptimizer]) -> Iterator[MisboundOptimizer]:
     for one in bounds:
         found = _copy(program, one) or _replaced(program, one, bounds) or _all_frozen(program, one)
         if found is not None:
             yield found
 
 
-def _copy(program: Program, one: BoundOptimizer) -> OptimizerMismatch | None:
+def _copy(program: Program, one: BoundOptimizer) -> MisboundOptimizer | None:
     """Parameters of something that nobody else can reach."""
     breaks = f"{one.name or 'the optimizer'} steps tensors that no model uses, so nothing is trained"
     for owner in one.owners:
@@ -86,23 +86,23 @@ def _copy(program: Program, one: BoundOptimizer) -> OptimizerMismatch | None:
         if call.name == "copy.deepcopy" and call.node.args:
             text = ast.unparse(call.node.args[0])
             message = f"{one.name} has the parameters of a copy of {text}, not those of {text}."
-            return OptimizerMismatch(one, message, breaks, owner, "copy", text)
+            return MisboundOptimizer(one, message, breaks, owner, "copy", text)
         if _builds(program, call) and call.name != "copy.deepcopy":
             message = f"{one.name} has the parameters of a model built on the spot ({ast.unparse(owner)})."
-            return OptimizerMismatch(one, message, breaks, owner, "copy")
+            return MisboundOptimizer(one, message, breaks, owner, "copy")
     given = one.given
     if isinstance(given, ast.Call) and ast.unparse(given.func) == "list" and given.args:
         given = given.args[0]
     text = ast.unparse(given)
     if re.fullmatch(r"[\w.]+\.state_dict\(\)\.values\(\)", text):
         message = f"{one.name} has the tensors of a state_dict(): they never get gradients."
-        return OptimizerMismatch(
+        return MisboundOptimizer(
             one, message, breaks, one.given, "copy", text.replace("state_dict().values()", "parameters()")
         )
     return None
 
 
-def _replaced(program: Program, one: BoundOptimizer, bounds: list[BoundOptimizer]) -> OptimizerMismatch | None:
+def _replaced(program: Program, one: BoundOptimizer, bounds: list[BoundOptimizer]) -> MisboundOptimizer | None:
     """A model, or a layer of it, that is replaced after the optimizer was built over it."""
     scope = scope_of(one.script, one.call.node)
     for root in one.roots:
@@ -160,7 +160,7 @@ def _inner(script: Script, value: ast.expr) -> Iterator[Call]:
 
 def _change(
     program: Program, one: BoundOptimizer, root: str, statement: ast.stmt, target: str, value: ast.expr
-) -> OptimizerMismatch | None:
+) -> MisboundOptimizer | None:
     call = _call(one.script, value)
     if call is None:
         return None
@@ -168,7 +168,7 @@ def _change(
     stale = f"{name} steps the old parameters, so the model is not trained"
     if target == root and _SHARDS.search(call.name):
         message = f"{name} is built before {root} is sharded (line {line}): it has the earlier parameters."
-        return OptimizerMismatch(one, message, stale, statement, "order")
+        return MisboundOptimizer(one, message, stale, statement, "order")
     if not isinstance(statement, ast.Assign):
         return None
     if call.name != "peft.get_peft_model" and _holds(value, target):
@@ -177,16 +177,16 @@ def _change(
             return None
         new = ast.unparse(added.node)
         message = f"{name} is built before line {line} adds {new} to {target}: the new layer is not in it."
-        return OptimizerMismatch(one, message, f"{new} is never trained", statement, "order")
+        return MisboundOptimizer(one, message, f"{new} is never trained", statement, "order")
     if target == root and call.name == "peft.get_peft_model":
         message = f"{name} is built before {root} gets its adapters (line {line}): it has only the frozen base."
-        return OptimizerMismatch(one, message, stale, statement, "order")
+        return MisboundOptimizer(one, message, stale, statement, "order")
     if target == root and (_builds(program, call) or call.name == "torch.load"):
         message = f"{name} is built over {root}, and line {line} puts a new model in its place."
-        return OptimizerMismatch(one, message, stale, statement, "order")
+        return MisboundOptimizer(one, message, stale, statement, "order")
     if target.startswith(root + ".") and _weighted(program, call):
         message = f"{name} is built before {target} is replaced (line {line}): the new layer is not in it."
-        return OptimizerMismatch(one, message, f"{target} is never trained", statement, "order")
+        return MisboundOptimizer(one, message, f"{target} is never trained", statement, "order")
     return None
 
 
@@ -219,7 +219,7 @@ def _used(one: BoundOptimizer, statement: ast.stmt) -> bool:
     return not later
 
 
-def _all_frozen(program: Program, one: BoundOptimizer) -> OptimizerMismatch | None:
+def _all_frozen(program: Program, one: BoundOptimizer) -> MisboundOptimizer | None:
     """All parameters frozen, always, and nothing unfrozen or added."""
     if not one.whole or len(one.roots) != 1:
         return None
@@ -242,7 +242,7 @@ def _all_frozen(program: Program, one: BoundOptimizer) -> OptimizerMismatch | No
         between = isinstance(node, ast.Call) and line < at < one.call.span.line
         if between and any(word.search(ast.unparse(item)) for item in getattr(node, "args", [])):
             return None
-    return OptimizerMismatch(
+    return MisboundOptimizer(
         one,
         f"{one.name} holds {root}.parameters(), and line {line} froze all of them.",
         f"no parameter of {root} requires a gradient, so backward() fails or nothing is trained",
@@ -258,7 +258,7 @@ def _freezes(node: ast.AST, root: str) -> bool:
     return isinstance(node, ast.Expr) and ast.unparse(node) == f"{root}.requires_grad_(False)"
 
 
-def _between(program: Program, bounds: list[BoundOptimizer]) -> Iterator[OptimizerMismatch]:
+def _between(program: Program, bounds: list[BoundOptimizer]) -> Iterator[MisboundOptimizer]:
     """Optimizers against the models that a training loop runs with gradients."""
     for script, loop in program.loops:
         if loop.engine is not None:
@@ -285,14 +285,14 @@ def _between(program: Program, bounds: list[BoundOptimizer]) -> Iterator[Optimiz
                 f"{twice[0].name} holds {twice[0].roots[0]}.parameters() as another optimizer does; {name}, "
             )
             message += "which the loop trains, is in none."
-            yield OptimizerMismatch(
+            yield MisboundOptimizer(
                 twice[0], message, f"{name} is never trained", here[0].call.node, "other", other
             )
         elif len(here) == 1 and len(used) == 1 and _separate(program, script, roots[0], name):
             word = re.compile(rf"\b{re.escape(roots[0])}\b")
             if not any(word.search(event.span.text) for event in loop.events):
                 message = f"{here[0].name} holds the parameters of {roots[0]}, and the loop trains {name}."
-                yield OptimizerMismatch(
+                yield MisboundOptimizer(
                     here[0], message, f"{name} is never trained", used[name].node, "other", name
                 )
 

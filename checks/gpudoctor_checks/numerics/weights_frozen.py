@@ -17,7 +17,7 @@ from gpudoctor.analysis.source.syntax_places import extent
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Process, Record
 from gpudoctor.text import joined, percent
-from gpudoctor_checks.numerics.optimizer_params import OptimizerMismatch, misheld
+from gpudoctor_checks.numerics.optimizer_params import MisboundOptimizer, misheld
 
 _ALL = 0.95
 """Share of unmoved elements that nobody leaves alone on purpose."""
@@ -254,7 +254,7 @@ class WeightsFrozen(Check):
                     said.add(case.bound.call.node)
                     yield self._found(case)
 
-    def _found(self, case: OptimizerMismatch) -> Finding:
+    def _found(self, case: MisboundOptimizer) -> Finding:
         script, whole = case.bound.script, statement_of(case.bound)
         return self.finding(
             case.message,

@@ -38,7 +38,7 @@ from gpudoctor.text import percent
 from gpudoctor_checks.observability.profilers import (
     LIGHTNING,
     LIGHTNING_PROFILERS,
-    Tool,
+    ProfilerCall,
     cycle,
     disabled,
     lightning_profiler,
@@ -289,7 +289,7 @@ class ProfilerInLoop(Check):
                 yield from self._around(source, tool)
         yield from self._engines(source)
 
-    def _in_loop(self, script: Script, loop: Loop, event: Event, tool: Tool) -> Finding | None:
+    def _in_loop(self, script: Script, loop: Loop, event: Event, tool: ProfilerCall) -> Finding | None:
         period = step_period(event)
         if period is None or period >= self.limit("profile_period"):
             return None
@@ -306,7 +306,7 @@ class ProfilerInLoop(Check):
             via=event.via,
         )
 
-    def _around(self, source: Source, tool: Tool) -> Iterator[Finding]:
+    def _around(self, source: Source, tool: ProfilerCall) -> Iterator[Finding]:
         period = cycle(tool)
         if disabled(tool.call) or period is None or period >= self.limit("profile_period"):
             return
@@ -333,7 +333,7 @@ class ProfilerInLoop(Check):
                 short = 0 < known <= self.limit("measurement_steps")
                 if name is None or short or switched_off(source, call) or disabled(call):
                     continue
-                tool = Tool(script=script, call=call, counts=False)
+                tool = ProfilerCall(script=script, call=call, counts=False)
                 message = f"Lightning's Trainer profiles the whole fit with {name}."
                 yield self._found(message, call.span, tool, how="engine", period=1, via=())
 
@@ -345,7 +345,7 @@ class ProfilerInLoop(Check):
         self,
         message: str,
         span: SourceSpan,
-        tool: Tool,
+        tool: ProfilerCall,
         *,
         how: str,
         period: int,

@@ -47,7 +47,7 @@ LIGHTNING_PROFILERS = {"pytorch", "advanced", "PyTorchProfiler", "AdvancedProfil
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class ProfilerCall:
     """A call that makes or runs a profiler or counter."""
 
     script: Script
@@ -56,16 +56,16 @@ class Tool:
     """True for a FLOPs counter."""
 
 
-def tools(script: Script) -> Iterator[Tool]:
+def tools(script: Script) -> Iterator[ProfilerCall]:
     """Calls that make or run a profiler or a counter."""
     for call in script.calls:
         package = call.name.split(".", 1)[0]
         counts = call.method in COUNTERS.get(package, ())
         if counts or (call.method in PROFILERS.get(package, ()) and "cuda" not in call.name):
-            yield Tool(script=script, call=call, counts=counts)
+            yield ProfilerCall(script=script, call=call, counts=counts)
 
 
-def uses(loop: Loop, made: list[Tool]) -> Iterator[tuple[Event, Tool]]:
+def uses(loop: Loop, made: list[ProfilerCall]) -> Iterator[tuple[Event, ProfilerCall]]:
     """Events of a pass that make a tool, enter one made before (`with prof:`) or start it."""
     nodes = {tool.call.node: tool for tool in made}
     named = {(tool.script.path, name): tool for tool in made if (name := bound_to(tool.script, tool.call.node))}
@@ -83,7 +83,7 @@ def uses(loop: Loop, made: list[Tool]) -> Iterator[tuple[Event, Tool]]:
                 yield event, tool
 
 
-def profiled_loops(source: Source, tool: Tool) -> Iterator[tuple[Script, Loop]]:
+def profiled_loops(source: Source, tool: ProfilerCall) -> Iterator[tuple[Script, Loop]]:
     """Training loops during which a tool stays active: in its with statement, or from its start to its stop."""
     for block in withs_of(tool.script, tool.call):
         found = trains_within(source, tool.script, block)
@@ -99,7 +99,7 @@ def profiled_loops(source: Source, tool: Tool) -> Iterator[tuple[Script, Loop]]:
         yield from _stepped(source, name)
 
 
-def _lasting_starts(source: Source, tool: Tool, name: str) -> Iterator[tuple[Call, Call | None]]:
+def _lasting_starts(source: Source, tool: ProfilerCall, name: str) -> Iterator[tuple[Call, Call | None]]:
     """Calls that start a tool, with the one that stops it; nothing when it stops somewhere on the way."""
     calls = [call for call in tool.script.calls if call.receiver == name]
     stops = [call for call in calls if call.method in STOPS]
@@ -135,7 +135,7 @@ def _region(script: Script, start: Call, stop: Call | None) -> ast.AST:
     return ast.Pass(lineno=start.span.line, end_lineno=last, col_offset=0, end_col_offset=0)
 
 
-def cycle(tool: Tool) -> int | None:
+def cycle(tool: ProfilerCall) -> int | None:
     """Steps after which recording comes back: 1 without a schedule, None when it ends or cannot be told."""
     keyword = keyword_value(tool.call.node, "schedule")
     if keyword is None or (isinstance(keyword, ast.Constant) and keyword.value is None):

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.analysis.job_log.group_positions import (
-    Group,
-    Mismatch,
+    CollectiveMismatch,
+    ProcessGroup,
     Wait,
     first_mismatch,
     majority,
@@ -21,7 +21,7 @@ from gpudoctor.analysis.job_log.group_positions import (
 )
 from gpudoctor.analysis.memo import once
 from gpudoctor.model import Confidence, LogLine, SourceSpan
-from gpudoctor.model.signs.flight_recorder import CallSite, FlightRecords, GroupOperation, Launch
+from gpudoctor.model.signs.flight_recorder import CallSite, CollectiveEntry, FlightRecords, GroupOperation
 from gpudoctor.text import capitalised, count, ranks
 
 _NO_OPERATION = GroupOperation(name="an operation")
@@ -218,7 +218,7 @@ class _Words:
             confidence=Confidence.PROBABLE,  # one of them may have asked for it and gone on
         )
 
-    def mismatch(self, wait: Wait, mismatch: Mismatch, found: Sequence[Wait]) -> FlightVerdict:
+    def mismatch(self, wait: Wait, mismatch: CollectiveMismatch, found: Sequence[Wait]) -> FlightVerdict:
         """Ranks that have different operations under one number."""
         group, number = mismatch.group, mismatch.sequence
         differing = [self._records.operations.get(key, _NO_OPERATION) for key, _ in mismatch.by_operation]
@@ -255,13 +255,13 @@ class _Words:
             return f"{name} {side}{self._of(wait.group)}"
         return f"{name} number {wait.number:,}{self._of(wait.group)}"
 
-    def _of(self, group: Group) -> str:
+    def _of(self, group: ProcessGroup) -> str:
         return f" of {_group_name(group)}" if self._many else ""
 
     def _at(self, wait: Wait) -> str:
         return _site(self._records.sites.get(wait.launch.site))
 
-    def _place(self, group: Group, rank: int, number: int) -> str:
+    def _place(self, group: ProcessGroup, rank: int, number: int) -> str:
         return _site(self._records.sites.get(group.traces[rank].site(number)))
 
     def _last(self, people: Sequence[int]) -> str:
@@ -294,7 +294,7 @@ class _Words:
         verb = "waits" if len(others) == 1 else "wait"
         return f"{count(len(others), 'other rank')} of other groups only {verb} for them."
 
-    def _ring(self, group: Group) -> str:
+    def _ring(self, group: ProcessGroup) -> str:
         """That an earlier difference is no longer to be seen."""
         first = oldest_common(group)
         if first <= 1 or not any(self._dumps[rank].wrapped for rank in group.traces if rank in self._dumps):
@@ -309,7 +309,7 @@ class _Words:
             dump, trace = self._dumps.get(rank), wait.group.traces.get(rank)
             if dump is None:
                 continue
-            launch: Launch | None = None
+            launch: CollectiveEntry | None = None
             key, site = (trace.operation(number), trace.site(number)) if trace and number else (0, 0)
             if not key:
                 launch = (
@@ -346,7 +346,7 @@ def _sure(wait: Wait) -> Confidence:
     return Confidence.CONFIRMED if wait.proven else Confidence.PROBABLE
 
 
-def _group_name(group: Group) -> str:
+def _group_name(group: ProcessGroup) -> str:
     """`the default group`, `group tp (ranks 4-7)`."""
     if group.default:
         return "the default group"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.model.signs.flight_recorder import FlightRecords, GroupTrace, Launch, RankDump
+from gpudoctor.model.signs.flight_recorder import CollectiveEntry, FlightRecords, GroupTrace, RankDump
 
 STUCK_SECONDS = 10.0
 """Seconds in one operation that are a wait: a collective takes seconds at most."""
@@ -21,7 +21,7 @@ _AHEAD = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Group:
+class ProcessGroup:
     """A process group over the dumps of all its ranks."""
 
     name: str
@@ -47,8 +47,8 @@ class Group:
 class Wait:
     """A collective, send or receive of a group that does not complete."""
 
-    group: Group
-    launch: Launch
+    group: ProcessGroup
+    launch: CollectiveEntry
     """Of the rank that has waited longest."""
     waiting: tuple[int, ...]
     """Ranks that are in it, or in a later one that it holds up."""
@@ -71,10 +71,10 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mismatch:
+class CollectiveMismatch:
     """Ranks of a group that have different operations under one number."""
 
-    group: Group
+    group: ProcessGroup
     sequence: int
     by_operation: tuple[tuple[int, tuple[int, ...]], ...]
     """Key of the operation, and the ranks that called it, most first."""
@@ -83,7 +83,7 @@ class Mismatch:
 
 
 @once
-def process_groups(records: FlightRecords) -> tuple[Group, ...]:
+def process_groups(records: FlightRecords) -> tuple[ProcessGroup, ...]:
     """All process groups that a dump names."""
     known: dict[tuple[str, int], list[tuple[RankDump, GroupTrace]]] = defaultdict(list)
     loose: dict[tuple[str, str], list[tuple[RankDump, GroupTrace]]] = defaultdict(list)
@@ -103,7 +103,7 @@ def process_groups(records: FlightRecords) -> tuple[Group, ...]:
 
 def _group(
     records: FlightRecords, entries: list[tuple[RankDump, GroupTrace]], members: tuple[int, ...]
-) -> Group:
+) -> ProcessGroup:
     traces = {dump.rank: trace for dump, trace in entries}
     inside = set(members)
     idle = frozenset(
@@ -112,7 +112,7 @@ def _group(
         if dump.rank in inside and dump.rank not in traces and not dump.wrapped
     )
     first = entries[0][1]
-    return Group(first.name, first.description, members, traces, idle)
+    return ProcessGroup(first.name, first.description, members, traces, idle)
 
 
 def _unread_ranks(records: FlightRecords) -> set[int]:
@@ -132,7 +132,7 @@ def waits(records: FlightRecords, seconds: float) -> tuple[Wait, ...]:
     return tuple(found)
 
 
-def _collective(group: Group, written: Mapping[int, int], seconds: float) -> Wait | None:
+def _collective(group: ProcessGroup, written: Mapping[int, int], seconds: float) -> Wait | None:
     """The first collective of a group that does not complete."""
     lasts = dict.fromkeys(group.idle, 0) | {
         rank: trace.last for rank, trace in group.traces.items() if trace.last
@@ -173,7 +173,7 @@ def _collective(group: Group, written: Mapping[int, int], seconds: float) -> Wai
     )
 
 
-def _waits_at(trace: GroupTrace | None, number: int) -> Launch | None:
+def _waits_at(trace: GroupTrace | None, number: int) -> CollectiveEntry | None:
     """The launch that keeps a rank, of those from a number on; of gloo one that ended may have timed out."""
     if trace is None or trace.last < number:
         return None
@@ -182,7 +182,7 @@ def _waits_at(trace: GroupTrace | None, number: int) -> Launch | None:
     return trace.newest if trace.newest is not None and trace.newest.timed_out else None
 
 
-def _at(group: Group, inside: Mapping[int, Launch], number: int) -> Launch | None:
+def _at(group: ProcessGroup, inside: Mapping[int, CollectiveEntry], number: int) -> CollectiveEntry | None:
     """A launch with this number: one that waits, else what the ring of one still says of it."""
     for launch in inside.values():
         if launch.sequence == number:
@@ -190,14 +190,14 @@ def _at(group: Group, inside: Mapping[int, Launch], number: int) -> Launch | Non
     for rank, launch in inside.items():
         operation = group.traces[rank].operation(number)
         if operation:
-            return Launch(
+            return CollectiveEntry(
                 number, operation, group.traces[rank].site(number), launch.state, False, launch.timed_out, 0,
                 launch.timeout,
             )  # fmt: skip
     return None
 
 
-def _proven(inside: Mapping[int, Launch], written: Mapping[int, int], seconds: float) -> bool | None:
+def _proven(inside: Mapping[int, CollectiveEntry], written: Mapping[int, int], seconds: float) -> bool | None:
     """Whether somebody waited as long as the timeout; None for a wait of a moment, as in a job that runs."""
     young = old = False
     for rank, launch in inside.items():
@@ -211,9 +211,11 @@ def _proven(inside: Mapping[int, Launch], written: Mapping[int, int], seconds: f
     return None if young and not old else False
 
 
-def _peers(group: Group, written: Mapping[int, int], seconds: float) -> Iterator[Wait]:
+def _peers(group: ProcessGroup, written: Mapping[int, int], seconds: float) -> Iterator[Wait]:
     """Sends and receives of a group that wait for the other side."""
-    ends: dict[tuple[int, int], tuple[list[tuple[int, Launch]], list[tuple[int, Launch]]]] = {}
+    ends: dict[
+        tuple[int, int], tuple[list[tuple[int, CollectiveEntry]], list[tuple[int, CollectiveEntry]]]
+    ] = {}
     for rank, trace in group.traces.items():
         place = group.members.index(rank) if trace.peers and rank in group.members else -1
         for launch in trace.peers:
@@ -241,7 +243,7 @@ def _peers(group: Group, written: Mapping[int, int], seconds: float) -> Iterator
 
 
 @once
-def first_mismatch(records: FlightRecords, group: Group) -> Mismatch | None:  # noqa: ARG001  # its memory is used
+def first_mismatch(records: FlightRecords, group: ProcessGroup) -> CollectiveMismatch | None:  # noqa: ARG001  # its memory is used
     """The first number under which the ranks of a group have different operations, by what the rings hold."""
     traces = [trace for trace in group.traces.values() if trace.last]
     if len(traces) < 2:
@@ -265,7 +267,7 @@ def first_mismatch(records: FlightRecords, group: Group) -> Mismatch | None:  # 
         if operation:
             callers[operation].append(rank)
     by_operation = sorted(callers.items(), key=lambda item: (-len(item[1]), item[1][0]))
-    return Mismatch(
+    return CollectiveMismatch(
         group=group,
         sequence=earliest,
         by_operation=tuple((operation, tuple(found)) for operation, found in by_operation),
@@ -288,7 +290,7 @@ def _first_difference(one: GroupTrace, other: GroupTrace, until: int) -> int | N
     return None
 
 
-def _shift(group: Group, sequence: int, by_operation: list[tuple[int, list[int]]]) -> str:
+def _shift(group: ProcessGroup, sequence: int, by_operation: list[tuple[int, list[int]]]) -> str:
     """How the few came to differ from the many: what follows in both says it."""
     if len(by_operation) != 2:
         return ""
@@ -312,12 +314,12 @@ def _shift(group: Group, sequence: int, by_operation: list[tuple[int, list[int]]
     return ""
 
 
-def oldest_common(group: Group) -> int:
+def oldest_common(group: ProcessGroup) -> int:
     """The first number that all rings of a group still have."""
     return max((trace.first for trace in group.traces.values() if trace.last), default=1)
 
 
-def majority(mismatch: Mismatch) -> bool:
+def majority(mismatch: CollectiveMismatch) -> bool:
     """Whether clearly more ranks called one operation than all others together."""
     counts = Counter({operation: len(found) for operation, found in mismatch.by_operation})
     return 2 * counts.most_common(1)[0][1] > counts.total()

@@ -38,7 +38,7 @@ class GroupOperation:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class CollectiveEntry:
     """One operation that a rank entered."""
 
     sequence: int
@@ -73,11 +73,11 @@ class GroupTrace:
     operations: "array[int]"
     """By sequence number from `first` on; 0 where it is not in the ring."""
     sites: "array[int]"
-    pending: tuple[Launch, ...]
+    pending: tuple[CollectiveEntry, ...]
     """Collectives that have not completed: the oldest ones."""
-    newest: Launch | None
+    newest: CollectiveEntry | None
     """The last collective."""
-    peers: tuple[Launch, ...] = ()
+    peers: tuple[CollectiveEntry, ...] = ()
     """Sends and receives that have not completed: the oldest ones."""
 
     def operation(self, sequence: int) -> int:
@@ -100,7 +100,7 @@ class RankDump:
     wrapped: bool
     """Whether older entries were overwritten."""
     groups: tuple[GroupTrace, ...]
-    latest: tuple[str, Launch] | None
+    latest: tuple[str, CollectiveEntry] | None
     """The last entry of the ring, of any group, with the group's name."""
     written: int
     """When the file was written, as far as the file system knows: nanoseconds since 1970."""

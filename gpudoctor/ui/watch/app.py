@@ -87,7 +87,7 @@ _KEYS = (
 )
 
 
-class TickSource(Protocol):
+class TickProvider(Protocol):
     """Where ticks come from: a live process, or a recorded one."""
 
     def tick(self) -> Tick | None:
@@ -167,7 +167,7 @@ class WatchApp(App[None]):
             self.error = error
 
     def __init__(
-        self, source: TickSource, actions: Actions, *, interval: float = 1.0, view: View | None = None
+        self, source: TickProvider, actions: Actions, *, interval: float = 1.0, view: View | None = None
     ) -> None:
         super().__init__()
         self._source, self._actions, self._interval = source, actions, interval

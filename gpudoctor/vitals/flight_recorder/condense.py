@@ -228,7 +228,7 @@ def _take_peer(group: _Group, launch: _Entry, name: str, done: object) -> tuple[
 
 
 def _sent(launch: _Entry, peer: tuple[int, int] | None = None) -> tuple[Any, ...]:
-    """A launch as it is sent: the fields of `Launch`."""
+    """A launch as it is sent: the fields of `CollectiveEntry`."""
     *keys, entry = launch
     state, retired, name = entry["state"], bool(entry["retired"]), entry["profiling_name"]
     gloo = name.startswith("gloo")

@@ -17,10 +17,10 @@ from typing import IO, Any
 from gpudoctor.model.child_process import child_code
 from gpudoctor.model.signs.flight_recorder import (
     CallSite,
+    CollectiveEntry,
     FlightRecords,
     GroupOperation,
     GroupTrace,
-    Launch,
     RankDump,
     UnreadDump,
 )
@@ -216,7 +216,7 @@ def _dump(path: str, answer: tuple[Any, ...], job: DumpsRead) -> RankDump | None
         entries=entries,
         wrapped=wrapped,
         groups=tuple(_group(group, job) for group in groups),
-        latest=(latest[0], Launch(*latest[1])) if latest else None,
+        latest=(latest[0], CollectiveEntry(*latest[1])) if latest else None,
         written=written,
     )
 
@@ -231,7 +231,7 @@ def _group(group: tuple[Any, ...], job: DumpsRead) -> GroupTrace:
         last=last,
         operations=array("I", operations),
         sites=array("I", sites),
-        pending=tuple(Launch(*launch) for launch in pending),
-        newest=Launch(*newest) if newest else None,
-        peers=tuple(Launch(*launch) for launch in peers),
+        pending=tuple(CollectiveEntry(*launch) for launch in pending),
+        newest=CollectiveEntry(*newest) if newest else None,
+        peers=tuple(CollectiveEntry(*launch) for launch in peers),
     )

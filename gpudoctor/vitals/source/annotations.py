@@ -9,10 +9,12 @@ from gpudoctor.vitals.source.symbols import ClassSymbol
 from gpudoctor.vitals.source.values import NOTHING, NUMBER, TENSOR, TEXT, AbstractValue, tensor
 
 if TYPE_CHECKING:
-    from gpudoctor.vitals.source.program import Program
+    from gpudoctor.vitals.source.program import SourceInterpreter
 
 
-def read_annotation(program: "Program", frame: ScopeState, node: ast.expr, depth: int) -> AbstractValue:
+def read_annotation(
+    program: "SourceInterpreter", frame: ScopeState, node: ast.expr, depth: int
+) -> AbstractValue:
     """An instance of the class that an annotation names; NOTHING when it says nothing."""
     if depth > 8:
         return NOTHING

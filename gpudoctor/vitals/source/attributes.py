@@ -17,14 +17,14 @@ from gpudoctor.vitals.source.values import (
 )
 
 if TYPE_CHECKING:
-    from gpudoctor.vitals.source.program import Program
+    from gpudoctor.vitals.source.program import SourceInterpreter
 
 _PLAIN = frozenset(
     ("shape", "dtype", "ndim", "is_cuda", "requires_grad", "grad_fn", "is_leaf", "names", "layout")
 )
 
 
-def attribute(program: "Program", base: AbstractValue, name: str) -> AbstractValue:
+def attribute(program: "SourceInterpreter", base: AbstractValue, name: str) -> AbstractValue:
     """`base.name`; NOTHING when it cannot be told."""
     if base.ref is not None:
         return AbstractValue(ref=canonical(f"{base.ref}.{name}"))
@@ -43,7 +43,7 @@ def attribute(program: "Program", base: AbstractValue, name: str) -> AbstractVal
     return AbstractValue(option=True) if base.option else NOTHING
 
 
-def _of_definition(program: "Program", base: AbstractValue, name: str) -> AbstractValue:
+def _of_definition(program: "SourceInterpreter", base: AbstractValue, name: str) -> AbstractValue:
     definition = base.definition
     if isinstance(definition, Module):
         return program.member_of(definition, name)
@@ -56,7 +56,7 @@ def _of_definition(program: "Program", base: AbstractValue, name: str) -> Abstra
 
 
 def _of_instance(
-    program: "Program", base: AbstractValue, klass: ClassSymbol, name: str
+    program: "SourceInterpreter", base: AbstractValue, klass: ClassSymbol, name: str
 ) -> AbstractValue | None:
     found = klass.attribute(name)
     if found is not None:

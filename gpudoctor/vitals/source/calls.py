@@ -22,10 +22,10 @@ from gpudoctor.vitals.source.values import (
 )
 
 if TYPE_CHECKING:
-    from gpudoctor.vitals.source.program import Program
+    from gpudoctor.vitals.source.program import SourceInterpreter
 
 
-def call(program: "Program", frame: ScopeState, node: ast.Call) -> AbstractValue:
+def call(program: "SourceInterpreter", frame: ScopeState, node: ast.Call) -> AbstractValue:
     """Evaluate a call: receiver, arguments, then the call itself is recorded."""
     from gpudoctor.vitals.source.expressions import evaluate
 
@@ -104,7 +104,7 @@ def _closure(
 
 
 def _result(
-    program: "Program",
+    program: "SourceInterpreter",
     frame: ScopeState,
     node: ast.Call,
     found: Resolved,

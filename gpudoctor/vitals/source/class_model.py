@@ -11,7 +11,7 @@ from gpudoctor.vitals.source.symbols import ClassSymbol, Function, FunctionNode
 from gpudoctor.vitals.source.values import BATCH, DATASET, MODULE, AbstractValue
 
 if TYPE_CHECKING:
-    from gpudoctor.vitals.source.program import Program
+    from gpudoctor.vitals.source.program import SourceInterpreter
 
 _CONTEXTS = ("contextlib.contextmanager", "contextlib.asynccontextmanager")
 _DATA = (
@@ -34,7 +34,7 @@ _DATA_BASES = (
 )
 
 
-def define(program: "Program", frame: ScopeState, node: FunctionNode) -> Function:
+def define(program: "SourceInterpreter", frame: ScopeState, node: FunctionNode) -> Function:
     """A function from its definition."""
     from gpudoctor.vitals.source.expressions import evaluate
 
@@ -55,7 +55,7 @@ def define(program: "Program", frame: ScopeState, node: FunctionNode) -> Functio
     return function
 
 
-def _decorate(program: "Program", frame: ScopeState, function: Function, decorator: ast.expr) -> None:
+def _decorate(program: "SourceInterpreter", frame: ScopeState, function: Function, decorator: ast.expr) -> None:
     from gpudoctor.vitals.source.expressions import evaluate
 
     quiet, frame.quiet = frame.quiet, frame.quiet + 1
@@ -79,7 +79,7 @@ def _decorate(program: "Program", frame: ScopeState, function: Function, decorat
         configuration.decorate(program, frame, function, decorator, ref)
 
 
-def define_class(program: "Program", frame: ScopeState, node: ast.ClassDef) -> ClassSymbol:
+def define_class(program: "SourceInterpreter", frame: ScopeState, node: ast.ClassDef) -> ClassSymbol:
     """A class from its definition, without its body."""
     from gpudoctor.vitals.source.expressions import evaluate
 
@@ -101,7 +101,7 @@ def define_class(program: "Program", frame: ScopeState, node: ast.ClassDef) -> C
     return klass
 
 
-def finish_class(program: "Program", inner: ScopeState, klass: ClassSymbol) -> None:
+def finish_class(program: "SourceInterpreter", inner: ScopeState, klass: ClassSymbol) -> None:
     """Take the fields of a dataclass from its body."""
     if not klass.data:
         return
@@ -120,7 +120,7 @@ def finish_class(program: "Program", inner: ScopeState, klass: ClassSymbol) -> N
 
 
 def construct(
-    program: "Program",
+    program: "SourceInterpreter",
     klass: ClassSymbol,
     args: list[AbstractValue],
     keywords: dict[str, AbstractValue],

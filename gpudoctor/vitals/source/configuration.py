@@ -13,7 +13,7 @@ from gpudoctor.vitals.source.symbols import ClassSymbol, Function
 from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, value_of
 
 if TYPE_CHECKING:
-    from gpudoctor.vitals.source.program import Program
+    from gpudoctor.vitals.source.program import SourceInterpreter
 
 _PARSER = "argparse.ArgumentParser"
 _PARSERS = frozenset(
@@ -63,7 +63,7 @@ _ABSL = {
 
 
 def call_result(
-    program: "Program",
+    program: "SourceInterpreter",
     frame: ScopeState,
     node: ast.Call,
     name: str,
@@ -131,7 +131,7 @@ def _parser(name: str, args: list[AbstractValue], keywords: dict[str, AbstractVa
 
 
 def _on_parser(
-    program: "Program",
+    program: "SourceInterpreter",
     frame: ScopeState,
     node: ast.Call,
     base: AbstractValue,
@@ -215,7 +215,7 @@ def _field(frame: ScopeState, name: str, default: AbstractValue) -> AbstractValu
     return AbstractValue(value=value, origin="command line", option=True)  # type: ignore[arg-type]
 
 
-def field_default(program: "Program", frame: ScopeState, node: ast.expr) -> AbstractValue:
+def field_default(program: "SourceInterpreter", frame: ScopeState, node: ast.expr) -> AbstractValue:
     """The default of a dataclass field: a plain value, or `field(default=...)`, `Field(4)`."""
     if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in (
         "field",
@@ -242,7 +242,9 @@ def field_default(program: "Program", frame: ScopeState, node: ast.expr) -> Abst
     return program.peek(frame, node)
 
 
-def decorate(program: "Program", frame: ScopeState, function: Function, decorator: ast.expr, ref: str) -> None:
+def decorate(
+    program: "SourceInterpreter", frame: ScopeState, function: Function, decorator: ast.expr, ref: str
+) -> None:
     """Options that a decorator gives a function's parameters: click, typer, hydra."""
     last = ref.rpartition(".")[2]
     if last == "option" and isinstance(decorator, ast.Call):
@@ -265,7 +267,7 @@ def decorate(program: "Program", frame: ScopeState, function: Function, decorato
             function.options[args_[0].arg] = made.replace(option=True)
 
 
-def _typer(program: "Program", frame: ScopeState, function: Function) -> None:
+def _typer(program: "SourceInterpreter", frame: ScopeState, function: Function) -> None:
     spec = function.node.args
     plain = spec.posonlyargs + spec.args
     pairs = list(zip(plain[len(plain) - len(spec.defaults) :], spec.defaults, strict=True))
@@ -298,7 +300,7 @@ def _typer(program: "Program", frame: ScopeState, function: Function) -> None:
         frame.module.arguments[arg.arg] = value_of(function.options[arg.arg], arg.arg)
 
 
-def run_targets(program: "Program", frame: ScopeState, name: str, args: list[AbstractValue]) -> None:
+def run_targets(program: "SourceInterpreter", frame: ScopeState, name: str, args: list[AbstractValue]) -> None:
     """Functions that a call makes commands: `fire.Fire(main)`, `typer.run(main)`, absl's `app.run(main)`."""
     if (
         name in ("fire.Fire", "typer.run", "fire.Fire.Fire", "defopt.run", "jsonargparse.CLI", "clize.run")

@@ -11,7 +11,7 @@ from gpudoctor.vitals.source.attributes import attribute
 from gpudoctor.vitals.source.calls import call
 from gpudoctor.vitals.source.joins import join
 from gpudoctor.vitals.source.operators import LARGEST, arithmetic
-from gpudoctor.vitals.source.program import Program
+from gpudoctor.vitals.source.program import SourceInterpreter
 from gpudoctor.vitals.source.qualified_names import guess
 from gpudoctor.vitals.source.scope import ScopeState
 from gpudoctor.vitals.source.symbols import LoopRecord
@@ -31,7 +31,7 @@ from gpudoctor.vitals.source.values import (
 )
 
 
-def evaluate(program: Program, frame: ScopeState, node: ast.expr) -> AbstractValue:
+def evaluate(program: SourceInterpreter, frame: ScopeState, node: ast.expr) -> AbstractValue:
     """What an expression gives; its calls and tests are recorded in order of evaluation."""
     handler = _HANDLERS.get(type(node))
     if handler is None:
@@ -45,7 +45,7 @@ def evaluate(program: Program, frame: ScopeState, node: ast.expr) -> AbstractVal
         program.depth -= 1
 
 
-def _constant(program: Program, frame: ScopeState, node: ast.Constant) -> AbstractValue:
+def _constant(program: SourceInterpreter, frame: ScopeState, node: ast.Constant) -> AbstractValue:
     value = node.value
     if isinstance(value, bool | float) or value is None:
         return AbstractValue(value=value)
@@ -56,7 +56,7 @@ def _constant(program: Program, frame: ScopeState, node: ast.Constant) -> Abstra
     return NOTHING
 
 
-def _name(program: Program, frame: ScopeState, node: ast.Name) -> AbstractValue:
+def _name(program: SourceInterpreter, frame: ScopeState, node: ast.Name) -> AbstractValue:
     found = frame.look(node.id)
     if found is None:
         return NOTHING
@@ -79,7 +79,7 @@ def _guessed(frame: ScopeState, name: str, thing: AbstractValue) -> AbstractValu
     return thing.replace(type=kind, guessed=True) if kind else thing
 
 
-def _attribute(program: Program, frame: ScopeState, node: ast.Attribute) -> AbstractValue:
+def _attribute(program: SourceInterpreter, frame: ScopeState, node: ast.Attribute) -> AbstractValue:
     base = evaluate(program, frame, node.value)
     found = attribute(program, base, node.attr)
     if found is NOTHING and base.ref is None:
@@ -87,7 +87,7 @@ def _attribute(program: Program, frame: ScopeState, node: ast.Attribute) -> Abst
     return found
 
 
-def _binary(program: Program, frame: ScopeState, node: ast.BinOp) -> AbstractValue:
+def _binary(program: SourceInterpreter, frame: ScopeState, node: ast.BinOp) -> AbstractValue:
     # `a + b + c + ...` leans left: walked in a loop, so that a thousand terms are no recursion.
     chain = [node]
     left: ast.expr = node.left
@@ -107,7 +107,7 @@ def _binary(program: Program, frame: ScopeState, node: ast.BinOp) -> AbstractVal
     return thing
 
 
-def _unary(program: Program, frame: ScopeState, node: ast.UnaryOp) -> AbstractValue:
+def _unary(program: SourceInterpreter, frame: ScopeState, node: ast.UnaryOp) -> AbstractValue:
     thing = evaluate(program, frame, node.operand)
     if isinstance(node.op, ast.Not):
         text = frame.module.segment(node.operand)
@@ -119,7 +119,7 @@ def _unary(program: Program, frame: ScopeState, node: ast.UnaryOp) -> AbstractVa
     return thing.replace(value=MISSING, test=None)
 
 
-def _bool(program: Program, frame: ScopeState, node: ast.BoolOp) -> AbstractValue:
+def _bool(program: SourceInterpreter, frame: ScopeState, node: ast.BoolOp) -> AbstractValue:
     conjunction = isinstance(node.op, ast.And)
     things, parts = _operands(program, frame, node, conjunction)
     option = any(t.option for t in things)
@@ -147,7 +147,7 @@ def _bool(program: Program, frame: ScopeState, node: ast.BoolOp) -> AbstractValu
     )
 
 
-def _compare(program: Program, frame: ScopeState, node: ast.Compare) -> AbstractValue:
+def _compare(program: SourceInterpreter, frame: ScopeState, node: ast.Compare) -> AbstractValue:
     things = [evaluate(program, frame, node.left)]
     things += [evaluate(program, frame, operand) for operand in node.comparators]
     if any(t.type in (TENSOR, BATCH) for t in things):
@@ -169,7 +169,7 @@ def _compare(program: Program, frame: ScopeState, node: ast.Compare) -> Abstract
 
 
 def _operands(
-    program: Program, frame: ScopeState, node: ast.BoolOp, conjunction: bool
+    program: SourceInterpreter, frame: ScopeState, node: ast.BoolOp, conjunction: bool
 ) -> tuple[list[AbstractValue], list[Meanings]]:
     """Each operand with what it means: one is only looked at when those before it do not settle the whole."""
     things: list[AbstractValue] = []
@@ -189,7 +189,7 @@ def _operands(
     return things, parts
 
 
-def _conditional(program: Program, frame: ScopeState, node: ast.IfExp) -> AbstractValue:
+def _conditional(program: SourceInterpreter, frame: ScopeState, node: ast.IfExp) -> AbstractValue:
     frame.test(node.test)
     thing = evaluate(program, frame, node.test)
     frame.add(node.test)
@@ -218,7 +218,9 @@ def _conditional(program: Program, frame: ScopeState, node: ast.IfExp) -> Abstra
     return joined
 
 
-def _tuple(program: Program, frame: ScopeState, node: ast.Tuple | ast.List | ast.Set) -> AbstractValue:
+def _tuple(
+    program: SourceInterpreter, frame: ScopeState, node: ast.Tuple | ast.List | ast.Set
+) -> AbstractValue:
     things: list[AbstractValue] = []
     loose = False
     for part in node.elts:
@@ -236,7 +238,7 @@ def _tuple(program: Program, frame: ScopeState, node: ast.Tuple | ast.List | ast
     return AbstractValue(items=tuple(things), type="list" if isinstance(node, ast.List) else "tuple")
 
 
-def _dict(program: Program, frame: ScopeState, node: ast.Dict) -> AbstractValue:
+def _dict(program: SourceInterpreter, frame: ScopeState, node: ast.Dict) -> AbstractValue:
     keys: dict[str, AbstractValue] = {}
     loose = False
     for key, part in zip(node.keys, node.values, strict=True):
@@ -254,7 +256,7 @@ def _dict(program: Program, frame: ScopeState, node: ast.Dict) -> AbstractValue:
     return AbstractValue(type="dict", keys=keys, open=loose)
 
 
-def _subscript(program: Program, frame: ScopeState, node: ast.Subscript) -> AbstractValue:
+def _subscript(program: SourceInterpreter, frame: ScopeState, node: ast.Subscript) -> AbstractValue:
     base = evaluate(program, frame, node.value)
     index = evaluate(program, frame, node.slice)
     if base.keys is not None:
@@ -279,7 +281,7 @@ def _subscript(program: Program, frame: ScopeState, node: ast.Subscript) -> Abst
     return AbstractValue(option=base.option) if base.option else NOTHING
 
 
-def _text(program: Program, frame: ScopeState, node: ast.JoinedStr) -> AbstractValue:
+def _text(program: SourceInterpreter, frame: ScopeState, node: ast.JoinedStr) -> AbstractValue:
     device = None
     for part in node.values:
         if isinstance(part, ast.FormattedValue):
@@ -291,12 +293,14 @@ def _text(program: Program, frame: ScopeState, node: ast.JoinedStr) -> AbstractV
     return AbstractValue(type="str", device=device)
 
 
-def _lambda(program: Program, frame: ScopeState, node: ast.Lambda) -> AbstractValue:
+def _lambda(program: SourceInterpreter, frame: ScopeState, node: ast.Lambda) -> AbstractValue:
     return AbstractValue(definition=class_model.define(program, frame, node))
 
 
 def _comprehension(
-    program: Program, frame: ScopeState, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+    program: SourceInterpreter,
+    frame: ScopeState,
+    node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp,
 ) -> AbstractValue:
     first = evaluate(program, frame, node.generators[0].iter)
     record = LoopRecord(
@@ -332,33 +336,33 @@ def _comprehension(
     return result
 
 
-def _starred(program: Program, frame: ScopeState, node: ast.Starred) -> AbstractValue:
+def _starred(program: SourceInterpreter, frame: ScopeState, node: ast.Starred) -> AbstractValue:
     return element(evaluate(program, frame, node.value))
 
 
-def _await(program: Program, frame: ScopeState, node: ast.Await) -> AbstractValue:
+def _await(program: SourceInterpreter, frame: ScopeState, node: ast.Await) -> AbstractValue:
     return evaluate(program, frame, node.value)
 
 
-def _yield(program: Program, frame: ScopeState, node: ast.Yield) -> AbstractValue:
+def _yield(program: SourceInterpreter, frame: ScopeState, node: ast.Yield) -> AbstractValue:
     thing = evaluate(program, frame, node.value) if node.value is not None else NOTHING
     frame.yielded = thing if frame.yielded is None else join(frame.yielded, thing)
     return NOTHING
 
 
-def _yield_from(program: Program, frame: ScopeState, node: ast.YieldFrom) -> AbstractValue:
+def _yield_from(program: SourceInterpreter, frame: ScopeState, node: ast.YieldFrom) -> AbstractValue:
     thing = element(evaluate(program, frame, node.value))
     frame.yielded = thing if frame.yielded is None else join(frame.yielded, thing)
     return NOTHING
 
 
-def _named(program: Program, frame: ScopeState, node: ast.NamedExpr) -> AbstractValue:
+def _named(program: SourceInterpreter, frame: ScopeState, node: ast.NamedExpr) -> AbstractValue:
     thing = evaluate(program, frame, node.value)
     assign(program, frame, node.target, thing)
     return thing
 
 
-def _slice(program: Program, frame: ScopeState, node: ast.Slice) -> AbstractValue:
+def _slice(program: SourceInterpreter, frame: ScopeState, node: ast.Slice) -> AbstractValue:
     for part in (node.lower, node.upper, node.step):
         if part is not None:
             evaluate(program, frame, part)

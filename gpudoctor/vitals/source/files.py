@@ -50,7 +50,7 @@ _PYTHON2 = re.compile(
 )
 
 
-class Unread(Exception):
+class UnreadSource(Exception):
     """A file could not be read; the text is a sentence for a person that names the file and the line."""
 
 
@@ -59,7 +59,7 @@ def load(
 ) -> tuple[Module, list[str]]:
     """Read and parse a file, or the text that stands for it; also sentences about parts that were left out.
 
-    Raises `Unread`.
+    Raises `UnreadSource`.
     """
     replaced = texts.get(os.path.realpath(path)) if texts else None
     text = _decoded(_bytes(path, shown, limit), shown) if replaced is None else replaced
@@ -69,7 +69,7 @@ def load(
         try:
             notebook = read_notebook(text)
         except NotANotebook as error:
-            raise Unread(f"{shown}: the notebook cannot be read: {error}") from None
+            raise UnreadSource(f"{shown}: the notebook cannot be read: {error}") from None
         text, cells = notebook.text, notebook.cells
         notes = [
             f"{shown}: cell {number} was ignored, because it is not Python ({why})"
@@ -77,7 +77,7 @@ def load(
         ]
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if len(text) > SCRIPT_CODE.most:
-        raise Unread(f"{shown}: it was not read: it is {SCRIPT_CODE.words}")
+        raise UnreadSource(f"{shown}: it was not read: it is {SCRIPT_CODE.words}")
     tree = _parsed(text, shown, bool(cells))
     nodes = _measured(tree, shown)
     module = Module(
@@ -98,34 +98,36 @@ def _bytes(path: Path, shown: str, limit: ReadLimit) -> bytes:
     try:
         data = read_file(path, limit)
     except FileNotFoundError:
-        raise Unread(f"{shown}: it does not exist") from None
+        raise UnreadSource(f"{shown}: it does not exist") from None
     except OSError as error:
-        raise Unread(f"{shown}: it cannot be read: {error.strerror or error}") from None
+        raise UnreadSource(f"{shown}: it cannot be read: {error.strerror or error}") from None
     return data
 
 
 def _decoded(data: bytes, shown: str) -> str:
     for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
         if data.startswith(mark):
-            raise Unread(f"{shown}: it is {encoding.upper()} text, which Python cannot read; save it as UTF-8")
+            raise UnreadSource(
+                f"{shown}: it is {encoding.upper()} text, which Python cannot read; save it as UTF-8"
+            )
     if b"\0" in data[: 1 << 16] or b"\0" in data:
-        raise Unread(f"{shown}: it is a binary file, not a script")
+        raise UnreadSource(f"{shown}: it is a binary file, not a script")
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
         if b"coding" in b"".join(data.splitlines()[:2]):
-            raise Unread(f"{shown}: line 1: {_first(error)}") from None
+            raise UnreadSource(f"{shown}: line 1: {_first(error)}") from None
         encoding = "utf-8"  # no declaration, and not UTF-8 in the first two lines: said below with the byte
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise Unread(
+        raise UnreadSource(
             f"{shown}: line {line}: a byte is not {encoding} (0x{data[error.start]:02x}); "
             "declare the encoding or save as UTF-8"
         ) from None
     except (LookupError, ValueError, TypeError) as error:
-        raise Unread(f"{shown}: it cannot be decoded as {encoding}: {_first(error)}") from None
+        raise UnreadSource(f"{shown}: it cannot be decoded as {encoding}: {_first(error)}") from None
 
 
 def _first(error: BaseException) -> str:
@@ -141,18 +143,18 @@ def _parsed(text: str, shown: str, notebook: bool) -> ast.Module:
     except SyntaxError as error:
         line = error.lineno or 1
         if _PYTHON2.search(text):
-            raise Unread(f"{shown}: line {line}: Python 2 code (Python 3 says: {error.msg})") from None
-        raise Unread(f"{shown}: line {line}: syntax error: {error.msg}") from None
+            raise UnreadSource(f"{shown}: line {line}: Python 2 code (Python 3 says: {error.msg})") from None
+        raise UnreadSource(f"{shown}: line {line}: syntax error: {error.msg}") from None
     except (RecursionError, MemoryError):
-        raise Unread(f"{shown}: it nests deeper than Python can parse") from None
+        raise UnreadSource(f"{shown}: it nests deeper than Python can parse") from None
     except (ValueError, OverflowError) as error:
-        raise Unread(f"{shown}: Python cannot parse it: {_first(error)}") from None
+        raise UnreadSource(f"{shown}: Python cannot parse it: {_first(error)}") from None
     assert isinstance(tree, ast.Module)
     return tree
 
 
 def _measured(tree: ast.Module, shown: str) -> list[ast.AST]:
-    """A tree's nodes, in the order of `ast.walk`. Raises `Unread` for one too large or too deep."""
+    """A tree's nodes, in the order of `ast.walk`. Raises `UnreadSource` for one too large or too deep."""
     nodes: list[ast.AST] = []
     depth = 0
     level: list[ast.AST] = [tree]
@@ -161,7 +163,7 @@ def _measured(tree: ast.Module, shown: str) -> list[ast.AST]:
         depth += 1
         for most, found in ((SCRIPT_NODES, len(nodes)), (SCRIPT_DEPTH, depth)):
             if found > most.most:
-                raise Unread(f"{shown}: it is not read: it has {most.words}")
+                raise UnreadSource(f"{shown}: it is not read: it has {most.words}")
         level = [child for node in level for child in children(node)]
     return nodes
 

@@ -10,10 +10,10 @@ from gpudoctor.vitals.source.symbols import Module
 from gpudoctor.vitals.source.values import NOTHING, AbstractValue
 
 if TYPE_CHECKING:
-    from gpudoctor.vitals.source.program import Program
+    from gpudoctor.vitals.source.program import SourceInterpreter
 
 
-def bring(program: "Program", frame: ScopeState, node: ast.Import | ast.ImportFrom) -> None:
+def bring(program: "SourceInterpreter", frame: ScopeState, node: ast.Import | ast.ImportFrom) -> None:
     """Bind what an import statement imports."""
     if isinstance(node, ast.Import):
         for alias in node.names:
@@ -27,13 +27,13 @@ def bring(program: "Program", frame: ScopeState, node: ast.Import | ast.ImportFr
         _bring_member(program, frame, node, alias, base or node.module or "", module)
 
 
-def _link(program: "Program", by: Module, module: Module) -> None:
+def _link(program: "SourceInterpreter", by: Module, module: Module) -> None:
     program.run_module(module)
     if module is not by and module not in by.links:
         by.links.append(module)
 
 
-def _bring_module(program: "Program", frame: ScopeState, alias: ast.alias) -> None:
+def _bring_module(program: "SourceInterpreter", frame: ScopeState, alias: ast.alias) -> None:
     module = program.importer.load(alias.name, frame.module)
     name = alias.asname or alias.name.partition(".")[0]
     frame.module.imports[name] = alias.name if alias.asname else name
@@ -53,7 +53,7 @@ def _bring_module(program: "Program", frame: ScopeState, alias: ast.alias) -> No
 
 
 def _bring_member(
-    program: "Program",
+    program: "SourceInterpreter",
     frame: ScopeState,
     node: ast.ImportFrom,
     alias: ast.alias,

@@ -24,11 +24,11 @@ from gpudoctor.vitals.source.values import (
 )
 
 if TYPE_CHECKING:
-    from gpudoctor.vitals.source.program import Program
+    from gpudoctor.vitals.source.program import SourceInterpreter
 
 
 def of_method(
-    program: "Program",
+    program: "SourceInterpreter",
     frame: ScopeState,
     node: ast.Call,
     found: Resolved,
@@ -88,7 +88,7 @@ def _named_devices(node: ast.Call, args: list[AbstractValue]) -> list[AbstractVa
 
 
 def _container(
-    program: "Program",
+    program: "SourceInterpreter",
     frame: ScopeState,
     func: ast.Attribute,
     base: AbstractValue,
@@ -120,7 +120,7 @@ def _container(
 
 
 def _dict_method(
-    program: "Program",
+    program: "SourceInterpreter",
     frame: ScopeState,
     func: ast.Attribute,
     base: AbstractValue,

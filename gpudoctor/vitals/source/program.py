@@ -19,7 +19,7 @@ _CALL_DEPTH = 40
 _TORCH = ("torch", "lightning", "pytorch_lightning", "accelerate", "transformers", "deepspeed", "monai", "timm")
 
 
-class Program:
+class SourceInterpreter:
     """Every module read, and the interpretation of their code."""
 
     def __init__(self, importer: Importer) -> None:

@@ -10,10 +10,10 @@ from gpudoctor.model.read_limits import SCRIPT, SOURCE_NODES, ReadLimit
 from gpudoctor.model.signs.source import ClassInfo, Event, Known, Loop, LoopRole, Script, Source, Unknown, Value
 from gpudoctor.vitals.source.engines import EngineLoop, engine_loops
 from gpudoctor.vitals.source.events import Events, Step, Walker, Words
-from gpudoctor.vitals.source.files import Unread, load, scripts_below, silences
+from gpudoctor.vitals.source.files import UnreadSource, load, scripts_below, silences
 from gpudoctor.vitals.source.importing import Importer
 from gpudoctor.vitals.source.loop_roles import Roles
-from gpudoctor.vitals.source.program import Program
+from gpudoctor.vitals.source.program import SourceInterpreter
 from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.reachability import cut_branches, cut_unreached, in_cut
 from gpudoctor.vitals.source.symbols import (
@@ -103,7 +103,7 @@ class _Reader:
             return None
         try:
             module, notes = load(path, shown, self.limit, entry, self.texts)
-        except Unread as error:
+        except UnreadSource as error:
             self.unread[shown] = str(error)
             return None
         self.total += module.nodes
@@ -112,7 +112,7 @@ class _Reader:
         return module
 
     def finish(self) -> Source:
-        program = Program(self.importer)
+        program = SourceInterpreter(self.importer)
         for module in self.entries:
             program.run_module(module)
         modules = list(self.importer.modules.values())
@@ -125,7 +125,7 @@ class _Reader:
 class _Builder:
     """Turns what was interpreted into what checks see."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: SourceInterpreter) -> None:
         self.program = program
         self.roles = Roles()
         self.walker = Walker(self.roles)

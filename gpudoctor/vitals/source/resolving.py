@@ -11,7 +11,7 @@ from gpudoctor.vitals.source.symbols import ClassSymbol, Function, Module
 from gpudoctor.vitals.source.values import BATCH, MODULE, NOTHING, TENSOR, AbstractValue
 
 if TYPE_CHECKING:
-    from gpudoctor.vitals.source.program import Program
+    from gpudoctor.vitals.source.program import SourceInterpreter
 
 
 MOVES = frozenset(("to", "cuda", "cpu"))
@@ -60,7 +60,7 @@ class Resolved:
     """Whether the callee gets a context first (`forward` of an autograd function, by `apply`)."""
 
 
-def resolve(program: "Program", frame: ScopeState, node: ast.Call) -> Resolved:
+def resolve(program: "SourceInterpreter", frame: ScopeState, node: ast.Call) -> Resolved:
     """What a call calls; the receiver is evaluated on the way."""
     from gpudoctor.vitals.source.expressions import evaluate
 
@@ -101,7 +101,7 @@ def _super(frame: ScopeState, method: str) -> Resolved:
     return Resolved(method_name(klass.kind, method) if klass.kind else f"?.{method}", base=base)
 
 
-def _method(program: "Program", frame: ScopeState, base: AbstractValue, method: str) -> Resolved:
+def _method(program: "SourceInterpreter", frame: ScopeState, base: AbstractValue, method: str) -> Resolved:
     if base.ref is not None:
         return Resolved(canonical(f"{base.ref}.{method}"))
     definition = base.definition

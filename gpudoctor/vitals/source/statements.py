@@ -10,17 +10,17 @@ from gpudoctor.model.signs.source import GuardKind, Known, Unknown
 from gpudoctor.vitals.source import class_model, conditions, imports
 from gpudoctor.vitals.source.expressions import evaluate
 from gpudoctor.vitals.source.library import FAILED
-from gpudoctor.vitals.source.program import Program
+from gpudoctor.vitals.source.program import SourceInterpreter
 from gpudoctor.vitals.source.scope import ScopeState, stores
 from gpudoctor.vitals.source.symbols import MANUAL, Function, LoopRecord, Mark
 from gpudoctor.vitals.source.targets import assign, delete
 from gpudoctor.vitals.source.tensor_values import element
 from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, Condition, Meanings, value_of
 
-Handler = Callable[[Program, ScopeState, Any], bool]
+Handler = Callable[[SourceInterpreter, ScopeState, Any], bool]
 
 
-def execute(program: Program, frame: ScopeState, body: Sequence[ast.stmt]) -> bool:
+def execute(program: SourceInterpreter, frame: ScopeState, body: Sequence[ast.stmt]) -> bool:
     """Interpret statements in order; True when their end is never reached (return, raise, continue...)."""
     ended = False
     for statement in body:
@@ -30,7 +30,7 @@ def execute(program: Program, frame: ScopeState, body: Sequence[ast.stmt]) -> bo
     return ended
 
 
-def _expr(program: Program, frame: ScopeState, node: ast.Expr) -> bool:
+def _expr(program: SourceInterpreter, frame: ScopeState, node: ast.Expr) -> bool:
     value = node.value
     if isinstance(value, ast.Constant):
         return False
@@ -42,7 +42,7 @@ def _expr(program: Program, frame: ScopeState, node: ast.Expr) -> bool:
     return False
 
 
-def _short_circuit(program: Program, frame: ScopeState, node: ast.BoolOp) -> bool:
+def _short_circuit(program: SourceInterpreter, frame: ScopeState, node: ast.BoolOp) -> bool:
     """`rank == 0 and wandb.log(...)` as a statement: each operand guards those after it."""
     height = len(frame.marks)
     for operand in node.values:
@@ -56,7 +56,7 @@ def _short_circuit(program: Program, frame: ScopeState, node: ast.BoolOp) -> boo
     return False
 
 
-def _assign(program: Program, frame: ScopeState, node: ast.Assign) -> bool:
+def _assign(program: SourceInterpreter, frame: ScopeState, node: ast.Assign) -> bool:
     thing = evaluate(program, frame, node.value)
     frame.add(node, graph=thing.graph)
     for target in node.targets:
@@ -64,7 +64,7 @@ def _assign(program: Program, frame: ScopeState, node: ast.Assign) -> bool:
     return False
 
 
-def _ann_assign(program: Program, frame: ScopeState, node: ast.AnnAssign) -> bool:
+def _ann_assign(program: SourceInterpreter, frame: ScopeState, node: ast.AnnAssign) -> bool:
     annotated = program.annotation(frame, node.annotation)
     if node.value is None:
         if isinstance(node.target, ast.Name) and node.target.id not in frame.names:
@@ -78,7 +78,7 @@ def _ann_assign(program: Program, frame: ScopeState, node: ast.AnnAssign) -> boo
     return False
 
 
-def _aug_assign(program: Program, frame: ScopeState, node: ast.AugAssign) -> bool:
+def _aug_assign(program: SourceInterpreter, frame: ScopeState, node: ast.AugAssign) -> bool:
     old = evaluate(program, frame, node.target)
     value = evaluate(program, frame, node.value)
     thing = program.arithmetic(node.op, old, value)
@@ -92,7 +92,7 @@ def _aug_assign(program: Program, frame: ScopeState, node: ast.AugAssign) -> boo
     return False
 
 
-def _if(program: Program, frame: ScopeState, node: ast.If) -> bool:
+def _if(program: SourceInterpreter, frame: ScopeState, node: ast.If) -> bool:
     if is_main_guard(node.test):
         ended = execute(program, frame, node.body)
         frame.start_branch()
@@ -136,7 +136,9 @@ def _unswitched(
 _REACHES = (ast.GtE, ast.Gt, ast.Eq)
 
 
-def _told_by_body(program: Program, frame: ScopeState, test: ast.expr, body: Sequence[ast.stmt]) -> None:
+def _told_by_body(
+    program: SourceInterpreter, frame: ScopeState, test: ast.expr, body: Sequence[ast.stmt]
+) -> None:
     """Note what parts of a condition mean, as far as the body that they guard tells."""
     if isinstance(test, ast.BoolOp):
         for operand in test.values:
@@ -146,7 +148,7 @@ def _told_by_body(program: Program, frame: ScopeState, test: ast.expr, body: Seq
 
 
 def counter_reset(
-    program: Program, frame: ScopeState, test: ast.expr, body: Sequence[ast.stmt]
+    program: SourceInterpreter, frame: ScopeState, test: ast.expr, body: Sequence[ast.stmt]
 ) -> Meanings | None:
     """`if count >= N: ...; count = 0`, `if not done: ...; done = True` and `if x is None: ...; x = make()`."""
     negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
@@ -196,7 +198,12 @@ def _skips(frame: ScopeState, body: Sequence[ast.stmt]) -> bool:
 
 
 def _branch(
-    program: Program, frame: ScopeState, body: Sequence[ast.stmt], meanings: Meanings, text: str, line: int
+    program: SourceInterpreter,
+    frame: ScopeState,
+    body: Sequence[ast.stmt],
+    meanings: Meanings,
+    text: str,
+    line: int,
 ) -> tuple[dict[str, AbstractValue], bool]:
     height = len(frame.marks)
     frame.start_branch()
@@ -210,7 +217,7 @@ def _branch(
     return frame.end_branch(), ended
 
 
-def _for(program: Program, frame: ScopeState, node: ast.For | ast.AsyncFor) -> bool:
+def _for(program: SourceInterpreter, frame: ScopeState, node: ast.For | ast.AsyncFor) -> bool:
     source = evaluate(program, frame, node.iter)
     record = _open_loop(frame, node, frame.module.segment(node.iter), source)
     if (
@@ -235,7 +242,7 @@ def _for(program: Program, frame: ScopeState, node: ast.For | ast.AsyncFor) -> b
     return False
 
 
-def _while(program: Program, frame: ScopeState, node: ast.While) -> bool:
+def _while(program: SourceInterpreter, frame: ScopeState, node: ast.While) -> bool:
     record = _open_loop(frame, node, "", None)
     frame.start_branch()
     frame.test(node.test)
@@ -278,7 +285,7 @@ def _close_loop(frame: ScopeState, record: LoopRecord, bound: dict[str, Abstract
     frame.merge([bound, {}])
 
 
-def _with(program: Program, frame: ScopeState, node: ast.With | ast.AsyncWith) -> bool:
+def _with(program: SourceInterpreter, frame: ScopeState, node: ast.With | ast.AsyncWith) -> bool:
     before = frame.no_grad
     for item in node.items:
         thing = evaluate(program, frame, item.context_expr)
@@ -291,7 +298,7 @@ def _with(program: Program, frame: ScopeState, node: ast.With | ast.AsyncWith) -
     return ended
 
 
-def _try(program: Program, frame: ScopeState, node: ast.Try) -> bool:
+def _try(program: SourceInterpreter, frame: ScopeState, node: ast.Try) -> bool:
     ended = execute(program, frame, node.body)
     outcomes: list[dict[str, AbstractValue] | None] = []
     for handler in node.handlers:
@@ -318,7 +325,7 @@ def _try(program: Program, frame: ScopeState, node: ast.Try) -> bool:
     return ended and not outcomes
 
 
-def _match(program: Program, frame: ScopeState, node: ast.Match) -> bool:
+def _match(program: SourceInterpreter, frame: ScopeState, node: ast.Match) -> bool:
     subject = evaluate(program, frame, node.subject)
     text = frame.module.segment(node.subject)
     kind = GuardKind.SWITCH if subject.option or subject.known else GuardKind.OTHER
@@ -333,14 +340,14 @@ def _match(program: Program, frame: ScopeState, node: ast.Match) -> bool:
     return False
 
 
-def _return(program: Program, frame: ScopeState, node: ast.Return) -> bool:
+def _return(program: SourceInterpreter, frame: ScopeState, node: ast.Return) -> bool:
     thing = NOTHING if node.value is None else evaluate(program, frame, node.value)
     frame.add(node, graph=thing.graph)
     frame.give(thing)
     return True
 
 
-def _raise(program: Program, frame: ScopeState, node: ast.Raise) -> bool:
+def _raise(program: SourceInterpreter, frame: ScopeState, node: ast.Raise) -> bool:
     for part in (node.exc, node.cause):
         if part is not None:
             evaluate(program, frame, part)
@@ -348,7 +355,7 @@ def _raise(program: Program, frame: ScopeState, node: ast.Raise) -> bool:
     return True
 
 
-def _assert(program: Program, frame: ScopeState, node: ast.Assert) -> bool:
+def _assert(program: SourceInterpreter, frame: ScopeState, node: ast.Assert) -> bool:
     frame.test(node.test)
     evaluate(program, frame, node.test)
     frame.add(node.test)
@@ -359,31 +366,33 @@ def _assert(program: Program, frame: ScopeState, node: ast.Assert) -> bool:
     return False
 
 
-def _delete(program: Program, frame: ScopeState, node: ast.Delete) -> bool:
+def _delete(program: SourceInterpreter, frame: ScopeState, node: ast.Delete) -> bool:
     frame.add(node)
     for target in node.targets:
         delete(program, frame, target)
     return False
 
 
-def _global(program: Program, frame: ScopeState, node: ast.Global | ast.Nonlocal) -> bool:
+def _global(program: SourceInterpreter, frame: ScopeState, node: ast.Global | ast.Nonlocal) -> bool:
     del program
     (frame.globals if isinstance(node, ast.Global) else frame.nonlocals).update(node.names)
     return False
 
 
-def _import(program: Program, frame: ScopeState, node: ast.Import | ast.ImportFrom) -> bool:
+def _import(program: SourceInterpreter, frame: ScopeState, node: ast.Import | ast.ImportFrom) -> bool:
     imports.bring(program, frame, node)
     return False
 
 
-def _function(program: Program, frame: ScopeState, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def _function(
+    program: SourceInterpreter, frame: ScopeState, node: ast.FunctionDef | ast.AsyncFunctionDef
+) -> bool:
     function = class_model.define(program, frame, node)
     frame.bind(node.name, AbstractValue(definition=function))
     return False
 
 
-def _class(program: Program, frame: ScopeState, node: ast.ClassDef) -> bool:
+def _class(program: SourceInterpreter, frame: ScopeState, node: ast.ClassDef) -> bool:
     klass = class_model.define_class(program, frame, node)
     frame.bind(node.name, AbstractValue(definition=klass))
     inner = ScopeState(frame.module, None, frame, klass.name)
@@ -398,7 +407,7 @@ def _class(program: Program, frame: ScopeState, node: ast.ClassDef) -> bool:
     return False
 
 
-def _done(program: Program, frame: ScopeState, node: ast.stmt) -> bool:
+def _done(program: SourceInterpreter, frame: ScopeState, node: ast.stmt) -> bool:
     del program, frame, node
     return True
 
