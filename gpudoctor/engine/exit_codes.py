@@ -9,7 +9,6 @@ from gpudoctor.text import count
 
 WELL = 0
 FOUND = 1
-USAGE = 2
 INCOMPLETE = 3
 
 

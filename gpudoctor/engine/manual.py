@@ -114,14 +114,6 @@ def parse_manual(docstring: str) -> Manual:
     return Manual(title=title, sections=sections)
 
 
-def read_manual(check: type[Check]) -> Manual:
-    """The manual page of a check class; raises `ManualError` that names the class."""
-    try:
-        return parse_manual(check.__doc__ or "")
-    except ManualError as error:
-        raise ManualError(f"{check.__module__}.{check.__name__}: {error}") from None
-
-
 def read_page(check: type[Check], *, answered: bool) -> ManualPage:
     """The page of a check class, whatever its docstring looks like; `answered`: a rule prescribes for it."""
     text = inspect.cleandoc(check.__doc__ or "")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpudoctor.estimate.fit import Cut, Fit, Room, Search
+from gpudoctor.estimate.fit import Cut, Room, Search
 from gpudoctor.estimate.other_estimators import Rival
 from gpudoctor.estimate.result import Device, Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
@@ -90,8 +90,3 @@ def label(estimate: Estimate) -> str:
         return "inference"
     name = LABELS[estimate.job.method]
     return f"{name} r{estimate.job.lora_rank}" if estimate.job.adapted else name
-
-
-def best_fits(answer: Answer) -> tuple[Fit, ...]:
-    """The configurations of `--fit`, empty without it."""
-    return answer.found.best if answer.found is not None else ()

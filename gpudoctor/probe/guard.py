@@ -35,7 +35,6 @@ class Guard:
     ) -> None:
         self._clock = clock
         self._lost = lost
-        self._placed: list[tuple[Any, str, Any, Any]] = []
         self._off = set(settings.get("off", ()))
         self._faults = set(settings.get("faults", ()))
         self.outside = Outside(torch)
@@ -205,7 +204,7 @@ class Guard:
                 return
             if isinstance(function, FunctionType):
                 try:
-                    self._placed.append((function, "__code__", *instrument(function, enter, leave)))
+                    instrument(function, enter, leave)
                     return
                 except (Unsuitable, OSError, SyntaxError, ValueError):
                     replacement: Any = wrapped(function, enter, leave, self.compiling)
@@ -215,21 +214,9 @@ class Guard:
                 replacement = wrapped(function, enter, leave, self.compiling)
             if original is not function:
                 replacement = type(original)(replacement)
-            self._put_everywhere(owner, name, original, replacement)
+            _put_everywhere(owner, name, original, replacement)
         except Exception as error:
             self.lose(hook, error)
-
-    def _put_everywhere(self, owner: Any, name: str, original: Any, replacement: Any) -> None:
-        """Replace an attribute, and the name in the module where the original says that it is defined: pickle
-        looks it up there.
-        """
-        self.put(owner, name, original, replacement)
-        home = sys.modules.get(getattr(original, "__module__", None) or "")
-        if isinstance(owner, type) or home is None or home is owner:
-            return
-        own = original.__name__
-        if getattr(home, own, None) is original:
-            self.put(home, own, original, replacement)
 
     def replace(self, hook: str, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         """Put `make(original)` in the place of an attribute; nothing where there is no such attribute."""
@@ -239,28 +226,22 @@ class Guard:
             original = _attribute(owner, name)
             if original is _MISSING:
                 return
-            self.put(owner, name, original, make(original))
+            setattr(owner, name, make(original))
         except Exception as error:
             self.lose(hook, error)
 
-    def put(self, owner: Any, name: str, original: Any, replacement: Any) -> None:
-        """Set an attribute of others, and remember what was there (nothing, where it was inherited)."""
-        inherited = isinstance(owner, type) and name not in owner.__dict__
-        self._placed.append((owner, name, _MISSING if inherited else original, replacement))
-        setattr(owner, name, replacement)
 
-    def withdraw(self) -> None:
-        """Take everything out again, so that torch is as it was."""
-        for owner, name, original, _ in reversed(self._placed):
-            if original is _MISSING:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, original)
-
-    def restore(self) -> None:
-        """Put everything back in."""
-        for owner, name, _, replacement in self._placed:
-            setattr(owner, name, replacement)
+def _put_everywhere(owner: Any, name: str, original: Any, replacement: Any) -> None:
+    """Replace an attribute, and the name in the module where the original says that it is defined: pickle
+    looks it up there.
+    """
+    setattr(owner, name, replacement)
+    home = sys.modules.get(getattr(original, "__module__", None) or "")
+    if isinstance(owner, type) or home is None or home is owner:
+        return
+    own = original.__name__
+    if getattr(home, own, None) is original:
+        setattr(home, own, replacement)
 
 
 def _never(_token: Any, _result: Any) -> None:

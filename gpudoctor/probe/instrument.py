@@ -59,8 +59,8 @@ _made: dict[tuple[str, CodeType], CodeType] = {}
 """Codes with `_PLACES` by the codes without: a decorator gives all its functions the same one."""
 
 
-def instrument(function: FunctionType, enter: Enter, leave: Leave) -> tuple[CodeType, CodeType]:
-    """Put `enter` and `leave` into a function; returns its code before and after. Raises `Unsuitable`."""
+def instrument(function: FunctionType, enter: Enter, leave: Leave) -> None:
+    """Put `enter` and `leave` into a function. Raises `Unsuitable`."""
     before = function.__code__
     code, pairs = _known.get(function, (None, []))
     if code is None:
@@ -74,7 +74,6 @@ def instrument(function: FunctionType, enter: Enter, leave: Leave) -> tuple[Code
     objects = dict(zip(_PLACES, (enter, leave, MISSING)))
     consts = tuple(objects.get(value, value) if type(value) is str else value for value in code.co_consts)
     function.__code__ = code.replace(co_consts=consts)
-    return before, function.__code__
 
 
 def forget_sources() -> None:

@@ -166,8 +166,3 @@ def _chance(pairs: int) -> float:
 
 def _exp(value: float) -> float:
     return math.exp(min(value, 700.0))
-
-
-def next_look(pairs: int, looks: Sequence[int] = LOOKS) -> int:
-    """How many pairs there must be before the next judgement."""
-    return next((look for look in looks if look > pairs), pairs)

@@ -1,15 +1,11 @@
-"""What the installed torch was built for, from its files; importing it is a last resort, in a child process."""
+"""What the installed torch was built for, from its files."""
 
 import mmap
 import re
-import signal
-import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpudoctor.model import Absent, Reading, Unavailable
 from gpudoctor.model.signs.packages import Packages, TorchBuild
-from gpudoctor.text import duration
 from gpudoctor.vitals.native_build import cuda_of_local, cxx11_abi, plain_assignments, search_library
 
 _ARCHES = re.compile(rb"(?:(?:sm|compute)_\d+[af]?|gfx[0-9a-f]+)(?: (?:(?:sm|compute)_\d+[af]?|gfx[0-9a-f]+))*")
@@ -70,79 +66,3 @@ def _find_arches(data: mmap.mmap) -> bytes | None:
                 best = text
             place = data.find(start, place + 1)
     return best
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchImport:
-    """How `import torch` ended in the environment's own interpreter."""
-
-    succeeded: bool
-    """Whether it could be imported."""
-    words: str
-    """What happened, as a clause: the traceback's last line, the signal, the time limit."""
-    arch_list: tuple[str, ...] = ()
-    """`torch.cuda.get_arch_list()`, when it succeeded."""
-
-
-_TRIAL = (
-    "import sys; sys.path[:] = [place for place in sys.path if place]; "
-    "import torch; print('ARCHES', *torch.cuda.get_arch_list()); print('TORCH', torch.__version__)"
-)
-"""Without the working folder: a file `torch.py` in it is none."""
-
-
-def import_torch(packages: Packages, limit: float = 60.0) -> TorchImport:
-    """Import torch in a child process of that environment, `limit` seconds at most; only when asked for.
-
-    A traceback, a crash and a hang are results in words, never exceptions.
-    """
-    if "torch" not in packages.distributions:
-        raise Unavailable(f"torch is not installed in {packages.prefix}")
-    command = [packages.executable, "-c", _TRIAL]
-    try:
-        child = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            cwd=packages.prefix if Path(packages.prefix).is_dir() else None,
-            start_new_session=True,
-        )
-    except OSError as error:
-        return TorchImport(succeeded=False, words=f"{packages.executable} does not start: {error.strerror}")
-    try:
-        output, complaint = child.communicate(timeout=limit)
-    except subprocess.TimeoutExpired:
-        _end(child)
-        return TorchImport(succeeded=False, words=f"import torch did not return within {duration(limit)}")
-    return _verdict(child.returncode, output, complaint)
-
-
-def _end(child: "subprocess.Popen[str]") -> None:
-    """Kill the child; one that sits in the driver (D state) cannot be reaped and is left behind."""
-    child.kill()
-    try:
-        child.communicate(timeout=2.0)
-    except subprocess.TimeoutExpired:
-        for stream in (child.stdout, child.stderr):
-            if stream is not None:
-                stream.close()
-
-
-def _verdict(code: int, output: str, complaint: str) -> TorchImport:
-    lines = [line for line in complaint.splitlines() if line.strip()]
-    if code < 0:
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = f"signal {-code}"
-        crash = "crashed with a segmentation fault" if name == "SIGSEGV" else "was killed"
-        return TorchImport(succeeded=False, words=f"import torch {crash} ({name})")
-    if code != 0:
-        last = lines[-1].strip() if lines else f"exit code {code} without a message"
-        return TorchImport(succeeded=False, words=f"import torch failed: {last}")
-    arches = next((line.split()[1:] for line in output.splitlines() if line.startswith("ARCHES")), [])
-    version = next((line.split()[1] for line in output.splitlines() if line.startswith("TORCH ")), "")
-    return TorchImport(succeeded=True, words=f"import torch works (torch {version})", arch_list=tuple(arches))

@@ -8,7 +8,6 @@ from gpudoctor.engine.manual import (
     help_markdown,
     named,
     parse_manual,
-    read_manual,
     read_page,
     topic_of,
     topic_order,
@@ -81,11 +80,6 @@ def test_headings_out_of_order_are_refused():
     )
     with pytest.raises(ManualError, match="order"):
         parse_manual(swapped)
-
-
-def test_an_error_names_the_class():
-    with pytest.raises(ManualError, match="Undocumented: the heading"):
-        read_manual(Undocumented)
 
 
 def test_a_page_without_a_manual_still_has_its_facts():

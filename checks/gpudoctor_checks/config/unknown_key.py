@@ -35,7 +35,6 @@ REFUSING = {
 }
 """Readers that stop at an unknown key of the top level."""
 
-NESTED = frozenset({ConfigKind.LIGHTNING, ConfigKind.FSDP})
 COMMENTS = ("_", "#", "//", "comment", "?")
 """How people write comments and private keys into JSON."""
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, names_in
 from gpudoctor.model.signs.source import ClassInfo, Script
 
-_SIZES = ("size", "numel")
 _DATA = ("dataset", "data_source", "data", "ds")
 
 

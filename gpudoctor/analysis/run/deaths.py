@@ -80,7 +80,6 @@ _HANDED = re.compile(
 EXIT = "SystemExit"
 """The exception of a program that ended itself: `sys.exit(3)`."""
 _NATIVE = {"SIGSEGV", "SIGABRT", "SIGILL", "SIGFPE", "SIGSYS", "SIGTRAP"}
-_KILLS = {"SIGKILL", "SIGTERM", "SIGXCPU", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGALRM"}
 _EXITCODES = re.compile(
     r"rank\s{0,8}:\s{0,8}(\d{1,9}).{0,2000}?exitcode\s{0,8}:\s{0,8}(-?\d{1,9})|exitcode:?\s{0,8}(-\d{1,9})",
     re.DOTALL,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.steady_state import steady
-from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.recording import Process, Record, Recording
 
 
@@ -294,11 +293,6 @@ def callers_of_modules(process: Process, *phases: str) -> list[LineCost]:
 
 _LEAST = 0.01
 """Part of a line's samples that the rounding of a record explains."""
-
-
-def span(recording: Recording, place: LinePlace, text: str = "") -> SourceSpan:
-    """A place as evidence: its path relative to the folder where the command ran, where it lies inside."""
-    return SourceSpan(path=relative(recording, place.path), line=max(1, place.line), text=text)
 
 
 def relative(recording: Recording, path: str) -> str:

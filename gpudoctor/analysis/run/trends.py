@@ -33,8 +33,6 @@ class Trend:
     """Slope of the first half alone: near 0 where it began to move in the middle."""
     late_slope: float
     """Slope of the second half alone: near 0 where the quantity has come to rest."""
-    points: int
-    """Values that it stands on."""
 
     @property
     def growth(self) -> float:
@@ -65,7 +63,6 @@ def trend(xs: Sequence[float], ys: Sequence[float], bins: int = BINS) -> Trend |
         p=p,
         early_slope=theil_sen(binned[: middle + 1]),
         late_slope=theil_sen(binned[middle:]),
-        points=len(ys),
     )
 
 

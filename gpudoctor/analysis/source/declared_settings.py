@@ -39,8 +39,6 @@ class Written:
     sure: bool
     """False for an option's default: a launch line may say otherwise."""
     place: SourceSpan | Setting
-    auto: bool = False
-    """Written as DeepSpeed's `auto`: taken from the other side."""
     file: ConfigFile | None = None
     entry: Entry | None = None
     script: Script | None = None
@@ -235,7 +233,6 @@ def from_entry(file: ConfigFile, entry: Entry, key: str = "") -> Written:
         value=None if open_ended else entry.value,
         known=not open_ended,
         sure=True,
-        auto=entry.value == "auto",
         place=file.setting(entry),
         file=file,
         entry=entry,
@@ -260,7 +257,6 @@ def from_keyword(script: Script, call: Call, name: str) -> Written | None:
         known=known and not (isinstance(value, Known) and value.value == "auto"),
         sure=not isinstance(value, Known) or value.origin in SURE or value.origin.startswith("config "),
         place=call.span if keyword is None else script.span(keyword),
-        auto=isinstance(value, Known) and value.value == "auto",
         script=script,
         call=call,
         node=None if keyword is None else keyword.value,
@@ -304,7 +300,6 @@ def _item(script: Script, name: str, key: ast.Constant, value: ast.expr) -> Writ
         value=plain if known and not auto else None,
         known=known and not auto,
         sure=True,
-        auto=auto,
         place=script.span(key),
         script=script,
         node=value,

@@ -21,7 +21,7 @@ from gpudoctor.model.evidence import Setting
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.job import Launch
-from gpudoctor.model.signs.source import Call, Known, Script, Source
+from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor.model.unavailable import optional
 
 TRAINING_ARGUMENTS = frozenset({"TrainingArguments", "Seq2SeqTrainingArguments"})
@@ -344,14 +344,6 @@ def _subscripts(node: ast.expr, name: str) -> list[str] | None:
             parts.insert(0, node.slice.value)
         node = node.value
     return parts if is_name(node, name) and parts else None
-
-
-def text_of(call: Call, keyword: str) -> str:
-    """A keyword's value as a person wrote it, a plain string without its quotes; "" when it is not given."""
-    value = call.keywords.get(keyword)
-    if isinstance(value, Known):
-        return str(value.value)
-    return value.text if value is not None else ""
 
 
 def base_name(path: str) -> str:

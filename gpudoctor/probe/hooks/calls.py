@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 # One table, one wrapper: a call switches the phase, counts in its column, and its cost is kept by place.
 
-HOOK = "calls"
-
 
 class PhaseCall(NamedTuple):
     """Functions of one owner that are one kind of call."""

@@ -15,7 +15,6 @@ from ..instrument import at_definition, definition
 from ..table import OTHER
 
 if TYPE_CHECKING:
-    from ..guard import Guard
     from ..probe import Probe
 
 # The replacement stands in for torch's own `_wrapped_call_impl`, which forwards to `_call_impl`, so it
@@ -47,7 +46,7 @@ def install(probe: Probe) -> None:
     module = probe.torch.nn.Module
     guard.replace(HOOK, module, "__call__", lambda original: _replacement(original, parts))
     if guard.wanted(HOOK):
-        _rename(guard, module)
+        _rename(module)
 
 
 def _ends(probe: Probe) -> tuple[Any, Any]:
@@ -125,13 +124,13 @@ def _replacement(original: Any, parts: tuple[Any, ...]) -> Any:
     return replacement
 
 
-def _rename(guard: Guard, module: Any) -> None:
+def _rename(module: Any) -> None:
     """`Module.__call__` is another name of `_wrapped_call_impl`, by which it is pickled: both stay one."""
     function = module.__dict__["__call__"]
     name = function.__name__
     original = module.__dict__.get(name)
     if original is not None and original is not function and name != "__call__":
-        guard.put(module, name, original, function)
+        setattr(module, name, function)
 
 
 # `Module.train`: going back to training ends an evaluation that nobody declared; where `eval()` was called

@@ -54,7 +54,7 @@ def install(probe: Probe) -> None:
         for name in names:
             original = getattr(tensor, name)
             chosen = probe.guard.safely(HOOK, functools.partial(choose, name))
-            probe.guard.put(tensor, name, original, kind(original, chosen))
+            setattr(tensor, name, kind(original, chosen))
 
     def of_devices() -> None:
         put(read, reader.of, DEVICE_READS)

@@ -17,7 +17,7 @@ from gpudoctor.model.read_limits import JOB_FOLLOWED, JOB_SCRIPT
 from gpudoctor.model.redaction import mask_arguments, mask_text, mask_value
 from gpudoctor.model.signs.job import Environment, Job, Launch, Profile
 from gpudoctor.vitals.job.grants import Grants, byte_count
-from gpudoctor.vitals.job.kubernetes import looks_like_manifest, read_manifest
+from gpudoctor.vitals.job.kubernetes import read_manifest
 from gpudoctor.vitals.job.launch import FoundLaunch, find_launch
 from gpudoctor.vitals.job.scheduler import (
     detect_profile,
@@ -28,7 +28,7 @@ from gpudoctor.vitals.job.scheduler import (
 )
 from gpudoctor.vitals.job.shell import ShellCommand, read_lines
 
-__all__ = ["detect_profile", "is_job_manifest", "job_environment", "read_job"]
+__all__ = ["detect_profile", "job_environment", "read_job"]
 
 _HERE = re.compile(r"^(?:`pwd`|\$\(pwd\)|\$\{?(?:PWD|SLURM_SUBMIT_DIR|PBS_O_WORKDIR)\}?)/+")
 """Ways to write the folder that the job is submitted from, in front of a script."""
@@ -146,16 +146,6 @@ def _known(name: str, value: str) -> str | None:
     """A value without open expansions; None when one is left. `X=/a:$X` of an unset X is `/a:`."""
     value = re.sub(rf"\$(?:{name}\b|\{{{name}\}})", "", value)
     return None if re.search(r"\$[({\w]|`", value) else value
-
-
-def is_job_manifest(path: str | PathLike[str]) -> bool:
-    """Whether a YAML file is a Kubernetes object with containers; False for what cannot be read."""
-    if Path(fspath(path)).suffix.lower() not in {".yaml", ".yml"}:
-        return False
-    try:
-        return looks_like_manifest(_text(Path(fspath(path))))
-    except Unavailable:
-        return False
 
 
 def _text(path: Path) -> str:

@@ -25,15 +25,6 @@ class Container:
     """Name, value and 1-based line of its plain variables."""
 
 
-def looks_like_manifest(text: str) -> bool:
-    """Whether a YAML text is a Kubernetes object with containers, by its first keys."""
-    return bool(
-        re.search(r"^apiVersion\s*:", text, re.MULTILINE)
-        and re.search(r"^kind\s*:", text, re.MULTILINE)
-        and re.search(r"^[ \t]*(?:-[ \t]*)?containers[ \t]*:", text, re.MULTILINE)
-    )
-
-
 def read_manifest(text: str, path: str) -> list[Container]:
     """Containers of every document; raises `Unavailable` with the line when the YAML is malformed."""
     from ruamel.yaml import YAML

@@ -114,8 +114,7 @@ def _listen(nvml: Any, gpus: list[Watched], emit: Emit) -> None:
                 mask = nvml.nvmlDeviceGetSupportedEventTypes(gpu.handle) & sum(_EVENTS)
                 nvml.nvmlDeviceRegisterEvents(gpu.handle, mask, events)
                 by_address[_address(nvml, gpu.handle)] = gpu.index
-    except (nvml.NVMLError, AttributeError) as error:
-        emit("deaf", error=str(error))
+    except (nvml.NVMLError, AttributeError):
         return
     while True:
         try:
@@ -123,7 +122,6 @@ def _listen(nvml: Any, gpus: list[Watched], emit: Emit) -> None:
         except nvml.NVMLError as error:
             if getattr(error, "value", 0) == _TIMEOUT:
                 continue
-            emit("deaf", error=str(error))
             return
         address = _address(nvml, event.device)
         kind = _EVENTS.get(int(event.eventType), f"event-{int(event.eventType):#x}")

@@ -100,7 +100,6 @@ class GpuFeed:
         self._cards: dict[int, _Card] = {}
         self._failed: dict[str, Any] | None = None
         self._version: Reading[str] = Absent("the driver did not start")
-        self._deaf = ""
         self._roots = Roots.of(os.environ)
         self._child: ChildFeed | None = None
         try:
@@ -128,8 +127,6 @@ class GpuFeed:
                 self._version = decode.reading(record.get("version"), str)
             elif kind == "failed":
                 self._failed = record
-            elif kind == "deaf":
-                self._deaf = str(record.get("error") or "")
 
     def windows(self, ours: Collection[int]) -> tuple[GpuWindow, ...]:
         """Every GPU; `ours` are the pids of the watched job."""

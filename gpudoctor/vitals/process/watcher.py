@@ -50,11 +50,6 @@ class Watcher:
         """Seconds since the watch began."""
         return time.monotonic() - self._zero
 
-    @property
-    def main_rank(self) -> WatchedRank:
-        """The first rank: its environment, script and interpreter stand for the job's."""
-        return self._ranks[0]
-
     def pause(self, on: bool) -> None:
         """Stop looking at stacks, or go on."""
         self._sampler.pause(on)

@@ -18,8 +18,6 @@ OPERATOR, MARK, RUNTIME, PYTHON = "operator", "mark", "runtime", "python"
 KERNEL, COPY, FILL = "kernel", "copy", "fill"
 DEVICE = (KERNEL, COPY, FILL)
 """What a device does."""
-HOST = (OPERATOR, MARK, RUNTIME)
-"""What the host does, Python's own functions left out."""
 _KINDS = {
     "cpu_op": OPERATOR, "operator": OPERATOR, "cpu_instant_event": OPERATOR, "user_annotation": MARK,
     "python_function": PYTHON, "kernel": KERNEL, "concurrent_kernel": KERNEL, "gpu_memcpy": COPY,

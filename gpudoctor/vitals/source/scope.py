@@ -14,7 +14,7 @@ from gpudoctor.vitals.source.symbols import (
     Mark,
     Module,
 )
-from gpudoctor.vitals.source.values import NOTHING, AbstractValue, Meanings
+from gpudoctor.vitals.source.values import AbstractValue, Meanings
 
 
 class ScopeState:
@@ -167,19 +167,6 @@ class ScopeState:
     def give(self, thing: AbstractValue) -> None:
         """The scope returns the thing, here or elsewhere."""
         self.returned = thing if self.returned is None else join(self.returned, thing)
-
-    def self_name(self) -> str | None:
-        """The name of the instance in a method."""
-        function = self.function
-        if function is None or function.klass is None or function.static:
-            return None
-        args = function.node.args.posonlyargs + function.node.args.args
-        return args[0].arg if args else None
-
-
-def nothing_if_none(thing: AbstractValue | None) -> AbstractValue:
-    """NOTHING for None."""
-    return NOTHING if thing is None else thing
 
 
 def stores(node: ast.AST) -> frozenset[str]:

@@ -147,11 +147,6 @@ NUMBER = AbstractValue(type="number")
 TEXT = AbstractValue(type="str")
 
 
-def constant(value: Literal, origin: str = "literal") -> AbstractValue:
-    """A thing with a value."""
-    return AbstractValue(value=value, origin=origin)
-
-
 def tensor(device: str | None = None, graph: bool = False) -> AbstractValue:
     """A tensor."""
     return AbstractValue(type=TENSOR, device=device, graph=graph)

@@ -4,7 +4,7 @@ import pytest
 from recordings import lines, make_machine, make_process, make_recording, make_steps, record, site
 
 from gpudoctor.analysis.known_gain import speedup
-from gpudoctor.analysis.run.line_costs import LinePlace, by_line, sites, span, worker_lines
+from gpudoctor.analysis.run.line_costs import by_line, relative, sites, worker_lines
 from gpudoctor.analysis.run.line_costs import lines as line_costs
 from gpudoctor.analysis.run.run_numbers import run_numbers
 from gpudoctor.model.signs.recording import Process
@@ -99,8 +99,8 @@ def test_lines_of_workers():
 
 def test_paths_are_told_as_the_user_knows_them():
     run = make_recording()
-    assert span(run, LinePlace(path="/job/src/train.py", line=3)).path == "src/train.py"
-    assert span(run, LinePlace(path="/jobs/train.py", line=3)).path == "/jobs/train.py"
+    assert relative(run, "/job/src/train.py") == "src/train.py"
+    assert relative(run, "/jobs/train.py") == "/jobs/train.py"
 
 
 def test_a_share_that_is_gone_is_a_speedup():

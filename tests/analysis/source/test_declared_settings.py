@@ -89,7 +89,7 @@ def test_auto_and_templates_are_not_known() -> None:
         '{"zero_optimization": {"stage": 2}, "train_batch_size": "auto", "gradient_clipping": "${x}"}', "a.json"
     )
     items = [from_entry(file, file.entries[key]) for key in ("train_batch_size", "gradient_clipping")]
-    assert [(item.known, item.auto) for item in items] == [(False, True), (False, False)]
+    assert [item.known for item in items] == [False, False]
 
 
 def test_a_dict_that_is_changed_later_is_not_known_there() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from gpudoctor.model import Unavailable
 from gpudoctor.model.signs.job import Environment, Profile
-from gpudoctor.vitals.job import detect_profile, is_job_manifest, job_environment, read_job
+from gpudoctor.vitals.job import detect_profile, job_environment, read_job
 
 GIB = 1 << 30
 
@@ -193,14 +193,6 @@ def test_a_kubernetes_manifest(tmp_path):
     environment = job_environment(path, Environment(variables={}))
     assert environment.variables == {"NCCL_DEBUG": "INFO", "NCCL_P2P_DISABLE": "1"}
     assert environment.exports["NCCL_DEBUG"] == (str(path), 22)
-    assert is_job_manifest(path)
-
-
-def test_a_plain_config_is_no_manifest(tmp_path):
-    (tmp_path / "train.yaml").write_text("model: x\nkind: y\n")
-    assert not is_job_manifest(tmp_path / "train.yaml")
-    assert not is_job_manifest(tmp_path / "missing.yaml")
-    assert not is_job_manifest(tmp_path / "job.sh")
 
 
 def test_malformed_yaml_is_a_sentence_with_the_line(tmp_path):
