@@ -353,7 +353,7 @@ def _zstd(path: str) -> Callable[[], _Member]:
         package = import_module("zstandard")
     except ImportError:
         raise RefusedFile(
-            "it is packed by zstd, which this Python cannot unpack; install zstandard (pip install zstandard), "
+            "it is packed by zstd, which this Python cannot unpack. Install zstandard (pip install zstandard), "
             f"or unpack it: zstd -dc {shlex.quote(path)} | gpudoctor autopsy -"
         ) from None
     return lambda: _ZstandardFrame(package)
