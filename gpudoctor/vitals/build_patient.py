@@ -242,8 +242,10 @@ class _Readers:
 
     def _read_output(self) -> "JobLog":
         """What a command printed that died before a rank reported: a log only if it names a failure."""
+        from gpudoctor.analysis.run.deaths import only_launched
+
         recording = self._recording.take()
-        if recording.ranks or recording.end is None or not recording.end.failed:
+        if not only_launched(recording) or recording.end is None or not recording.end.failed:
             raise Unavailable("no log was named")  # how it ended is in the recording
         outputs = self._admission.output.written(self._admission.command)
         if not outputs:

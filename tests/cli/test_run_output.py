@@ -118,6 +118,14 @@ def test_what_torchrun_keeps_of_its_ranks_is_read(tmp_path):
     assert report["log"]["ranks"] == [1]
 
 
+def test_the_process_of_torchrun_is_not_a_rank(tmp_path):
+    pytest.importorskip("torch")
+    command = f"{sys.executable} -m torch.distributed.run --redirects 3 --log-dir logs main.py"
+    _, report = run(tmp_path, "{} 2>&1 | cat", command=command)
+    assert codes(report) == ["ENV005"]
+    assert (report["log"]["ranks"], "stderr.log" in verdict(report)) == ([0], True)
+
+
 def test_a_log_folder_of_the_scripts_own_is_not_torchruns(tmp_path):
     file = tmp_path / "a" / "attempt_0" / "0" / "stderr.log"
     file.parent.mkdir(parents=True)

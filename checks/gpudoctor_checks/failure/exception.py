@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.run.curves import loss_curve
-from gpudoctor.analysis.run.deaths import EXIT, Death, DeathMessage, death, user_place
+from gpudoctor.analysis.run.deaths import EXIT, Death, DeathMessage, death, only_launched, user_place
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import (
     Check,
@@ -76,7 +76,7 @@ class Uncaught(Check):
         told = death(recording)
         if told is None or told.death not in (Death.EXCEPTION, Death.SILENT):
             return
-        if told.death is Death.SILENT and not recording.ranks and _named_by_output(patient):
+        if only_launched(recording) and _named_by_output(patient):
             return
         place = user_place(told)
         spans: list[SourceSpan] = []
