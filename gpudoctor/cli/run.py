@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.recorder.folder import CommandEnd
     from gpudoctor.recorder.live_ranks import Now
+    from gpudoctor.vitals.output_files import OutputFiles
 
 # Signals that ask for the end once the command has ended: they end the report, not its exit code.
 
@@ -132,15 +133,17 @@ def run(arguments: argparse.Namespace) -> int:
     command = command_of(arguments, "run")
     check_output(arguments)
     from gpudoctor.recorder.folder import new_folder
+    from gpudoctor.vitals.output_files import own_output
 
     request = request_of(arguments)
     folder, remark = new_folder(arguments.recording)
     say(remark)
+    output = own_output()
     alarm = Alarm(arguments.on_finding, folder) if arguments.on_finding else None
     interrupts = Interrupts()
     try:
         ending, last = _record(command, folder, arguments, alarm, interrupts)
-        found = _reported(command, folder, request, arguments, alarm, (ending, last), interrupts)
+        found = _reported(command, folder, request, arguments, alarm, (ending, last), interrupts, output)
         return _exit_code(arguments, ending, found)
     finally:
         interrupts.close(last=arguments.alone)
@@ -154,6 +157,7 @@ def _reported(
     alarm: Alarm | None,
     ended: "tuple[CommandEnd, Now | None]",
     interrupts: Interrupts,
+    output: "OutputFiles",
 ) -> int | None:
     """The report and what else was asked for, within its time; gives the examination's exit code.
 
@@ -162,7 +166,7 @@ def _reported(
     found: int | None = None
     try:
         with interrupts.allowed():
-            made = limited(lambda: _made(command, folder, request, arguments), arguments.report_within)
+            made = limited(lambda: _made(command, folder, request, arguments, output), arguments.report_within)
             found = send(made.out, arguments, sys.stderr)
             _afterwards(made, arguments, alarm)
     except Expired as error:
@@ -199,9 +203,15 @@ class _Made:
     """Host and contents of an event file, for `--tensorboard`."""
 
 
-def _made(command: tuple[str, ...], folder: Path, request: "Request", arguments: argparse.Namespace) -> _Made:
+def _made(
+    command: tuple[str, ...],
+    folder: Path,
+    request: "Request",
+    arguments: argparse.Namespace,
+    output: "OutputFiles",
+) -> _Made:
     """Examine and render; nothing is written, so that this can be ended at any time."""
-    report = examine_recorded(command, folder, request, quiet=arguments.quiet)
+    report = examine_recorded(command, folder, request, quiet=arguments.quiet, output=output)
     fail_on = arguments.fail_on or request.settings.fail_on
     out = rendered(report, arguments, fail_on, stream=sys.stderr)
     findings: list[dict[str, Any]] = []

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +14,10 @@ from gpudoctor.text import duration
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
-    from gpudoctor.model import Patient, Report
+    from gpudoctor.model import LogMessage, Patient, Report
     from gpudoctor.recorder.folder import CommandEnd
     from gpudoctor.recorder.live_ranks import Now
+    from gpudoctor.vitals.output_files import OutputFiles
 
 REPORT_SECONDS = 60.0
 """Seconds that a report may take after the command has ended: its allocation is held meanwhile."""
@@ -58,25 +59,45 @@ def request_of(arguments: argparse.Namespace) -> "Request":
 
 
 def recorded_patient(
-    command: tuple[str, ...], folder: Path, sources: Mapping[str, str] | None = None
+    command: tuple[str, ...],
+    folder: Path,
+    sources: Mapping[str, str] | None = None,
+    output: "OutputFiles | None" = None,
+    log_messages: "Iterable[tuple[str, LogMessage]]" = (),
 ) -> "Patient":
-    """The patient of a command that was run and recorded in the folder; `sources` ran in place of files."""
+    """The patient of a command that was run and recorded in the folder; `sources` ran in place of files.
+
+    `output` says where it printed to, if that is to be read, and `log_messages` what to find in it.
+    """
     from gpudoctor.vitals.build_patient import PatientRequest, admit
+    from gpudoctor.vitals.output_files import OutputFiles
     from gpudoctor.vitals.targets import Targets
 
     return admit(
         PatientRequest(
-            targets=Targets(items=()), command=command, recording=(str(folder),), sources=dict(sources or {})
+            targets=Targets(items=()),
+            command=command,
+            recording=(str(folder),),
+            output=output or OutputFiles(),
+            log_messages=tuple(log_messages),
+            sources=dict(sources or {}),
         )
     )
 
 
-def examine_recorded(command: tuple[str, ...], folder: Path, request: "Request", *, quiet: bool) -> "Report":
+def examine_recorded(
+    command: tuple[str, ...],
+    folder: Path,
+    request: "Request",
+    *,
+    quiet: bool,
+    output: "OutputFiles | None" = None,
+) -> "Report":
     """The report of a command that was run and recorded in the folder."""
     from gpudoctor.engine.examination import examine
     from gpudoctor.ui.status_line import waiting
 
-    patient = recorded_patient(command, folder)
+    patient = recorded_patient(command, folder, output=output, log_messages=request.registry.log_messages())
     with waiting(patient, quiet=quiet):
         return examine(patient, request)
 

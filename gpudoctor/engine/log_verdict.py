@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
-from gpudoctor.model import Patient, Ranked, Severity
+from gpudoctor.model import Patient, PatientKind, Ranked, Severity
 from gpudoctor.model.log_message import LogMoment, LogSummary
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count
+
+_NO_RANK = " No rank reported; gpudoctor read this in the command's output."
 
 # The log and its first cause as a report carries them.
 
@@ -61,6 +63,7 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
         return f"{patient.title}: nothing could be read."
     cause = first_cause(log)
     read = _read(log)
+    source = _NO_RANK if patient.kind is PatientKind.COMMAND else ""
     if cause is None:
         errors = [item for item in ranked if item.finding.severity is Severity.ERROR]
         if errors:
@@ -71,14 +74,16 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
         if decided is not None:
             return f"The job died. {decided.message.partition('. ')[0].rstrip('.')}."
     if cause.root is None:
-        return f"The job died, and {patient.title} shows only consequences: the first cause is not in {read}."
+        shown = f"the output of {patient.title}" if source else patient.title
+        return f"The job died, and {shown} shows only consequences: the first cause is not in {read}.{source}"
     name = next((item.finding.name for item in ranked if item.finding.code == cause.root.code), "")
     if not name:
-        return f"The job died at line {cause.root.line:,} of {cause.root.path}; its check was not selected."
+        where = f"line {cause.root.line:,} of {cause.root.path}"
+        return f"The job died at {where}; its check was not selected.{source}"
     who = _who(cause)
     where = f"line {cause.root.line:,} of {cause.root.path}"
     failed = "failed" if who == "The job" else "failed first"
-    return f"{who} {failed}{_when(cause)}: {name.replace('-', ' ')}, {where}."
+    return f"{who} {failed}{_when(cause)}: {name.replace('-', ' ')}, {where}.{source}"
 
 
 def _who(cause: FirstCause) -> str:

@@ -62,6 +62,9 @@ _WALLS = {
 _KIN = {"podman": "docker", "nerdctl": "docker", "kubectl": "docker", "apptainer": "docker",
         "singularity": "docker", "doas": "sudo", "su": "sudo"}  # fmt: skip
 _NOT_SEEN = "the probe saw no process of the command import torch"
+_KEEP_OUTPUT = (
+    "To find the cause, keep the command's output: `... 2>&1 | tee job.out`, then `gpudoctor autopsy job.out`."
+)
 
 
 def pronounce_run(
@@ -348,11 +351,15 @@ def _noted(ranked: Sequence[Ranked]) -> tuple[int, float] | None:
     return (-place, share) if share >= MUCH else None
 
 
-def nobody_reported(recording: Recording) -> str:
-    """The verdict on a run of which no rank has reported: never healthy."""
+def nobody_reported(recording: Recording, output: str = "") -> str:
+    """The verdict on a run of which no rank has reported: never healthy.
+
+    `output` is a clause that says what was read in the command's output; "" if nothing was.
+    """
     why = _wall(recording.command) or _NOT_SEEN
     died = death(recording.end)
-    ended = f" The command {died}." if died else _interrupted(recording.end)
+    advice = f"{output}." if output else _KEEP_OUTPUT
+    ended = f" The command {died}. {advice}" if died else _interrupted(recording.end)
     return f"No rank reported, so gpudoctor knows nothing about the training: {why}.{ended}"
 
 

@@ -15,7 +15,8 @@ from gpudoctor.model import (
     SourceSpan,
 )
 from gpudoctor.model.run import RunSummary
-from gpudoctor.model.unavailable import optional
+from gpudoctor.model.signs.job_log import NoFailureLogged
+from gpudoctor.model.unavailable import Unavailable, optional
 from gpudoctor.text import count, joined
 
 
@@ -53,7 +54,7 @@ def pronounce(
         if recording.ranks:
             return pronounce_run(patient.title, recording, run, ranked, outcomes)
         if recording.origin == "gpudoctor":
-            return nobody_reported(recording)
+            return nobody_reported(recording, _read_without_failure(patient))
     errors = [item for item in ranked if item.finding.severity is Severity.ERROR]
     warnings = [item for item in ranked if item.finding.severity is Severity.WARNING]
     if errors:
@@ -61,6 +62,17 @@ def pronounce(
     if warnings:
         return _slow(patient, warnings)
     return _well(Examined(patient=patient, outcomes=outcomes, notes=len(ranked), incomplete=incomplete))
+
+
+def _read_without_failure(patient: Patient) -> str:
+    """What was read in the output of a command that failed, and shows no failure; "" if nothing was."""
+    try:
+        _ = patient.job_log
+    except NoFailureLogged as reason:
+        return str(reason)
+    except Unavailable:
+        pass
+    return ""
 
 
 def promised(

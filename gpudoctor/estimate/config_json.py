@@ -55,8 +55,8 @@ def shape_of_config(config: Config, name: str) -> tuple[ModelShape, tuple[str, .
     notes: list[str] = []
     if "_class_name" in config:
         raise UsageError(
-            f"{name}: a diffusers config ({config['_class_name']}); estimate knows transformers of text and "
-            f"images with a model_type in config.json, or plain numbers: --hidden, --layers"
+            f"{name}: a diffusers config ({config['_class_name']}). gpudoctor estimates transformers of text "
+            "and images. Give a config.json with a model_type, or plain numbers: --hidden, --layers"
         )
     config = _text_part(config, notes)
     family, like = _family(config, name)
@@ -153,7 +153,7 @@ def _family(config: Config, name: str) -> tuple[str, ModelShape]:
     """The architecture and a known model that is built like it."""
     kind = config.get("model_type")
     if not isinstance(kind, str) or not kind:
-        raise UsageError(f"{name}: model_type is missing or no text; the config.json of transformers has one")
+        raise UsageError(f"{name}: model_type is missing or not a text; give the config.json of transformers")
     spellings = (kind, kind.removesuffix("_text"), f"{kind}_text")
     families = [_SAME.get(spelling, spelling) for spelling in spellings]
     family, like = next(
@@ -161,9 +161,9 @@ def _family(config: Config, name: str) -> tuple[str, ModelShape]:
     )
     if like is None:
         raise UnknownArchitecture(
-            f"{name}: model_type {kind!r} is an architecture that estimate does not know{_nearest(kind)}; give "
-            "the numbers instead: --hidden, --layers, --heads, --intermediate, --vocab, or --trace, which runs "
-            "the class of transformers",
+            f"{name}: model_type {kind!r} is an architecture that estimate does not know{_nearest(kind)}. "
+            "Give the numbers instead: --hidden, --layers, --heads, --intermediate, --vocab. "
+            "Or add --trace, which runs the class of transformers",
             config,
         )
     return family, like

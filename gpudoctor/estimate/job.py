@@ -215,8 +215,8 @@ class TrainingJob:
             )
         if self.method == "qlora" and self.parallel == "zero3" and self.stack == "hf-2023":
             raise UsageError(
-                f"--method qlora cannot be sharded by --parallel zero3 with --stack {self.stack}: that takes "
-                f"bitsandbytes 0.43 and PEFT 0.10; use none, ddp, zero1 or zero2, or --stack hf"
+                f"--method qlora cannot be sharded by --parallel zero3 with --stack {self.stack}. It needs "
+                f"bitsandbytes 0.43 and PEFT 0.10. Use none, ddp, zero1 or zero2, or --stack hf"
             )
         if self.method in QUANTIZED and self.tp > 1 and self.mode == "train":
             raise UsageError(
@@ -226,7 +226,7 @@ class TrainingJob:
         if self.method == "int8-lora" and self.parallel in {"zero3", "fsdp", "fsdp2"}:
             raise UsageError(
                 f"--method int8-lora cannot be sharded by --parallel {self.parallel}: bitsandbytes shards "
-                f"4-bit weights only; use none or ddp, zero1, zero2, or --method qlora"
+                f"4-bit weights only. Use none, ddp, zero1 or zero2, or --method qlora"
             )
         if (
             self.mixed_precision != "no"

@@ -46,9 +46,8 @@ def _rule_of_thumb(estimate: Estimate) -> Rival:
         bytes=weights + state + activations,
         formula=f"{width} B x {count:,} + ({width} + 8) B x {trained:,} trained + {job.batch} x {job.seq:,} x "
         f"{shape.hidden:,} x {shape.blocks} x {width} B",
-        why="sums what is never alive at one time, takes Adam's states for fp32, counts no logits, no "
-        "temporaries of the step, and one tensor a layer"
-        + ("; it knows no quantized base" if job.quantized else ""),
+        why="sums what is never alive at one time, assumes fp32 states of Adam. Ignores logits, temporaries "
+        "of the step; counts one tensor a layer" + ("; it knows no quantized base" if job.quantized else ""),
     )
 
 
@@ -66,7 +65,7 @@ def _accelerate(estimate: Estimate) -> Rival:
         name="accelerate",
         bytes=size,
         formula=f"{each if train else width} B x {count:,} parameters",
-        why="no activations, no batch, no sequence, no logits; full training with Adam only; for 16 bits the "
+        why="no activations, no batch, no sequence, no logits. Full training with Adam only; for 16 bits the "
         "largest of its parts and not their sum",
     )
 
@@ -85,7 +84,7 @@ def _deepspeed(estimate: Estimate) -> Rival:
         name="DeepSpeed helper",
         bytes=size,
         formula=text,
-        why="model states with fp32 master weights (18 bytes a parameter) whatever the job keeps; no "
+        why="model states with fp32 master weights (18 bytes a parameter) whatever the job keeps. No "
         "activations, no logits, no gathered layers",
     )
 
@@ -120,7 +119,7 @@ def _eleuther(estimate: Estimate) -> Rival:
         name="EleutherAI calculator",
         bytes=(width + 4 + 12) * count + acts,
         formula=f"({width} + 4 + 12) B x {count:,} + {acts:,} B activations",
-        why="fp32 gradients and 12 bytes of Adam a parameter whatever the job keeps; no logits; grouped heads "
+        why="fp32 gradients and 12 bytes of Adam a parameter whatever the job keeps. No logits; grouped heads "
         "and fused attention ignored",
     )
 

@@ -203,8 +203,8 @@ class ModelShape:
         if self.parameters.total > LARGEST:
             raise UsageError(
                 f"the model would have {self.parameters.total:.3g} parameters; more than {LARGEST:.0e} is "
-                f"taken for a mistake"
-                f" in hidden ({self.hidden}), layers ({self.layers}), mlp ({self.mlp}) or vocab ({self.vocab})"
+                f"taken for a mistake. Correct "
+                f"hidden ({self.hidden}), layers ({self.layers}), mlp ({self.mlp}) or vocab ({self.vocab})"
             )
 
     @property

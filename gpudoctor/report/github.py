@@ -2,7 +2,7 @@
 
 from gpudoctor.model import Crashed, Finding, Report, Setting, Severity, SourceSpan
 from gpudoctor.report.printable import one_line
-from gpudoctor.report.units import facts_line
+from gpudoctor.report.units import facts_line, fix_title
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
@@ -15,7 +15,7 @@ def render(report: Report) -> str:
         message = finding.message
         if item.remedies:
             best = item.remedies[0]
-            message += f"\nfix: {best.title}\n{facts_line(best)}"
+            message += f"\nfix: {fix_title(best)}\n{facts_line(best)}"
         place = _place(finding)
         title = f"{finding.code} {finding.name}"
         lines.append(command(_COMMANDS[finding.severity], message, {**place, "title": title}))

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 from gpudoctor.engine.exit_codes import at_least
 from gpudoctor.model import Crashed, Found, Outcome, Passed, Ranked, Report, Skipped
 from gpudoctor.report.printable import one_line
-from gpudoctor.report.units import assert_never, evidence_content, evidence_place, facts_line
+from gpudoctor.report.units import assert_never, evidence_content, evidence_place, facts_line, fix_title
 from gpudoctor.text import count
 
 
@@ -102,5 +102,5 @@ def _details(item: Ranked) -> str:
         f"  evidence: {evidence_place(evidence)}  {evidence_content(evidence)}" for evidence in finding.evidence
     ]
     for remedy in item.remedies:
-        lines += [f"  fix: {remedy.title}", f"       {facts_line(remedy)}"]
+        lines += [f"  fix: {fix_title(remedy)}", f"       {facts_line(remedy)}"]
     return "\n".join(lines)

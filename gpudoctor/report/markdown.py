@@ -20,6 +20,7 @@ from gpudoctor.report.units import (
     evidence_content,
     evidence_place,
     facts_line,
+    fix_title,
     is_code,
 )
 from gpudoctor.text import count, percent
@@ -167,7 +168,7 @@ def _section(item: Ranked) -> str:
             f"- evidence: {code(evidence_place(evidence))} {code(evidence_content(evidence))}{by_hand}"
         )
     for number, remedy in enumerate(item.remedies, start=1):
-        lines += ["", f"{number}\\. fix: **{escape(remedy.title)}**<br>{escape(facts_line(remedy))}", ""]
+        lines += ["", f"{number}\\. fix: **{escape(fix_title(remedy))}**<br>{escape(facts_line(remedy))}", ""]
         lines += [f"   - {code(step) if is_code(step) else escape(step)}" for step in remedy.steps]
     return "\n".join([*lines, "", "</details>"])
 

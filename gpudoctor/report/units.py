@@ -18,7 +18,7 @@ from gpudoctor.model import (
     Setting,
     SourceSpan,
 )
-from gpudoctor.text import duration, interval, percent, quantity, size
+from gpudoctor.text import capitalised, duration, interval, percent, quantity, size
 
 # Closes a choice: `typing.assert_never` for Python 3.10.
 
@@ -113,6 +113,15 @@ RISKS = {
     Applicability.DISPLAY_ONLY: "check by hand",
 }
 """What each applicability means to the person who makes the change."""
+
+
+_FIRST_WORD = re.compile(r"[a-z]+(?: |$|, )")
+
+
+def fix_title(remedy: Remedy) -> str:
+    """The title of a remedy with a capital letter; a title that is code to copy stays as it is."""
+    title = remedy.title
+    return capitalised(title) if _FIRST_WORD.match(title) and not is_code(title) else title
 
 
 def remedy_gain(remedy: Remedy) -> list[str]:

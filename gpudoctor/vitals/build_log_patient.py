@@ -112,7 +112,7 @@ def _files(name: str) -> Iterable[str]:
     if name == STANDARD_INPUT:
         return (name,)
     if "\0" in name:
-        raise UsageError(f"{name!r}: a path cannot hold a NUL byte")
+        raise UsageError(f"{name!r}: a path cannot contain a NUL byte; remove it")
     if os.path.isdir(name):
         found = sorted(_logs_in(name))
         if not found:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
 from gpudoctor.model.signs.job import Environment, Job, Profile
-from gpudoctor.text import duration
+from gpudoctor.model.unavailable import Unread
+from gpudoctor.text import duration, joined
+from gpudoctor.vitals.output_files import OutputFiles
 from gpudoctor.vitals.targets import TargetKind, Targets
 
 if TYPE_CHECKING:
@@ -93,6 +95,8 @@ class PatientRequest:
     """Folders of the run's recording."""
     log_messages: tuple[tuple[str, LogMessage], ...] = ()
     """What logs say of every ailment, with the codes."""
+    output: OutputFiles = field(default_factory=OutputFiles)
+    """Where the command's output went; read if the command failed and no rank reported."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Texts that stand for Python files, by real path: what a trial ran in their place."""
 
@@ -177,6 +181,7 @@ class _Readers:
         self._base = Sign("the environment", self._own_environment)
         self._job = Sign("the job", self._read_job)
         self._packages = Sign("the packages", self._read_packages)
+        self._recording = Sign("the recording", self._read_recording)
         self.source = Sign("the source", self._read_source)
         self.configs = Sign("the configs", self._read_configs)
 
@@ -216,6 +221,9 @@ class _Readers:
         return read_kernel_log()
 
     def recording(self) -> "Recording":
+        return self._recording.take()
+
+    def _read_recording(self) -> "Recording":
         if not self._admission.recording:
             raise Unavailable("nothing was run")
         from gpudoctor.vitals.recording import read_recording
@@ -224,11 +232,36 @@ class _Readers:
 
     def job_log(self) -> "JobLog":
         logs = self._targets.of(TargetKind.LOG)
+        if not logs and self._admission.command:
+            return self._read_output()
         if not logs:
             raise Unavailable("no log was named")
         from gpudoctor.vitals.job_log import read_job_log
 
         return read_job_log([str(path) for path in logs], self._admission.log_messages)
+
+    def _read_output(self) -> "JobLog":
+        """What a command printed that died before a rank reported: a log only if it names a failure."""
+        from gpudoctor.analysis.run.deaths import only_launched
+
+        recording = self._recording.take()
+        if not only_launched(recording) or recording.end is None or not recording.end.failed:
+            raise Unavailable("no log was named")  # how it ended is in the recording
+        outputs = self._admission.output.written(self._admission.command)
+        if not outputs:
+            raise Unavailable("the command's output went to no file")
+        from gpudoctor.analysis.job_log.first_cause import first_cause
+        from gpudoctor.model.signs.job_log import NoFailureLogged
+        from gpudoctor.vitals.job_log import read_job_log
+
+        try:
+            log = read_job_log(list(outputs), self._admission.log_messages, outputs)
+        except Unread as reason:
+            raise Unavailable(str(reason)) from None  # the user named no log: none is missing
+        if first_cause(log) is None:
+            names = sorted({os.path.basename(item.path) for item in log.files})
+            raise NoFailureLogged(f"gpudoctor found no cause in {joined(names)}")
+        return log
 
     def packages(self) -> "Packages":
         return self._packages.take()

@@ -89,7 +89,7 @@ class _Unreadable(Exception):
 
 def _kind(path: Path) -> TargetKind:
     if "\0" in str(path):
-        raise UsageError(f"{str(path)!r}: a path cannot hold a NUL byte")
+        raise UsageError(f"{str(path)!r}: a path cannot contain a NUL byte; remove it")
     try:
         os.stat(path)
     except FileNotFoundError:

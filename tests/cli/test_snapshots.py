@@ -127,7 +127,7 @@ def test_a_line_that_keeps_what_each_step_allocates_is_named(tmp_path, capsys):
     code, printed, _ = report(tmp_path, capsys, steps(20, [41, 57], freed=[57]))
     assert code == 0 and printed.count("MEM001 gpu") == 1
     assert (
-        "The memory that this line allocated in 16 of 16 steps is still allocated: 64 MiB on device 0, 4 MiB a step."
+        "The memory that this line allocated in 16 of 16 steps is still allocated. It is 64 MiB on device 0, 4 MiB a step."
     ) in printed
     assert "train.py:41" in printed.split("MEM001")[1]
 

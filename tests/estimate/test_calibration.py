@@ -10,7 +10,7 @@ from gpudoctor.estimate import device, estimate, estimate_job, lookup
 from gpudoctor.estimate.calibration import (
     Calibration,
     CalibrationError,
-    Observation,
+    CardObservation,
     pick,
     read,
     user_file,
@@ -20,7 +20,7 @@ from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.model import Provenance
 
 MIB = 1 << 20
-SEEN = Observation(
+SEEN = CardObservation(
     model="llama-2-7b", method="lora", instants={"loss": (10**10, 1.02e10), "layer": (10**10, 0.9e10)},
     reserved=(2 * 10**10, 21 * 10**9),
 )  # fmt: skip

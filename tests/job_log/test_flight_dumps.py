@@ -66,7 +66,7 @@ def test_a_name_needs_no_pattern_and_the_content_counts_before_it(tmp_path):
     (tmp_path / "dump9").write_bytes(pickle.dumps({**dump(), "rank": 6}, 2))
     assert read_here([str(tmp_path / "dump9")]).ranks[0].rank == 6
     (tmp_path / "dump").write_bytes(pickle.dumps(dump(), 2))
-    assert reason(tmp_path / "dump") == "neither it nor its name says its rank"
+    assert reason(tmp_path / "dump") == "neither it nor its name contains its rank"
 
 
 def test_of_two_dumps_of_a_rank_the_later_counts(tmp_path):

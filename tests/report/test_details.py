@@ -12,14 +12,25 @@ from sarif_schema import check_sarif, report_schema, validate
 
 from gpudoctor.cli import main
 from gpudoctor.engine.exit_codes import exit_code as report_exit_code
-from gpudoctor.model import Crashed, Effect, EffectOrigin, Measurement, Passed, Severity, SourceSpan
+from gpudoctor.model import (
+    Applicability,
+    Crashed,
+    Effect,
+    EffectOrigin,
+    Effort,
+    Measurement,
+    Passed,
+    Remedy,
+    Severity,
+    SourceSpan,
+)
 from gpudoctor.report import render
 from gpudoctor.report.github import command
 from gpudoctor.report.markdown import code, escape
 from gpudoctor.report.nagios import exit_code
 from gpudoctor.report.printable import printable
 from gpudoctor.report.sarif import uri
-from gpudoctor.report.units import effect_text, is_code, threshold_text
+from gpudoctor.report.units import effect_text, fix_title, is_code, threshold_text
 from gpudoctor.text import duration, number, percent, quantity, size
 
 
@@ -341,3 +352,22 @@ def test_printable_text():
     assert printable("a\x1b[31mb\x00c\r\nd\te\udce9 \u202e \u00a0ü日") == (
         "a\\x1b[31mb\\x00c\nd\te\\xe9 \\u202e  ü日"
     )
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("drain the node", "Drain the node"),
+        ("Keep one", "Keep one"),
+        ("search what fits", "Search what fits"),
+        ("num_workers=6, persistent_workers=True", "num_workers=6, persistent_workers=True"),
+        ("export OMP_NUM_THREADS=4", "export OMP_NUM_THREADS=4"),
+        ("model.eval()", "model.eval()"),
+        ("torch.compile(model)", "torch.compile(model)"),
+    ],
+)
+def test_a_fix_begins_with_a_capital_letter_unless_it_is_code(title, shown):
+    remedy = Remedy(
+        id="X001-a", title=title, steps=("do it",), applicability=Applicability.SAFE, effort=Effort.ONE_LINE
+    )
+    assert fix_title(remedy) == shown

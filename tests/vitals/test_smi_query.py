@@ -83,8 +83,8 @@ def test_every_reading_has_its_unit(form, tmp_path):
         ("N/A", "not supported by this card"),
         ("[N/A]", "not supported by this card"),
         ("[Not Supported]", "not supported by this card"),
-        ("Unknown Error", "nvidia-smi says Unknown Error"),
-        ("ERR!", "nvidia-smi says ERR!"),
+        ("Unknown Error", "nvidia-smi printed Unknown Error"),
+        ("ERR!", "nvidia-smi printed ERR!"),
     ],
 )
 def test_what_is_no_reading_is_absent_with_its_reason(form, said, reason, tmp_path):

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.run.curves import loss_curve
-from gpudoctor.analysis.run.deaths import EXIT, Death, DeathMessage, death, user_place
+from gpudoctor.analysis.run.deaths import EXIT, Death, DeathMessage, death, only_launched, user_place
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import (
     Check,
@@ -22,6 +23,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.log_message import PLAIN
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.failure.exception_causes import NOT_A_NUMBER, OVERFLOW, CauseClass, cause_of
 
 _OF_VALUES = frozenset({NOT_A_NUMBER, OVERFLOW, "outside-0-1"})
@@ -74,6 +76,8 @@ class Uncaught(Check):
         told = death(recording)
         if told is None or told.death not in (Death.EXCEPTION, Death.SILENT):
             return
+        if only_launched(recording) and _named_by_output(patient):
+            return
         place = user_place(told)
         spans: list[SourceSpan] = []
         if place is not None:
@@ -102,6 +106,13 @@ class Uncaught(Check):
                 silent=not told.kind and told.process is not None and not told.process.clean,
             ),
         )
+
+
+def _named_by_output(patient: Patient) -> bool:
+    """Whether the command's output names the first cause: another finding, or this one, says it then."""
+    log = optional(lambda: patient.job_log)
+    cause = first_cause(log) if log is not None else None
+    return cause is not None and cause.root is not None
 
 
 def _message(

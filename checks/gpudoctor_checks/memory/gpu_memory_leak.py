@@ -147,8 +147,8 @@ class GpuMemoryLeak(Check):
                 place = LinePlace(path=held.path, line=held.line, function=held.function)
                 yield self.finding(
                     f"The memory that this line allocated in {kept.steps} of {kept.of} steps is still "
-                    "allocated. It is "
-                    f"{size(held.bytes)} on device {memory.device}, {size(held.bytes / kept.steps)} a step.",
+                    f"allocated. It is {size(held.bytes)} on device {memory.device}, "
+                    f"{size(held.bytes / kept.steps)} a step.",
                     evidence=(spot(patient, place), measured("bytes_kept", held.bytes, "B", snapshot)),
                     confidence=Confidence.CONFIRMED,
                     severity=Severity.WARNING,

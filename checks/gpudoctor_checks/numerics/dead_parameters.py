@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.run.cost_attribution import at
-from gpudoctor.analysis.run.curves import names, numerics
+from gpudoctor.analysis.run.curves import loss_curve, names, numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import cutting_lines, resting_lines
 from gpudoctor.analysis.run.steady_run import demanded, spot
@@ -118,10 +118,17 @@ class DeadParameters(Check):
             severity=Severity.NOTE if not much else Severity.WARNING if meant else Severity.ERROR,
             cost=Cost(breaks="a part of the model does not train" if much and not meant else None),
             subject=dead[0],
-            # An output that is the same whatever goes in (a softmax over one score) cuts off what makes it.
-            effect_of=None if meant else Code("NUM010"),
+            # Without a loss nothing gets a gradient. An output that is the same whatever goes in (a softmax
+            # over one score) cuts off what makes it.
+            effect_of=None if meant else Code("NUM012" if _no_loss(run.lead.process) else "NUM010"),
             detail=DeadParametersDetail(layer=dead[0].rpartition(".")[0] or dead[0], module=modules),
         )
+
+
+def _no_loss(process: Process) -> bool:
+    """Whether every known loss is exactly zero."""
+    losses = loss_curve(process).values
+    return bool(losses) and not any(losses)
 
 
 def _last_of_each_model(process: Process) -> list[Record]:

@@ -181,6 +181,15 @@ def _first_exception(recording: Recording) -> DeathMessage | None:
     )
 
 
+def only_launched(recording: Recording) -> bool:
+    """Whether no rank reported: nobody did, or torchrun's own process, which dies of its children's deaths."""
+    return all(
+        not process.steps
+        and any(str(record.get("exception")).endswith("ChildFailedError") for record in process.of("exception"))
+        for process in recording.ranks
+    )
+
+
 def _words(record: Record) -> str:
     return f"{record.get('exception')}: {record.get('message')}"
 

@@ -107,7 +107,7 @@ def _temporaries(layout: Layout, group: Group) -> list[Line]:
         source = "deepspeed/runtime/zero: gradients of the partition in fp32"
         return [_line("step-temporaries", 4 * group.count / n, f"4 B x {of}", source)]
     if name in {"adamw", "adamw-foreach"}:
-        source = "torch.optim._multi_tensor_adamw holds one square-root list of all parameters"
+        source = "torch.optim._multi_tensor_adamw keeps one square-root list of all parameters"
         return [_line("step-temporaries", group.width * group.count / n, f"{group.width} B x {of}", source)]
     if name == "adafactor" and group.count:
         largest = max((linear.rows * linear.columns for linear in layout.shape.linears), default=0)

@@ -301,7 +301,7 @@ def _kept_logits(layout: Layout) -> list[Line]:
             "logits-kept",
             amount,
             f"{width} B x {layout.shape.vocab:,} vocabulary x {layout.tokens:,} tokens",
-            "the loop holds its outputs until after backward",
+            "the loop keeps its outputs until after backward",
         )
     ]
 

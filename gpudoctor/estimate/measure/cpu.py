@@ -28,8 +28,7 @@ DIFFERENCES = (
     ),
     CpuDifference(
         kind="step-temporaries",
-        why="AdamW is told foreach=True, its own choice on a GPU only, so that the list of square roots "
-        "is there",
+        why="AdamW gets foreach=True, its own choice on a GPU only, so that the list of square roots is there",
         source="torch/optim/optimizer.py _default_to_fused_or_foreach: foreach on accelerators only",
     ),
     CpuDifference(
@@ -39,7 +38,7 @@ DIFFERENCES = (
     ),
     CpuDifference(
         kind="kernel-scratch",
-        why="fp32 sums of 16-bit products and attention's buffers a thread are no tensors: they are measured "
+        why="fp32 sums of 16-bit products and attention's buffers a thread are not tensors: they are measured "
         "apart",
         source="aten/src/ATen/native/CPUBlas.cpp, cpu/FlashAttentionKernel.cpp",
     ),

@@ -97,9 +97,9 @@ def _host(predicted: int | None) -> int:
     free = free_host_bytes()
     if predicted is not None and predicted + HOST_BASE > free:
         raise UsageError(
-            f"--measure on the CPU would need {predicted + HOST_BASE:,} bytes of host memory ({predicted:,} of "
-            f"tensors by the estimate and {HOST_BASE:,} for the process), and {free:,} are free; take a "
-            f"smaller model, batch or sequence, or a machine with CUDA"
+            f"--measure on the CPU would need {predicted + HOST_BASE:,} bytes of host memory, and {free:,} are "
+            f"free. The estimate of the tensors is {predicted:,} bytes; the process needs {HOST_BASE:,}. "
+            f"Use a smaller model, batch or sequence, or a machine with CUDA"
         )
     return free
 

@@ -212,8 +212,8 @@ def refuse(job: TrainingJob, asked: str = "--trace") -> None:
     for is_so, flag in wrong:
         if is_so:
             raise UsageError(
-                f"{flag} is nothing that {asked} can run: it runs the installed transformers on one GPU, "
-                f"training, with their own loss; leave {flag.split()[0]} or {asked} out"
+                f"{asked} cannot run {flag}. It trains the installed transformers on one GPU with their own "
+                f"loss. Remove {flag.split()[0]} or {asked}"
             )
 
 

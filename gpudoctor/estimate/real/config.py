@@ -136,8 +136,8 @@ def _make(kind: str, values: Mapping[str, Any], name: str) -> Any:
         raise IncompleteError(NEEDS) from None
     if kind not in CONFIG_MAPPING:
         raise UsageError(
-            f"{name}: model_type {kind!r} is not an architecture of the installed transformers; a newer "
-            f"release may have it, and estimate without --trace may know it"
+            f"{name}: model_type {kind!r} is not an architecture of the installed transformers. "
+            f"Install a newer release (pip install -U transformers), or remove --trace"
         )
     try:
         return CONFIG_MAPPING[kind](**{key: value for key, value in values.items() if key != "model_type"})

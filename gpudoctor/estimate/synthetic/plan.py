@@ -17,7 +17,7 @@ from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.synthetic.deepspeed import ZERO, Engine
 from gpudoctor.estimate.synthetic.local_device import RunPlace
 from gpudoctor.estimate.synthetic.program_lines import WRITTEN, needs_of
-from gpudoctor.text import size
+from gpudoctor.text import capitalised, size
 
 # What a synthetic job cannot be, each with what it may be.
 
@@ -100,7 +100,7 @@ def _refusals(job: TrainingJob, place: RunPlace, engine: bool) -> Iterator[tuple
     )  # fmt: skip
     yield (
         place.kind == "cuda" and job.world > place.cards, f"--gpus {job.world}",
-        f"this machine has {place.cards}; `gpudoctor estimate` says what more of them would need",
+        f"this machine has {place.cards}; `gpudoctor estimate` computes what more of them would need",
     )  # fmt: skip
 
 
@@ -137,8 +137,9 @@ def check_room(found: Estimate, place: RunPlace) -> None:
     hints = list(_hints(found, place))
     fits = f" What fits: {' or '.join(hints)}." if hints else ""
     raise NoRoomError(
-        f"{shape.name} with --method {job.method} does not fit: it needs {size(need)}{several} {where}, and "
-        f"{said}.{fits} Other cards: gpudoctor estimate --model {shape.name} --method {job.method} --gpu H100"
+        f"{shape.name} with --method {job.method} does not fit: it needs {size(need)}{several} {where}. "
+        f"{capitalised(said)}.{fits} Other cards: "
+        f"gpudoctor estimate --model {shape.name} --method {job.method} --gpu H100"
     )
 
 

@@ -214,7 +214,7 @@ def _notes(job: TrainingJob) -> tuple[str, ...]:
         notes.append("SDPA is taken to choose flash-attention where no mask is needed, as on Ampere and later")
     if job.quantized:
         notes.append(
-            "bitsandbytes has no kernels for fake tensors: stand-ins hold and allocate what its layers do"
+            "bitsandbytes has no kernels for fake tensors: replacements keep and allocate what its layers do"
         )
     if job.optimizer not in {"adamw", "adamw-foreach", "adamw-fused", "sgd", "sgd-momentum", "adafactor"}:
         notes.append(f"{job.optimizer} is a stand-in with states of its size and no temporaries")

@@ -175,7 +175,7 @@ def _notes(run: TracedScript, path: str, failed: BaseException | None) -> tuple[
         raise UsageError(f"{path}: {why}; --trace runs it without a GPU, weights or network")
     notes = [
         "SDPA is taken to choose flash-attention where no mask is needed, as on Ampere and later",
-        "values are not computed: the script sees zeros and ones where it looks into tensors",
+        "values are not computed: the script sees zeros and ones if it reads values of tensors",
     ]
     if run.step < STEPS:
         notes.append("it made one optimizer step only, in which the optimizer's states are made")

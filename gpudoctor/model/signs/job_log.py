@@ -6,6 +6,7 @@ from typing import Any
 
 from gpudoctor.model.log_message import Bearing
 from gpudoctor.model.signs.process import Frame
+from gpudoctor.model.unavailable import Unavailable
 
 # Where the ranks of a job stood: main threads of stack dumps that somebody or a timeout left behind.
 
@@ -121,6 +122,10 @@ class LogFile:
     ranks: tuple[int, ...] = ()
     ends_in_progress: bool = False
     """Whether its last words are steps: it ended in the middle of the training."""
+
+
+class NoFailureLogged(Unavailable):
+    """A command failed, and its output was read and names no failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from gpudoctor.report.units import (
     evidence_content,
     evidence_place,
     facts_line,
+    fix_title,
     is_code,
 )
 from gpudoctor.text import count
@@ -142,7 +143,7 @@ def _remedy(remedy: Remedy) -> str:
     steps = [step for step in remedy.steps if one_line(step).rstrip(".") not in remedy.title]
     shown = "".join(f"<pre>{_text(step)}</pre>" if is_code(step) else f"<p>{_text(step)}</p>" for step in steps)
     effect = f'<span class="effect">{_text(facts_line(remedy))}</span>'
-    return f"<li>fix: <b>{_text(remedy.title)}</b> {effect}{shown}</li>"
+    return f"<li>fix: <b>{_text(fix_title(remedy))}</b> {effect}{shown}</li>"
 
 
 def _evidence(item: Ranked) -> Iterator[str]:
@@ -157,7 +158,7 @@ def _evidence(item: Ranked) -> Iterator[str]:
         yield f"<tr><th>cost</th><td>{_text(price)}</td></tr>"
     yield f"<tr><th>ranked {item.rank}</th><td>{_text(item.reason)}</td></tr>"
     for aside in item.set_aside:
-        yield f"<tr><th>set aside</th><td>{_text(aside.remedy.title)}: {_text(aside.reason)}</td></tr>"
+        yield f"<tr><th>set aside</th><td>{_text(fix_title(aside.remedy))}: {_text(aside.reason)}</td></tr>"
     yield "</table></details>"
 
 

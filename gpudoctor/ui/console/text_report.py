@@ -31,6 +31,7 @@ from gpudoctor.report.units import (
     evidence_command,
     evidence_content,
     evidence_place,
+    fix_title,
     is_code,
     remedy_facts,
 )
@@ -160,7 +161,7 @@ def _remedies(canvas: Canvas, item: Ranked, verbose: bool) -> None:
     note = item.finding.severity is Severity.NOTE
     count = len(item.remedies) if verbose else 1 if note else _REMEDIES
     for place, remedy in enumerate(item.remedies[:count]):
-        canvas.paragraph(f"{_FIX}{remedy.title}", indent=_INDENT, hang=len(_FIX))
+        canvas.paragraph(f"{_FIX}{fix_title(remedy)}", indent=_INDENT, hang=len(_FIX))
         first, *others = remedy_facts(remedy)
         below = _INDENT + len(_FIX)
         canvas.joined([" " * below + first, *others], hang=below)
@@ -175,7 +176,9 @@ def _remedies(canvas: Canvas, item: Ranked, verbose: bool) -> None:
         canvas.paragraph(f"and {more} more {'remedy' if more == 1 else 'remedies'}", indent=_INDENT)
     if verbose:
         for aside in item.set_aside:
-            canvas.paragraph(f"set aside: {aside.remedy.title}: {aside.reason}", indent=_INDENT, hang=len(_FIX))
+            canvas.paragraph(
+                f"set aside: {fix_title(aside.remedy)}: {aside.reason}", indent=_INDENT, hang=len(_FIX)
+            )
 
 
 def _steps(canvas: Canvas, remedy: Remedy, count: int) -> None:

@@ -12,7 +12,7 @@ from gpudoctor.analysis.live.rank_positions import standing_for
 from gpudoctor.model import Ranked, Severity
 from gpudoctor.model.signs.process import Place, Rank, Worker
 from gpudoctor.model.watch import Tick
-from gpudoctor.report.units import confidence_text, remedy_gain
+from gpudoctor.report.units import confidence_text, fix_title, remedy_gain
 from gpudoctor.text import duration
 from gpudoctor.ui.console.canvas import STYLES
 from gpudoctor.ui.watch.marks import (
@@ -307,7 +307,7 @@ def finding_text(item: Ranked, width: int) -> Text:
     if item.remedies:
         best = item.remedies[0]
         worth = " · ".join(remedy_gain(best))
-        title = clip(f"  fix: {plain(best.title)}", width - len(worth) - 2)
+        title = clip(f"  fix: {plain(fix_title(best))}", width - len(worth) - 2)
         text.append(f"\n{title}  {worth}".rstrip())
     return text
 

@@ -89,7 +89,9 @@ class DumpsRead:
                 continue
             dump = _dump(path, answer, self)
             if dump is None:
-                unread.append(UnreadDump(rank=None, path=path, reason="neither it nor its name says its rank"))
+                unread.append(
+                    UnreadDump(rank=None, path=path, reason="neither it nor its name contains its rank")
+                )
             elif dump.rank in dumps:
                 older, newer = sorted((dumps[dump.rank], dump), key=lambda item: item.written)
                 dumps[dump.rank] = newer

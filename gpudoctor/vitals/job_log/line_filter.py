@@ -212,5 +212,5 @@ def _closing(pattern: str, begin: int) -> int:
 
 def _asks_for_digits(pattern: str) -> bool:
     """Whether a pattern asks for certain digits or signs, which lines of a loop differ in."""
-    rest = re.sub(r"\\d|\{\d*,?\d*\}|0-9", "", pattern)
+    rest = re.sub(r"\\d|\{\d{0,6},?\d{0,6}\}|0-9", "", pattern)
     return re.search(r"\d|\\[.+-]|-\d", rest) is not None

@@ -207,13 +207,25 @@ def text_of(raw: bytes) -> str:
         return raw.decode("utf-8", "replace")
 
 
+def lines_before(path: str, start: int) -> int:
+    """How many lines end before a byte of a file. Raises `OSError`."""
+    ends = 0
+    if start > 0:
+        with open_file(path) as stream:
+            while start > 0 and (piece := stream.read(min(start, BLOCK))):
+                ends += piece.count(b"\n")
+                start -= len(piece)
+    return ends
+
+
 @contextmanager
-def open_log(path: str) -> Iterator[IO[bytes]]:
-    """The log's bytes, unpacked. Raises `OSError`; damage inside a packed file is `Damaged`."""
+def open_log(path: str, start: int = 0) -> Iterator[IO[bytes]]:
+    """The log's bytes from one on, unpacked. Raises `OSError`; damage inside a packed file is `Damaged`."""
     if path == STANDARD_INPUT:
         yield _unpacked(sys.stdin.buffer, "FILE")
         return
     with open_file(path) as stream:
+        stream.seek(start)
         yield _unpacked(stream, path)
 
 
@@ -341,7 +353,7 @@ def _zstd(path: str) -> Callable[[], _Member]:
         package = import_module("zstandard")
     except ImportError:
         raise RefusedFile(
-            "it is packed by zstd, which this Python cannot unpack; install zstandard (pip install zstandard), "
+            "it is packed by zstd, which this Python cannot unpack. Install zstandard (pip install zstandard), "
             f"or unpack it: zstd -dc {shlex.quote(path)} | gpudoctor autopsy -"
         ) from None
     return lambda: _ZstandardFrame(package)

@@ -1,8 +1,9 @@
 """One pass over a job's logs: the lines that matter, apart from the millions that do not."""
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from gpudoctor.analysis.job_log.consequences import UNHEEDED
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
@@ -13,7 +14,7 @@ from gpudoctor.vitals.job_log.events import event_of
 from gpudoctor.vitals.job_log.line_filter import TRACEBACK, LineFilter, Worth
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, plain, take_apart
 from gpudoctor.vitals.job_log.matching import Match, Messages, skeleton
-from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, open_log, text_of
+from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, lines_before, open_log, text_of
 from gpudoctor.vitals.job_log.progress import CUES, DONE_CUES, says_done, step_of, whole_step
 from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
 from gpudoctor.vitals.job_log.tracebacks import Raised, Tracebacks, loose_exception
@@ -55,10 +56,15 @@ _FILE_RANK = re.compile(r"(?i)(?:^|[^a-z])(?:global_?)?(?:rank|task|worker|proc)
 _FOLDER_RANK = re.compile(r"[/\\](\d{1,5})[/\\](?:stderr|stdout)\.log")
 
 
-def read_job_log(paths: Sequence[str], messages: Iterable[tuple[str, LogMessage]]) -> JobLog:
+def read_job_log(
+    paths: Sequence[str],
+    messages: Iterable[tuple[str, LogMessage]],
+    starts: Mapping[str, int] = MappingProxyType({}),
+) -> JobLog:
     """All logs of one job, by the wordings of every check. Raises `Unread` if none is readable.
 
-    A file that cannot be read, or not to its end, is a problem and the rest goes on.
+    A file that cannot be read, or not to its end, is a problem and the rest goes on. `starts` holds the byte
+    from which on a file is read, if it held other things before; lines are numbered from its beginning.
     """
     table = Messages(messages)
     files: list[LogFile] = []
@@ -69,9 +75,10 @@ def read_job_log(paths: Sequence[str], messages: Iterable[tuple[str, LogMessage]
     for path in paths:
         shown = "standard input" if path == STANDARD_INPUT else path
         reader = _FileReader(shown, table, state)
-        damage = ""
+        damage, before = "", 0
         try:
-            with open_log(path) as stream:
+            before = lines_before(path, starts.get(path, 0))
+            with open_log(path, starts.get(path, 0)) as stream:
                 for block in blocks(stream):
                     reader.take(block)
         except OSError as error:
@@ -86,7 +93,10 @@ def read_job_log(paths: Sequence[str], messages: Iterable[tuple[str, LogMessage]
             )
         if reader.lines:
             files.append(reader.file())
-            events += found
+            events += [
+                replace(item, line=item.line + before, last_line=item.last_line and item.last_line + before)
+                for item in found
+            ]
             stacks += reader.stacks()
     if not files:
         raise Unread("; ".join(problems) or "no log was named")

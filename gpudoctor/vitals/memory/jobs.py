@@ -184,7 +184,7 @@ def _refuse_unknown(file: ConfigFile, told: DeclaredJob) -> None:
         raise Undeclared(f"{file.path}: {other.key} is not a setting that estimate supports")
     engine = [item.value for item in file.meaning("deepspeed_config")]
     if "parallel" not in told.fields and (engine or _SHARDS.search(file.path + "\n" + file.text)):
-        raise Undeclared(f"{file.path} mentions sharding or offloading, but no given config says how")
+        raise Undeclared(f"{file.path} mentions sharding or offloading, but no given config has its settings")
 
 
 def _engines(

@@ -205,4 +205,4 @@ def _refuse_all_but_one(name: str, inner: list[str]) -> None:
         raise UsageError(f"{name}: no recording in it ({MANIFEST} and {SUFFIX} files are missing)")
     if len(inner) > 1:
         listed = ", ".join(inner[:3]) + (", ..." if len(inner) > 3 else "")
-        raise UsageError(f"{name}: holds {len(inner)} recordings; name one of them: {listed}")
+        raise UsageError(f"{name}: contains {len(inner)} recordings; name one of them: {listed}")

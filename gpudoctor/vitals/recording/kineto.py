@@ -120,7 +120,7 @@ def _silent(trace: Trace, marker: str, steps: int) -> list[str]:
             "iteration"
         )
     elif steps < _FEW:
-        said.append(f"it holds {count(steps, 'step')}; gpudoctor cannot see what happens less often")
+        said.append(f"it has {count(steps, 'step')}; gpudoctor cannot see what happens less often")
     if _unanswered(trace):
         said.append(
             "it has launches but no kernels, so the device's work is unknown; add ProfilerActivity.CUDA"

@@ -161,7 +161,7 @@ def _ranks(nodes: Sequence[RecordedNode]) -> list[Process]:
         if len(places) > 1:
             named = " and ".join(sorted(places)[:2])
             raise UsageError(
-                f"{named} both hold rank {rank}: they are not two nodes of one run; name one of them"
+                f"{named} both contain rank {rank}: they are not two nodes of one run; name one of them"
             )
         found.sort(key=lambda item: (len(item[1].steps) > 0, item[1].wall))
         node, process = found[-1]

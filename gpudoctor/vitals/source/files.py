@@ -143,7 +143,7 @@ def _parsed(text: str, shown: str, notebook: bool) -> ast.Module:
     except SyntaxError as error:
         line = error.lineno or 1
         if _PYTHON2.search(text):
-            raise UnreadSource(f"{shown}: line {line}: Python 2 code (Python 3 says: {error.msg})") from None
+            raise UnreadSource(f"{shown}: line {line}: Python 2 code (Python 3: {error.msg})") from None
         raise UnreadSource(f"{shown}: line {line}: syntax error: {error.msg}") from None
     except (RecursionError, MemoryError):
         raise UnreadSource(f"{shown}: it nests deeper than Python can parse") from None

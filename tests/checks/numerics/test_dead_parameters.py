@@ -39,6 +39,15 @@ def test_sick_a_branch_that_is_cut_off():
     assert "branch" in remedies(finding)
 
 
+def test_a_loss_that_is_always_zero_is_the_cause():
+    """Freezing the parameters would be wrong: the labels or the mask are to be corrected first."""
+    [records] = [dead().records]
+    [finding] = look(make_process(make_steps(200, loss=0.0), records=records))
+    assert finding.effect_of == "NUM012"
+    [finding] = look(make_process(make_steps(200, loss=lambda step: 0.0 if step % 2 else 0.4), records=records))
+    assert finding.effect_of == "NUM010"
+
+
 def test_sick_a_small_part_is_a_note():
     [finding] = look(dead(share=0.01, none=[]))
     assert finding.severity is Severity.NOTE and finding.cost.breaks is None

@@ -171,7 +171,7 @@ def test_nodes_are_joined(tmp_path):
 
 def test_two_runs_are_not_joined(tmp_path):
     folders = [str(write_recording(make_recording(), tmp_path / name)) for name in ("a", "b")]
-    with pytest.raises(UsageError, match="both hold rank 0"):
+    with pytest.raises(UsageError, match="both contain rank 0"):
         read_recording(*folders)
 
 
@@ -314,7 +314,7 @@ def test_what_is_no_recording_is_told(tmp_path):
             read_recording(str(path))
     for name in ("run-1", "run-2"):
         write_recording(make_recording(), tmp_path / "runs" / name)
-    with pytest.raises(UsageError, match="holds 2 recordings; name one of them: run-1, run-2"):
+    with pytest.raises(UsageError, match="contains 2 recordings; name one of them: run-1, run-2"):
         read_recording(str(tmp_path / "runs"))
 
 

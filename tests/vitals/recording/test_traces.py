@@ -220,7 +220,7 @@ def test_a_trace_of_torch_1_names_processes_instead_of_categories(tmp_path):
 def test_few_steps_are_judged_and_said_to_be_few(tmp_path, capsys):
     idle = report(tmp_path, capsys, job(2, kernels=200))
     assert claims(idle)["PERF011"] == pytest.approx(0.29, abs=0.02)  # 6 of 20 ms launch, the rest is nobody's
-    assert any("it holds 2 steps" in text for text in idle["remarks"])
+    assert any("it has 2 steps" in text for text in idle["remarks"])
     busy = report(tmp_path, capsys, job(2, kernels=19_800))
     assert busy["findings"] == [] and "record more" in busy["summary"]["verdict"]
 

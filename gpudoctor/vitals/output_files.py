@@ -1,0 +1,81 @@
+"""The regular files that a command prints to: they can still be read after its death."""
+
+import os
+import stat
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+_STREAMS = (1, 2)
+_LOG_FOLDER = ("--log-dir", "--log_dir")
+_RANK_FILES = "*/attempt_*/*/std*.log"
+"""Below the folder of `--log-dir`: torchrun's file of each rank and stream."""
+_MOST_FILES = 4096
+_MOST_BYTES = 256 << 20
+"""Bytes at the end of a file that are read: a report has a minute, and a death is at the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputFiles:
+    """Where a command's output goes, as it was before the command began."""
+
+    starts: Mapping[str, int] = field(default_factory=dict)
+    """The files of the standard output and error, with the byte at which the next words go."""
+    began: float = 0.0
+    """Seconds since the epoch."""
+
+    def written(self, command: Sequence[str]) -> dict[str, int]:
+        """The files that the command has written to, each with its first byte that counts."""
+        found: dict[str, int] = {}
+        for path, start in self.starts.items():
+            with suppress(OSError):
+                size = os.stat(path).st_size
+                if size > start:
+                    found[path] = max(start, size - _MOST_BYTES)
+        return found | self._of_torchrun(command)
+
+    def _of_torchrun(self, command: Sequence[str]) -> dict[str, int]:
+        """What torchrun wrote meanwhile into the folder of its `--log-dir`."""
+        folder = _log_folder(command)
+        found: dict[str, int] = {}
+        for path in sorted(Path(folder).glob(_RANK_FILES))[:_MOST_FILES] if folder else ():
+            with suppress(OSError):
+                seen = path.stat()
+                if seen.st_mtime >= self.began and seen.st_size:
+                    found[str(path)] = max(0, seen.st_size - _MOST_BYTES)
+        return found
+
+
+def own_output() -> OutputFiles:
+    """The files that this process and its children print to; none where the system does not name them."""
+    starts: dict[str, int] = {}
+    for stream in _STREAMS:
+        with suppress(OSError):
+            link = f"/proc/self/fd/{stream}"
+            path, opened = os.readlink(link), os.stat(link)
+            # A file that was deleted or replaced meanwhile has another one, or none, at its path.
+            if stat.S_ISREG(opened.st_mode) and os.path.samestat(opened, os.stat(path)):
+                starts.setdefault(path, _position(stream, opened.st_size))
+    return OutputFiles(starts=starts, began=time.time())
+
+
+def _position(stream: int, size: int) -> int:
+    """The byte at which the next words go: the end of a file that is appended to (`>>`)."""
+    import fcntl
+
+    if fcntl.fcntl(stream, fcntl.F_GETFL) & os.O_APPEND:
+        return size
+    return min(os.lseek(stream, 0, os.SEEK_CUR), size)
+
+
+def _log_folder(command: Sequence[str]) -> str:
+    """The folder of torchrun's `--log-dir`; "" without one. What follows the script is the script's own."""
+    for place, word in enumerate(command):
+        name, _, value = word.partition("=")
+        if name in _LOG_FOLDER:
+            return value or next(iter(command[place + 1 :]), "")
+        if PurePath(word).suffix == ".py":
+            break
+    return ""

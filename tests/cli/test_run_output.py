@@ -1,0 +1,137 @@
+"""`gpudoctor run` reads what a command printed that died before a rank reported, if that went to a file."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpudoctor.vitals.output_files import OutputFiles
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+FAILS = "import sys\nprint('starting', flush=True)\nimport flash_attn_of_nobody\n"
+CAUSE = "ModuleNotFoundError: No module named 'flash_attn_of_nobody'"
+
+
+def run(
+    folder: Path, streams: str, script: str = FAILS, command: str = f"{sys.executable} main.py", flags: str = ""
+) -> tuple[int, dict[str, Any]]:
+    """The exit code and the report of `gpudoctor run -- COMMAND`; in `streams`, {} is the command line."""
+    (folder / "main.py").write_text(script)
+    words = f"{sys.executable} -m gpudoctor run --quiet --recording rec --format json --output report.json"
+    line = "set -o pipefail; " + streams.format(f"{words} {flags} -- {command}")
+    done = subprocess.run(["bash", "-c", line], cwd=folder, timeout=120, check=False)
+    return done.returncode, json.loads((folder / "report.json").read_text())
+
+
+def verdict(report: dict[str, Any]) -> str:
+    return str(report["summary"]["verdict"])
+
+
+def codes(report: dict[str, Any]) -> list[str]:
+    return [item["code"] for item in report["findings"] if item["severity"] == "error"]
+
+
+def test_the_cause_is_read_from_the_file_that_the_output_goes_to(tmp_path):
+    code, report = run(tmp_path, "{} > job.out 2>&1")
+    said = (tmp_path / "job.out").read_text()
+    assert (code, codes(report)) == (1, ["ENV005"])  # the bare exit code of FAIL001 adds nothing to it
+    assert report["log"]["files"] == [str(tmp_path / "job.out")]
+    place = f"line {said.splitlines().index(CAUSE) + 1} of {tmp_path / 'job.out'}"
+    assert place in verdict(report) and "No rank reported" in verdict(report)
+    evidence = report["findings"][0]["evidence"]
+    assert any(item.get("text") == CAUSE for item in evidence), evidence
+    assert said.startswith(f'starting\nTraceback (most recent call last):\n  File "{tmp_path}/main.py"')
+
+
+def test_only_what_the_command_added_counts_and_lines_are_those_of_the_file(tmp_path):
+    (tmp_path / "job.out").write_text("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\nold\n")
+    _, report = run(tmp_path, "{} >> job.out 2>&1")
+    lines = (tmp_path / "job.out").read_text().splitlines()
+    assert codes(report) == ["ENV005"]
+    assert f"line {lines.index(CAUSE) + 1} of" in verdict(report)
+    assert report["log"]["lines"] < len(lines)
+
+
+def test_what_a_job_script_printed_before_does_not_count(tmp_path):
+    first = "echo 'RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB'"
+    _, report = run(tmp_path, "{{ " + first + "; {} ; }} > job.out 2>&1")
+    assert codes(report) == ["ENV005"]
+
+
+def test_standard_error_alone_is_enough(tmp_path):
+    code, report = run(tmp_path, "{} 2> err.txt | cat > out.txt")
+    assert (code, codes(report)) == (1, ["ENV005"])
+    assert (tmp_path / "out.txt").read_text() == "starting\n"
+
+
+def test_a_shell_script_that_finds_no_command(tmp_path):
+    (tmp_path / "job.sh").write_text("set -e\nPATH=/nowhere\necho begins\ntorchrun train.py\n")
+    code, report = run(tmp_path, "{} > job.out 2>&1", command="bash job.sh")
+    assert (code, codes(report)) == (127, ["ENV005"])
+    assert "line 2 of" in verdict(report)
+    assert "torchrun: command not found" in json.dumps(report["findings"])
+
+
+def test_if_the_output_goes_to_a_pipe_the_verdict_says_how_to_keep_it(tmp_path):
+    code, report = run(tmp_path, "{} 2>&1 | cat > piped.txt")
+    assert code == 1
+    assert "No rank reported" in verdict(report)
+    assert "`... 2>&1 | tee job.out`, then `gpudoctor autopsy job.out`" in verdict(report)
+    assert report.get("log") is None
+    assert (tmp_path / "piped.txt").read_text().startswith("starting\nTraceback")
+
+
+def test_the_output_of_a_command_that_ends_well_is_not_read(tmp_path):
+    code, report = run(tmp_path, "{} > job.out 2>&1", "print('ValueError: handled')\n")
+    assert (code, codes(report), report.get("log")) == (0, [], None)
+    assert "No rank reported" in verdict(report) and "job.out" not in verdict(report)
+
+
+def test_the_output_of_a_command_that_was_stopped_is_not_read(tmp_path):
+    script = "import time\nprint('waits', flush=True)\ntime.sleep(60)\n"
+    _, report = run(tmp_path, "{} > job.out 2>&1", script, flags="--seconds 1")
+    assert "KeyboardInterrupt" in (tmp_path / "job.out").read_text()
+    assert (codes(report), report.get("log")) == ([], None)
+
+
+def test_output_that_names_no_cause_says_so(tmp_path):
+    code, report = run(tmp_path, "{} > job.out 2>&1", "import sys\nprint('bye')\nsys.exit(3)\n")
+    assert (code, report.get("log")) == (3, None)
+    assert "The command ended with exit code 3. gpudoctor found no cause in job.out." in verdict(report)
+    assert codes(report) == ["FAIL001"]
+
+
+def test_what_torchrun_keeps_of_its_ranks_is_read(tmp_path):
+    launcher = tmp_path / "torchrun"
+    launcher.write_text(
+        f"#!{sys.executable}\nimport os, subprocess, sys\n"
+        "folder = sys.argv[2] + '/none_x/attempt_0/1'\nos.makedirs(folder)\n"
+        "with open(folder + '/stderr.log', 'w') as file:\n"
+        "    sys.exit(subprocess.call([sys.executable, sys.argv[3]], stderr=file))\n"
+    )
+    launcher.chmod(0o755)
+    _, report = run(tmp_path, "{} 2>&1 | cat", command="./torchrun --log-dir logs main.py")
+    assert codes(report) == ["ENV005"]
+    assert report["log"]["ranks"] == [1]
+
+
+def test_the_process_of_torchrun_is_not_a_rank(tmp_path):
+    pytest.importorskip("torch")
+    command = f"{sys.executable} -m torch.distributed.run --redirects 3 --log-dir logs main.py"
+    _, report = run(tmp_path, "{} 2>&1 | cat", command=command)
+    assert codes(report) == ["ENV005"]
+    assert (report["log"]["ranks"], "stderr.log" in verdict(report)) == ([0], True)
+
+
+def test_a_log_folder_of_the_scripts_own_is_not_torchruns(tmp_path):
+    file = tmp_path / "a" / "attempt_0" / "0" / "stderr.log"
+    file.parent.mkdir(parents=True)
+    file.write_text("words\n")
+    folder = str(tmp_path)
+    assert OutputFiles().written(["torchrun", f"--log_dir={folder}", "train.py"]) == {str(file): 0}
+    assert OutputFiles().written(["torchrun", "train.py", "--log_dir", folder]) == {}
+    later = OutputFiles(began=file.stat().st_mtime + 1)
+    assert later.written(["torchrun", "--log-dir", folder, "train.py"]) == {}
