@@ -1,6 +1,7 @@
 """`gpudoctor run` reads what a command printed that died before a rank reported, if that went to a file."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,16 +12,17 @@ import pytest
 from gpudoctor.vitals.output_files import OutputFiles
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+PYTHON = shlex.quote(sys.executable)
 FAILS = "import sys\nprint('starting', flush=True)\nimport flash_attn_of_nobody\n"
 CAUSE = "ModuleNotFoundError: No module named 'flash_attn_of_nobody'"
 
 
 def run(
-    folder: Path, streams: str, script: str = FAILS, command: str = f"{sys.executable} main.py", flags: str = ""
+    folder: Path, streams: str, script: str = FAILS, command: str = f"{PYTHON} main.py", flags: str = ""
 ) -> tuple[int, dict[str, Any]]:
     """The exit code and the report of `gpudoctor run -- COMMAND`; in `streams`, {} is the command line."""
     (folder / "main.py").write_text(script)
-    words = f"{sys.executable} -m gpudoctor run --quiet --recording rec --format json --output report.json"
+    words = f"{PYTHON} -m gpudoctor run --quiet --recording rec --format json --output report.json"
     line = "set -o pipefail; " + streams.format(f"{words} {flags} -- {command}")
     done = subprocess.run(["bash", "-c", line], cwd=folder, timeout=120, check=False)
     return done.returncode, json.loads((folder / "report.json").read_text())
@@ -107,7 +109,7 @@ def test_output_that_names_no_cause_says_so(tmp_path):
 def test_what_torchrun_keeps_of_its_ranks_is_read(tmp_path):
     launcher = tmp_path / "torchrun"
     launcher.write_text(
-        f"#!{sys.executable}\nimport os, subprocess, sys\n"
+        f"#!{PYTHON}\nimport os, subprocess, sys\n"
         "folder = sys.argv[2] + '/none_x/attempt_0/1'\nos.makedirs(folder)\n"
         "with open(folder + '/stderr.log', 'w') as file:\n"
         "    sys.exit(subprocess.call([sys.executable, sys.argv[3]], stderr=file))\n"
@@ -120,7 +122,7 @@ def test_what_torchrun_keeps_of_its_ranks_is_read(tmp_path):
 
 def test_the_process_of_torchrun_is_not_a_rank(tmp_path):
     pytest.importorskip("torch")
-    command = f"{sys.executable} -m torch.distributed.run --redirects 3 --log-dir logs main.py"
+    command = f"{PYTHON} -m torch.distributed.run --redirects 3 --log-dir logs main.py"
     _, report = run(tmp_path, "{} 2>&1 | cat", command=command)
     assert codes(report) == ["ENV005"]
     assert (report["log"]["ranks"], "stderr.log" in verdict(report)) == ([0], True)
