@@ -31,10 +31,10 @@ ailments ({sure} of them sure). gpudoctor then named {named} of them ({named_sur
 | of these | sure | named | likely | named |
 |---|--:|--:|--:|--:|"""
 _FOOT = """
-[`eyes-on-sixth.json`](../benchmarks/data/eyes-on-sixth.json) has every judgement with its reason. It also has the
-addresses and commits of all {used} projects, and the ailments of the ten scripts. The figures are of {date},
-{machine}, Python {python}, torch {torch}, transformers {transformers}. What was wrong was fixed afterwards if a
-general rule was found. A figure after that needs other projects, and is not measured."""
+[`eyes-on-sixth.json`](../benchmarks/data/eyes-on-sixth.json) has every judgement with its reason. It also has
+the addresses and commits of all {used} projects, and the ailments of the ten scripts. The figures are of
+{date}, {machine}, Python {python}, torch {torch}, transformers {transformers}. What was wrong was fixed
+afterwards if a general rule was found. A figure after that needs other projects, and is not measured."""
 
 
 def section(data: dict[str, Any]) -> str:
