@@ -285,17 +285,17 @@ def _row(row: TrialRow) -> JsonObject:
 
 def preflight_object(preflight: Preflight) -> JsonObject:
     """Every figure that was measured; keys are the fields of `gpudoctor.model.signs.preflight`."""
-    return {item.name: _plain(getattr(preflight, item.name)) for item in dataclasses.fields(preflight)}
+    return {item.name: _value(getattr(preflight, item.name)) for item in dataclasses.fields(preflight)}
 
 
-def _plain(value: object) -> Json:
+def _value(value: object) -> Json:
     if isinstance(value, Enum):
         return str(value.value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _value(item) for key, item in value.items()}
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [_value(item) for item in value]
     assert dataclasses.is_dataclass(value), value
-    return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    return {item.name: _value(getattr(value, item.name)) for item in dataclasses.fields(value)}
