@@ -14,7 +14,7 @@ from gpudoctor.analysis.preflight.search import Accusation, Accused, Aspect
 from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Preflight
 from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.text import capitalised, count, percent, rate
+from gpudoctor.text import count, percent, rate
 
 
 class NetworkSlow(Check):
@@ -58,7 +58,7 @@ class NetworkSlow(Check):
         names = node_names(preflight, item.nodes)
         failed = item.aspect is Aspect.FAILURE
         return self.finding(
-            capitalised(_message(names, item, failed)),
+            _message(names, item, failed),
             evidence=measurements_of(preflight, item.tests),
             confidence=item.confidence,
             severity=Severity.ERROR if failed else Severity.WARNING,
@@ -72,7 +72,7 @@ class NetworkSlow(Check):
 
 
 def _message(names: str, item: Accusation, failed: bool) -> str:
-    where = f"the path between {names}" if item.accused is Accused.LINK else names
+    where = f"The path between {names}" if item.accused is Accused.LINK else names
     tests = count(len(item.tests), "test")
     if failed:
         return f"{where} failed in {tests}: {item.tests[0].failure}."

@@ -49,8 +49,8 @@ class WrongValues(Check):
     def _unsteady(self, preflight: Preflight, unit: Unit, product: str, digests: tuple[str, ...]) -> Finding:
         usual, times = Counter(digests).most_common(1)[0]
         return self.finding(
-            f"{capitalised(unit_name(preflight, unit))} gave {len(set(digests))} different results for one product "
-            f"({product}) in {len(digests)} repetitions.",
+            f"{capitalised(unit_name(preflight, unit))} gave {len(set(digests))} different results for one "
+            f"product ({product}) in {len(digests)} repetitions.",
             evidence=(
                 Measurement(name=f"digest_{product.replace(' ', '_')}", value=usual, unit=""),
                 Measurement(name="repetitions_with_it", value=times, unit="{repetitions}"),
