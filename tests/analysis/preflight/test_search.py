@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from gpudoctor.analysis.preflight import search
-from gpudoctor.analysis.preflight.search import Accused, Aspect, Group
+from gpudoctor.analysis.preflight.search import Accused, Aspect, NodeGroup
 from gpudoctor.model.finding import Confidence
 from gpudoctor.model.signs.preflight import Figure, LinkTest, PreflightNode, Quantity, Stage
 
@@ -20,7 +20,7 @@ def racks(count, size):
     return nodes(count, lambda index: f"rack{index // size}-node{index % size}")
 
 
-def result(group: Group, share=1.0, wait=1.0, failure="", blamed=()):
+def result(group: NodeGroup, share=1.0, wait=1.0, failure="", blamed=()):
     if failure:
         return LinkTest(stage=group.stage, round=group.round, nodes=group.nodes, failure=failure, blamed=blamed)
     figures = (
@@ -32,7 +32,7 @@ def result(group: Group, share=1.0, wait=1.0, failure="", blamed=()):
     return LinkTest(stage=group.stage, round=group.round, nodes=group.nodes, figures=figures)
 
 
-def searched(members, measure: Callable[[Group], LinkTest], plan=search.PLANS["standard"], lost=()):
+def searched(members, measure: Callable[[NodeGroup], LinkTest], plan=search.PLANS["standard"], lost=()):
     """All tests of a whole search, and the number of rounds."""
     tests, rounds = [], 0
     while groups := search.next_round(plan, members, tests, lost):
