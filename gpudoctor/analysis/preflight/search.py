@@ -106,7 +106,7 @@ Between two nodes NCCL's tree sends half of what a ring sends, so a pair may sho
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class NodeGroup:
     """Nodes to test together; the groups of one round are disjoint and can run at once."""
 
     stage: Stage
@@ -156,7 +156,7 @@ class Judgement:
 
 def next_round(
     plan: Plan, nodes: Sequence[PreflightNode], tests: Sequence[LinkTest], lost: Collection[int] = ()
-) -> tuple[Group, ...]:
+) -> tuple[NodeGroup, ...]:
     """The groups of the next round, disjoint; empty when the search is done.
 
     `tests` are those of all earlier rounds, failed ones included; others (of one node) are ignored. `lost` are
@@ -492,7 +492,7 @@ class _Search:
 
     # The next round.
 
-    def next_round(self) -> tuple[Group, ...]:
+    def next_round(self) -> tuple[NodeGroup, ...]:
         if len(self.order) < 2:
             return ()
         number = 1 + max((pair.test.round for pair in self.pairs), default=-1)
@@ -500,13 +500,13 @@ class _Search:
         for index in range(number, len(planned)):
             if planned[index]:
                 return tuple(
-                    Group(stage=Stage.PAIRS, round=index, nodes=pair, why="pair") for pair in planned[index]
+                    NodeGroup(stage=Stage.PAIRS, round=index, nodes=pair, why="pair") for pair in planned[index]
                 )
         if number < len(planned) + self.plan.retest_rounds and not self.groups:
             wanted = self._retests()
             if wanted:
                 return tuple(
-                    Group(stage=Stage.PAIRS, round=max(number, len(planned)), nodes=nodes, why=why)
+                    NodeGroup(stage=Stage.PAIRS, round=max(number, len(planned)), nodes=nodes, why=why)
                     for nodes, why in wanted
                 )
         return self._next_groups()
@@ -642,7 +642,7 @@ class _Search:
     def group_state(self) -> "_GroupState":
         return _GroupState(self.groups, [self.group_bad(test) for test in self.groups])
 
-    def _next_groups(self) -> tuple[Group, ...]:
+    def _next_groups(self) -> tuple[NodeGroup, ...]:
         number = 1 + max((test.round for test in self.groups), default=-1)
         # A slow link would make each group slow that holds both of its ends: one of them stays out.
         ends = {
@@ -655,10 +655,11 @@ class _Search:
         if number >= self.plan.group_rounds or len(everyone) < 3:
             return ()
         if not self.groups:
-            return (Group(stage=Stage.GROUP, round=0, nodes=everyone, why="all"),)
+            return (NodeGroup(stage=Stage.GROUP, round=0, nodes=everyone, why="all"),)
         found = self.group_state.next_sets(frozenset(everyone))
         return tuple(
-            Group(stage=Stage.GROUP, round=number, nodes=tuple(sorted(nodes)), why=why) for nodes, why in found
+            NodeGroup(stage=Stage.GROUP, round=number, nodes=tuple(sorted(nodes)), why=why)
+            for nodes, why in found
         )
 
     # Accusations.
