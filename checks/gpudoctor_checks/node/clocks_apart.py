@@ -25,8 +25,8 @@ class ClocksApart(Check):
     What it finds:
         A node whose clock is a second or more away from the median of all nodes.
     Why it hurts:
-        Logs of several nodes cannot be put in order, tokens and certificates are refused, `make` and caches
-        compare times of files wrongly, and schedulers and lease-based stores declare live nodes dead.
+        Logs of several nodes cannot be put in order. Tokens and certificates are refused, and `make` and
+        caches compare times of files wrongly. Schedulers and lease-based stores declare live nodes dead.
     How it knows:
         The coordinator asks each node for its time and uses the shortest of several round trips. Half of that
         round trip is the uncertainty, and only what exceeds it counts.

@@ -14,8 +14,9 @@ class GroupSlow(Check):
     """Nodes that are fast in pairs are slow, or fail, in a large group.
 
     What it finds:
-        A group of many nodes that is slow or fails, though its pairs are good. Halves of the group then show
-        the node whose absence makes it good, or the smallest group that still has the fault.
+        A group of many nodes that is slow or fails, though its pairs are good. Halves of the group then
+        show the node whose absence makes it good. Otherwise they show the smallest group that still has the
+        fault.
     Why it hurts:
         The job runs in the large group: what pairs reach does not help it.
     How it knows:

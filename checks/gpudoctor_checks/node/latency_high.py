@@ -23,7 +23,7 @@ class LatencyHigh(Check):
         `gpudoctor preflight` sends small messages between pairs of nodes, apart from the large ones. It judges
         them as NODE006 judges bandwidth.
     False alarms:
-        A node is compared with pairs as far apart as its own. One late test accuses nobody.
+        A node is compared with pairs as far apart as its own. One late test does not suffice.
     Remedies:
         Leave the node out; look for a lossy cable, a busy core of interrupts, power saving of the processor.
     References:

@@ -21,7 +21,7 @@ class NetworkSlow(Check):
     """A node, or the path between two nodes, is slower than the others, or fails.
 
     What it finds:
-        A node that is slow with every partner, a path between two nodes that are fast with others, and a rack
+        A node that is slow with every partner. A path between two nodes that are fast with others. A rack
         or subnet whose nodes are all slow. A test that fails or does not end counts as well.
     Why it hurts:
         Each step ends with the slowest path: one bad link slows all ranks of the job, or stops them.
@@ -30,8 +30,9 @@ class NetworkSlow(Check):
         Large messages only: latency is NODE007. A node is accused if the median of its tests is 15 % and five
         robust standard deviations below its peers'.
     False alarms:
-        Partners of a slow node are tested again beside proven nodes. Paths across racks are compared with paths
-        across racks. One slow test accuses nobody. With two nodes only the path between them can be named.
+        Partners of a slow node are tested again beside proven nodes. Paths across racks are compared with
+        paths across racks. One slow test does not suffice. With two nodes only the path between them can be
+        named.
     Remedies:
         Leave the node out, then look at its cable, port, driver of the adapter and switch.
     References:

@@ -13,11 +13,11 @@ class NodeMissing(Check):
     """Ranks did not arrive at the coordinator, or were refused there.
 
     What it finds:
-        Ranks that the launcher announced and that never connected, and ranks that came with another world size,
+        Ranks that the launcher announced and that never connected. Ranks that came with another world size,
         rank or version. It gives what was seen: name resolution, a closed port, a time limit.
     Why it hurts:
-        The job itself would wait at its rendezvous until the timeout, half an hour by default, and then die
-        without saying who was missing.
+        The job itself would wait at its rendezvous until the timeout, half an hour by default. Then it
+        would die without saying who was missing.
     How it knows:
         Every rank connects to rank 0 by plain TCP before torch is imported. Rank 0 counts who came.
     False alarms:

@@ -17,8 +17,8 @@ class NodesDisagree(Check):
     """Nodes of one job differ in what must be equal: a version, a variable, an interface.
 
     What it finds:
-        A driver, torch, NCCL, CUDA or kernel version, an environment variable (`NCCL_*`, `OMP_*`), an MTU or a
-        version of the job's code that differs between nodes. It says which nodes have which value.
+        A driver, torch, NCCL, CUDA or kernel version that differs between nodes. An environment variable
+        (`NCCL_*`, `OMP_*`), an MTU, or the version of the job's code. It says which nodes have which value.
     Why it hurts:
         Ranks with other NCCL or torch versions hang or crash at the first collective. Other variables choose
         other algorithms or interfaces: the group stalls. Another MTU loses large packets. Other code trains

@@ -28,16 +28,17 @@ class RankLost(Check):
     """A rank died, fell silent or got stuck during the examination.
 
     What it finds:
-        A rank that took part and did not reach the end: its process died, its connection answers nothing, or
-        its stage did not end within the limit. The finding names the stage, and the stack if it could be read.
+        A rank that took part and did not reach the end. Its process died, its connection answers nothing,
+        or its stage did not end within the limit. The finding names the stage, and the stack if it could be
+        read.
     Why it hurts:
         A training on this node would die or hang in the same place.
     How it knows:
         Each rank sends a sign of life every second. Each stage has a time limit, after which the stack of the
         process is taken and the process is ended.
     False alarms:
-        A rank that somebody killed by hand looks the same. On a machine with too little CPU a limit may be
-        too short: the finding gives the seconds.
+        A rank that was killed by hand looks the same. On a machine with too little CPU a limit may be too
+        short: the finding gives the seconds.
     Remedies:
         Read the stack, look at the node's kernel log, leave the node out.
     References:

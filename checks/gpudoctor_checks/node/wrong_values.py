@@ -13,8 +13,8 @@ class WrongValues(Check):
     """A card computes other bits than its peers, or than itself a moment before.
 
     What it finds:
-        A unit whose matrix products of equal inputs give other bits than the same product on cards of the same
-        name. It also finds a unit whose own repetitions differ.
+        A unit whose matrix product gives other bits than the same product on equal cards. It also finds a
+        unit whose own repetitions differ.
     Why it hurts:
         Silent corruption: nothing crashes, and the loss or the weights of all ranks are wrong. Meta and Google
         report such cards in large trainings. They are found months later or never.
@@ -24,7 +24,7 @@ class WrongValues(Check):
         which bits are right.
     False alarms:
         Cards of another name, and nodes with another torch or driver, are not compared: their kernels may round
-        differently. With two units of a kind that differ, nobody knows which one is wrong: it says so.
+        differently. If two units differ without a third one, the finding names both.
     Remedies:
         Leave the node out, repeat the test there, and have the card replaced.
     References:

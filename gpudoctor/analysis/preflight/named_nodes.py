@@ -25,15 +25,22 @@ class NodesDetail(Detail):
     command: str = ""
     """A line that shows it again, with this job's names."""
 
+    @property
+    def spaced(self) -> str:
+        """The host names with blanks between them."""
+        return " ".join(self.hosts)
+
+    @property
+    def host(self) -> str:
+        """The first host name."""
+        return self.hosts[0] if self.hosts else ""
+
     def placeholders(self) -> Mapping[str, object]:
-        """`hosts` with commas, `spaced` with blanks, `host` (the first one), `cause` and `command`."""
+        """The fields, `hosts` with commas between them, `spaced` and `host`."""
         return {
-            "hosts": ",".join(self.hosts),
-            "spaced": " ".join(self.hosts),
-            "host": self.hosts[0] if self.hosts else "",
-            "cause": self.cause,
+            "hosts": ",".join(self.hosts), "spaced": self.spaced, "host": self.host, "cause": self.cause,
             "command": self.command,
-        }
+        }  # fmt: skip
 
 
 @once

@@ -35,7 +35,7 @@ ADVICE = (
     _leave_out("NODE002", "wrong values"),
     advise(
         "NODE002-replace",
-        "have the card on {host} tested and replaced",
+        "replace the card on {host} after a test of the vendor",
         "gpudoctor preflight --deep   # on {host} alone: whether it comes back",
         "dcgmi diag -r 3   # NVIDIA's own test, as an administrator",
         "nvidia-smi -q | grep Serial; nvidia-smi -q -d ECC,ROW_REMAPPER   # for the vendor",
@@ -88,7 +88,7 @@ ADVICE = (
         "NODE006-link",
         "check the path between the two nodes",
         "ibtracert LID LID   # InfiniBand; Ethernet: tracepath HOST, the MTU and route both ways",
-        "The nodes are good with others: a cable or port of a switch between them, or a route, is at fault.",
+        "Both nodes are good with others: a cable, a port of a switch or a route is at fault.",
         "Until then keep the two out of one job: exclude either.",
         when=where(NodesDetail, lambda nodes: nodes.cause == "link"),
         effort=Effort.ADMINISTRATOR,
