@@ -336,18 +336,16 @@ def produce(death: Death, how: str, ranks: int, seed: int, out: Path) -> dict[st
 
 
 def verdict_of(log: Path) -> tuple[str | None, int | None]:
-    """The code that `gpudoctor autopsy` names first, and the rank of the line that it calls the root."""
+    """The code that `gpudoctor autopsy` names first, and the rank that it says failed first."""
     words = [sys.executable, "-P", "-m", "gpudoctor", "autopsy", "--format", "json", str(log)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     try:
         report = json.loads(done.stdout)
     except ValueError:
         return f"no report: {done.stderr.strip()[-80:]}", None
-    roots = (
-        [item["rank"] for item in report["log"]["moments"] if item["role"] == "root"] if report["log"] else []
-    )
+    rank = report["log"]["rank"] if report["log"] else None
     code = report["findings"][0]["code"] if report["findings"] else None
-    return code, roots[0] if roots else None
+    return code, rank
 
 
 def score(folder: Path) -> int:

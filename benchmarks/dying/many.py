@@ -185,6 +185,12 @@ def main() -> int:
             killed = True
             for pid in alive:
                 os.kill(pid, signal.SIGKILL)
+    for pid, rank in alive.items():  # their pipes closed before they could be waited for
+        _, status = os.waitpid(pid, 0)
+        if status:
+            worst = max(worst, 1)
+            if options.labels == "srun":
+                print(told(rank, pid, status, options.oom, options.labels), flush=True)
     return worst
 
 
