@@ -242,10 +242,8 @@ class _Readers:
 
     def _read_output(self) -> "JobLog":
         """What a command printed that died before a rank reported: a log only if it names a failure."""
-        from gpudoctor.analysis.run.deaths import only_launched
-
         recording = self._recording.take()
-        if not only_launched(recording) or recording.end is None or not recording.end.failed:
+        if recording.ranks or recording.end is None or not recording.end.failed:
             raise Unavailable("no log was named")  # how it ended is in the recording
         outputs = self._admission.output.written(self._admission.command)
         if not outputs:
@@ -255,7 +253,9 @@ class _Readers:
         from gpudoctor.vitals.job_log import read_job_log
 
         try:
-            log = read_job_log(list(outputs), self._admission.log_messages, outputs)
+            log = read_job_log(
+                list(outputs), self._admission.log_messages, outputs, exit_code=recording.end.exit_code
+            )
         except Unread as reason:
             raise Unavailable(str(reason)) from None  # the user named no log: none is missing
         if first_cause(log) is None:
