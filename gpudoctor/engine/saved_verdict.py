@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from gpudoctor.analysis.job_log.flight_verdict import undated
+from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
 from gpudoctor.engine.claims import NO_XID, SAVED_GPUS_WELL, Examined
 from gpudoctor.model import Outcome, Passed, Patient, Ranked, Severity
 from gpudoctor.model.signs.flight_recorder import FlightRecords
@@ -39,6 +41,8 @@ def _of_dumps(dumps: FlightRecords, ranked: Sequence[Ranked]) -> str:
     errors = [item.finding for item in ranked if item.finding.severity is Severity.ERROR]
     if errors:
         return f"The job stood still. {errors[0].message.partition('. ')[0].rstrip('.')}."
+    if said := undated(dumps, STUCK_SECONDS):
+        return said
     return f"No operation waits in the flight-recorder dumps of {count(len(dumps.ranks), 'rank')}."
 
 
