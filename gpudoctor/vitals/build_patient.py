@@ -5,7 +5,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
@@ -107,25 +107,31 @@ def admit(admission: PatientRequest) -> Patient:
     readers = _Readers(admission)
     named = targets.items
     kind = PatientKind.SCRIPT if named else PatientKind.MACHINE
+    signs = Signs(
+        environment=Sign("the environment", readers.environment),
+        host=_limited("the host", readers.host, FILES_LIMIT),
+        gpu_survey=Sign("the GPUs", readers.gpu_survey),
+        kernel_log=_limited("the kernel log", readers.kernel_log, FILES_LIMIT),
+        packages=_limited("the packages", readers.packages, FILES_LIMIT),
+        torch=_limited("torch", readers.torch, FILES_LIMIT),
+        argument_fields=_limited("the argument classes", readers.argument_fields, FILES_LIMIT),
+        project_versions=_limited("the project's versions", readers.project_versions, FILES_LIMIT),
+        job=Sign("the job", readers.job),
+        source=readers.source,
+        configs=readers.configs,
+        memory=Sign("the memory", lambda: _memory(patient, admission)),
+        recording=Sign("the recording", readers.recording),
+        job_log=Sign("the log", readers.job_log),
+    )
+    if targets.of(TargetKind.LEFT):
+        from gpudoctor.vitals.build_log_patient import signs_of, sort_left_behind
+
+        left = sort_left_behind([item.name for item in named if item.kind in (TargetKind.LOG, TargetKind.LEFT)])
+        signs = replace(signs, **signs_of(left, admission.log_messages))
     patient = Patient(
         PatientKind.COMMAND if admission.command else kind,
         command_title(admission.command) if admission.command else _title(targets),
-        Signs(
-            environment=Sign("the environment", readers.environment),
-            host=_limited("the host", readers.host, FILES_LIMIT),
-            gpu_survey=Sign("the GPUs", readers.gpu_survey),
-            kernel_log=_limited("the kernel log", readers.kernel_log, FILES_LIMIT),
-            packages=_limited("the packages", readers.packages, FILES_LIMIT),
-            torch=_limited("torch", readers.torch, FILES_LIMIT),
-            argument_fields=_limited("the argument classes", readers.argument_fields, FILES_LIMIT),
-            project_versions=_limited("the project's versions", readers.project_versions, FILES_LIMIT),
-            job=Sign("the job", readers.job),
-            source=readers.source,
-            configs=readers.configs,
-            memory=Sign("the memory", lambda: _memory(patient, admission)),
-            recording=Sign("the recording", readers.recording),
-            job_log=Sign("the log", readers.job_log),
-        ),
+        signs,
         targets=tuple(item.name for item in named),
     )
     return patient
