@@ -5,11 +5,10 @@ Whether a line is worth it depends on the line alone, not on the lines around it
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
-from typing import NamedTuple
+from itertools import accumulate, count
 
 from gpudoctor.model.log_message import Bearing
 from gpudoctor.vitals.job_log.line_prefix import plain
@@ -18,7 +17,10 @@ from gpudoctor.vitals.job_log.opening import text_of
 from gpudoctor.vitals.job_log.required_text import NOTHING_REQUIRED, RequiredText, required_text
 from gpudoctor.vitals.job_log.words import CueWords, bare
 
-_MOST_COMMON = 100_000
+_MOST_BYTES = 16 << 20
+"""Bytes of lines that are remembered."""
+_MOST_KEYS = 20_000
+_LONGEST_NAME = 200
 _EXCEPTION_WORDS = (
     "Error", "Exception", "Exit", "Interrupt", "Timeout", "Failure", "Fault", "Failed", "Iteration", "Aborted",
     "Died", "Refused", "Unavailable", "Missing", "NotFound", "Invalid", "Unsupported", "Violation", "Rejected",
@@ -68,10 +70,11 @@ class _Sign:
 _NAMED, _DOTTED = _Sign("exception"), _Sign("dotted exception")
 
 
-class Worth(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Worth:
     """A line that is worth reading."""
 
-    key: tuple[object, ...]
+    key: int
     """The same for lines that likely say the same: rank, type of exception, wordings whose cue is there."""
     by_digits: bool
     """Whether a line that differs in digits alone may mean something else."""
@@ -110,7 +113,7 @@ class _Lines:
             if begin >= end:
                 number = bisect_right(starts, begin) - 1
                 start, end = starts[number], starts[number + 1]
-                yield number, data[max(data.rfind(b" ", start, begin), start) : found.end()]
+                yield number, data[max(data.rfind(b" ", start, begin), start) : found.end()][-_LONGEST_NAME:]
 
     @property
     def clean(self) -> bool:
@@ -126,6 +129,13 @@ class LineFilter:
         self._words = CueWords(_signs(table))
         self._common: set[bytes] = set()
         """Lines without digits that are not worth reading."""
+        self._room = _MOST_BYTES
+        """Bytes of such lines that may still be remembered."""
+        self._keys: dict[Hashable, int] = {}
+        """By rank, type of exception, and the wordings whose cue is there."""
+        self._worths: dict[Hashable, Worth] = {}
+        """By the same in the order in which it was found."""
+        self._count = count()
 
     def chosen(self, pieces: list[bytes], bares: list[bytes]) -> tuple[dict[int, Worth], list[int]]:
         """The numbers of pieces that are worth reading, and of those that were not seen before.
@@ -137,79 +147,89 @@ class LineFilter:
         if not fresh:
             return {}, fresh
         text = _Lines([pieces[index] for index in fresh])
-        hits, varying = self._hits(text)
-        changeable = _holding_any(varying, bares, fresh) if varying else set()
-        if len(common) < _MOST_COMMON:
-            if hits or changeable:
-                dull = (index for place, index in enumerate(fresh) if place not in hits)
-                common.update(bares[index] for index in dull if index not in changeable)
-            else:
-                common.update([bares[index] for index in fresh])
-        if not hits:
-            return {}, fresh
-        places = sorted(hits)
-        known = self._known_cues([text.lines[place] for place in places])
-        found = {}
-        for place, numbers in zip(places, known, strict=True):
-            index = fresh[place]
-            rank = _RANK.match(pieces[index])
-            found[index] = Worth((rank and rank[1], numbers.union(hits[place])), index in changeable)
-        return found, fresh
+        hits, changeable = self._hits(text, [bares[index] for index in fresh])
+        if self._room > 0:
+            left = set(range(len(fresh))).difference(hits, changeable)
+            dull = {bares[fresh[place]] for place in left}
+            common.update(dull)
+            self._room -= sum(map(len, dull))
+        return self._worth(text, hits, changeable, fresh), fresh
 
-    def _hits(self, text: _Lines) -> tuple[dict[int, list[object]], list[bytes]]:
-        """Why lines are worth it, by their numbers; and texts beside which other digits could make them so."""
-        hits: dict[int, list[object]] = {}
+    def _hits(self, text: _Lines, bares: list[bytes]) -> tuple[dict[int, tuple[object, ...]], set[int]]:
+        """Why lines are worth reading, by their numbers; and those that may be worth it with other digits."""
+        hits: dict[int, tuple[object, ...]] = {}
         small_bare = bare(text.small)
         names: list[bytes] = []
         dotted: list[bytes] = []
-        varying: list[bytes] = []
+        varying: set[bytes] = set()
         clean: bool | None = None
         for item in self._words.candidates(set(small_bare.split())):
             sign = item.of
             if item.cue not in text.small:
                 if item.bare != item.cue and item.bare in small_bare:
-                    varying.append(item.bare)
+                    varying.add(item.bare)
             elif sign is _NAMED:
                 names.append(_CAPITAL[item.cue])
             elif sign is _DOTTED:
                 dotted.append(item.cue)
             else:
                 if sign.digits or item.bare != item.cue:
-                    varying.append(item.bare)
+                    varying.add(item.bare)
                 if sign.pattern is not None:
                     clean = text.clean if clean is None else clean
                     if clean and not sign.required.may_match_bytes(text.data, text.small):
                         continue
+                judged: dict[bytes, bool] = {}
                 for place in text.holding(item.cue):
-                    if sign.pattern is None or _matches(sign, text.lines[place]):
-                        hits.setdefault(place, []).append(sign.name)
+                    matches = None if sign.digits else judged.get(bares[place])
+                    if matches is None:
+                        matches = judged[bares[place]] = _matches(sign, text.lines[place])
+                    if matches:
+                        hits[place] = (*hits.get(place, ()), sign.name)
         if names := [name for name in names if name in text.data]:
             for place, name in text.names(_exception(tuple(sorted(names)))):
-                hits.setdefault(place, []).append(name)
+                hits[place] = (*hits.get(place, ()), name)
         if dotted:
             for place, name in text.names(_DOTTED_EXCEPTION):
                 small = text.lines[place].lower()
                 if any(word in small for word in dotted):
-                    hits.setdefault(place, []).append(name)
-        return hits, varying
+                    hits[place] = (*hits.get(place, ()), name)
+        keys = small_bare.split(b"\n") if varying else []
+        return hits, {place for part in varying for place, key in enumerate(keys) if part in key}
 
-    def _known_cues(self, lines: list[bytes]) -> list[frozenset[object]]:
-        """The wordings of which each line has a cue."""
-        small = b"\n".join(lines).lower()
-        items = self._table.words.candidates(set(bare(small).split()))
-        present = [(item.cue, item.of) for item in items if item.cue in small]
-        return [frozenset([number for cue, number in present if cue in line]) for line in small.split(b"\n")]
+    def _worth(
+        self, text: _Lines, hits: dict[int, tuple[object, ...]], changeable: set[int], fresh: list[int]
+    ) -> dict[int, Worth]:
+        """Lines by what is worth reading in them, and by the wordings whose cue they hold."""
+        if not hits:
+            return {}
+        places = sorted(hits)
+        joined = b"\n".join([text.lines[place] for place in places]).lower()
+        items = self._table.words.candidates(set(bare(joined).split()))
+        present = [(item.cue, item.of) for item in items if item.cue in joined]
+        found = {}
+        if len(self._worths) > _MOST_KEYS:
+            self._worths.clear()
+            self._keys.clear()
+        worths = self._worths
+        for place, small in zip(places, joined.split(b"\n"), strict=True):
+            rank = _RANK.match(text.lines[place])
+            numbers = [number for cue, number in present if cue in small]
+            order = (rank and rank[1], place in changeable, hits[place], *numbers)
+            worth = worths.get(order)
+            if worth is None:
+                key = (order[0], frozenset((*hits[place], *numbers)))
+                number = self._keys.setdefault(key, next(self._count))
+                worth = worths[order] = Worth(number, place in changeable)
+            found[fresh[place]] = worth
+        return found
 
 
 def _matches(sign: _Sign, line: bytes) -> bool:
+    if sign.pattern is None:
+        return True
     text = plain(text_of(line))
-    return sign.required.may_match(text) and sign.pattern is not None and bool(sign.pattern.search(text))
-
-
-def _holding_any(parts: list[bytes], bares: list[bytes], indices: list[int]) -> set[int]:
-    """Those of the indices whose lines hold one of the parts, which are in small letters."""
-    lines = _Lines([bares[index] for index in indices])
-    return {indices[place] for part in set(parts) for place in lines.holding(part)}
+    return sign.required.may_match(text) and sign.pattern.search(text) is not None
 
 
 @lru_cache(maxsize=256)

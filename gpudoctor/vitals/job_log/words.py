@@ -62,9 +62,9 @@ class CueWords(Generic[T]):
         hot = self._hot
         rest = words - self._cold
         new = [word for word in rest if word not in hot]
-        if new:
-            hot.update(self._classify(new))
-        anchors = dict.fromkeys(anchor for word in rest if word in hot for anchor in hot[word])
+        found = self._classify(new) if new else {}
+        anchors = dict.fromkeys(anchor for word in rest for anchor in hot.get(word) or found.get(word, ()))
+        hot.update((word, which) for word, which in found.items() if len(word) <= _LONGEST_WORD)
         items = [item for anchor in anchors for item in self._by_anchor[anchor] if item.whole <= words]
         return items + self._always
 
