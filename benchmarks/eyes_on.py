@@ -18,23 +18,23 @@ PAGE = ROOT / "docs" / "eyes-on.md"
 BEGIN, END = "<!-- eyes_on.py begins -->", "<!-- eyes_on.py ends -->"
 SEVERITIES = ("error", "warning", "note")
 VERDICTS = ("right", "wrong", "debatable")
-_HEAD = """{used} projects were taken from {choice}.
-Nothing was mended with them: that was done with the sets before. {files} scripts and notebooks were examined
-once, each by itself ({found} findings). Judges who did not know the checks opened the code at {errors}, at
-{warnings} and at {notes} notes, chosen by a hash:
+_HEAD = """{used} projects were taken from {choice}. This repository had
+named none of them before. Nothing was improved on them: that was done on the sets before.
+
+{files} scripts and notebooks were examined once, each by itself ({found} findings). Judges who did not know the
+checks opened the code. They judged {errors}, {warnings} and {notes} notes, chosen by a hash:
 """
 _READ = """
-Somebody who did not know the tool read ten scripts of this set from end to end and wrote down {all}
-ailments ({sure} of them sure). gpudoctor named {named} of them then ({named_sure} of the sure ones):
+A person who did not know the tool read ten scripts of this set from end to end. The person wrote down {all}
+ailments ({sure} of them sure). gpudoctor then named {named} of them ({named_sure} of the sure ones):
 
 | of these | sure | named | likely | named |
 |---|--:|--:|--:|--:|"""
 _FOOT = """
-Every judgement with its reason and the addresses and commits of all {used} projects are in
-[`eyes-on-sixth.json`](../benchmarks/data/eyes-on-sixth.json), the ailments of the ten scripts too. The figures
-are of {date},
-{machine}, Python {python}, torch {torch}, transformers {transformers}. What was wrong was mended afterwards
-where a general rule was found; a figure after that needs other projects, and is not measured."""
+[`eyes-on-sixth.json`](../benchmarks/data/eyes-on-sixth.json) has every judgement with its reason. It also has
+the addresses and commits of all {used} projects, and the ailments of the ten scripts. The figures are of
+{date}, {machine}, Python {python}, torch {torch}, transformers {transformers}. What was wrong was fixed
+afterwards if a general rule was found. A figure after that needs other projects, and is not measured."""
 
 
 def section(data: dict[str, Any]) -> str:
@@ -44,7 +44,7 @@ def section(data: dict[str, Any]) -> str:
     totals = Counter((item["severity"], item["verdict"]) for item in data["judged"])
     lines = [
         _HEAD.format(
-            used=len(data["projects"]), choice=data["choice"].partition(" out of ")[2].partition(";")[0],
+            used=len(data["projects"]), choice=data["choice"].partition(" out of ")[2].partition(", none")[0],
             files=data["files"]["scored"], found=sum(found.values()),
             errors=_of("error", found, totals), warnings=_of("warning", found, totals),
             notes=sum(totals["note", verdict] for verdict in VERDICTS),
@@ -80,8 +80,11 @@ def section(data: dict[str, Any]) -> str:
             cells += [str(len(those)), str(sum(item["named"] for item in those))]
         lines.append(f"| {severity}s | {' | '.join(cells)} |")
     missed = Counter(item["code"] or "no code for it" for item in read if not item["named"])
-    words = ", ".join(f"{code} {count}" for code, count in missed.most_common())
-    lines += ["", f"Not named: {words}.", _FOOT.format(used=len(data["projects"]), **data["measured"])]
+    lines += ["", "Ailments that were not named, by their code:", "", "| not named | code |", "|--:|---|"]
+    for number in sorted(set(missed.values()), reverse=True):
+        codes = ", ".join(code for code, count in missed.items() if count == number)
+        lines.append(f"| {number} | {codes} |")
+    lines.append(_FOOT.format(used=len(data["projects"]), **data["measured"]))
     return "\n".join(lines)
 
 

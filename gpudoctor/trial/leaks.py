@@ -323,7 +323,7 @@ def _short(keeping: Retention) -> str:
 
 
 def _words(runs: LeakRuns, guilty: Retention | None, holder: str) -> str:
-    """`losses (leak.py:16) holds it: 206 KiB a step as it is, 8.4 KiB without leak.py:16`."""
+    """`losses (leak.py:16) retains it: 206 KiB a step as it is, 8.4 KiB without leak.py:16`."""
     as_it_is = f"{rate_text(runs.rate)} a step as it is"
     if guilty is not None:
         measured = [item for item in runs.tries if item.bytes_per_step is not None]
