@@ -13,7 +13,7 @@ from gpudoctor.vitals.job_log.drafts import Drafts
 from gpudoctor.vitals.job_log.events import event_of
 from gpudoctor.vitals.job_log.line_filter import TRACEBACK, LineFilter, Worth
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, plain, take_apart
-from gpudoctor.vitals.job_log.matching import Match, Messages, skeleton
+from gpudoctor.vitals.job_log.matching import Match, Messages, messages_table, skeleton
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, lines_before, open_log, text_of
 from gpudoctor.vitals.job_log.progress import CUES, DONE_CUES, says_done, step_of, whole_step
 from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
@@ -66,7 +66,7 @@ def read_job_log(
     A file that cannot be read, or not to its end, is a problem and the rest goes on. `starts` holds the byte
     from which on a file is read, if it held other things before; lines are numbered from its beginning.
     """
-    table = Messages(messages)
+    table = messages_table(tuple(messages))
     files: list[LogFile] = []
     events: list[LogEvent] = []
     problems: list[str] = []
