@@ -3,7 +3,6 @@
 import dataclasses
 import enum
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any, cast
 
 from gpudoctor.model import (
@@ -105,17 +104,11 @@ def _rewritten(value: Any, change: Rewrite) -> Any:  # a generic walk: the types
 def _rewritten_fields(value: Any, change: Rewrite) -> Any:
     kind = type(value)
     changes: dict[str, Any] = {}
-    for name in _names_of_texts(kind):
-        old = getattr(value, name)
-        if isinstance(old, enum.Enum):
+    for item in dataclasses.fields(value):
+        old = getattr(value, item.name)
+        if (kind, item.name) in IDENTITIES or isinstance(old, enum.Enum):
             continue
         new = _rewritten(old, change)
         if new != old:
-            changes[name] = new
+            changes[item.name] = new
     return dataclasses.replace(value, **changes) if changes else value
-
-
-@cache
-def _names_of_texts(kind: type[Any]) -> tuple[str, ...]:
-    """The fields of a type that are no identifiers."""
-    return tuple(item.name for item in dataclasses.fields(kind) if (kind, item.name) not in IDENTITIES)
