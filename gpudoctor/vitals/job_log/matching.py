@@ -76,7 +76,7 @@ class Messages:
         return None
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def messages_table(of_checks: tuple[tuple[str, LogMessage], ...]) -> Messages:
     """The table of these wordings, made once: compiling their patterns takes longer than most logs."""
     return Messages(of_checks)
