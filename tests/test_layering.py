@@ -21,6 +21,10 @@ ALLOWED = {
         "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.probe.wire", "gpudoctor.vitals",
         "gpudoctor.recorder",
     },
+    "gpudoctor/preflight": {
+        "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.vitals", "gpudoctor.recorder",
+        "gpudoctor.preflight",
+    },
     "gpudoctor/watch": {
         "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.report", "gpudoctor.vitals",
         "gpudoctor.watch",

@@ -81,6 +81,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "gpudoctor.cli.autopsy",
         "find what killed a job first, from the logs that it left behind",
     ),
+    "preflight": (
+        "gpudoctor.cli.preflight",
+        "measure nodes, cards, links and the network before the job does; names the bad one",
+    ),
     "watch": (
         "gpudoctor.cli.watch",
         "examine a running process, no preparation needed: what it waits for, what to do",
