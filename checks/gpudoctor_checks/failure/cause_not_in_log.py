@@ -9,7 +9,7 @@ from gpudoctor.analysis.job_log.findings import log_evidence
 from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
 from gpudoctor.analysis.job_log.flight_verdict import flight_verdict
 from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
-from gpudoctor.analysis.run.deaths import death, only_launched
+from gpudoctor.analysis.run.deaths import death
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count
@@ -55,10 +55,10 @@ class CauseNotInLog(Check):
         if cause is None or cause.root is not None:
             return
         dumps = optional(lambda: patient.flight_records)
-        if dumps is not None and flight_verdict(dumps, STUCK_SECONDS) is not None:
+        if dumps is not None and flight_verdict(dumps, STUCK_SECONDS, True) is not None:
             return  # the flight recorder says it
         recording = optional(lambda: patient.recorded_run)
-        told = death(recording) if recording is not None and not only_launched(recording) else None
+        told = death(recording) if recording is not None and recording.ranks else None
         if told is not None and told.kind:
             return  # a rank recorded its exception or signal
         if left_early(log) is not None:
