@@ -33,6 +33,7 @@ from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory import MemoryForecast
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.signs.packages import ArgumentFields, Distribution, Packages, TorchBuild
+from gpudoctor.model.signs.preflight import Preflight
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.project import ProjectVersions
 from gpudoctor.model.signs.recording import Recording
@@ -212,6 +213,7 @@ def make_patient(
     memory_snapshot: MemorySnapshot | None = None,
     flight_records: FlightRecords | None = None,
     process: ProcessWindow | None = None,
+    preflight: Preflight | None = None,
     kind: PatientKind = PatientKind.MACHINE,
 ) -> Patient:
     """A patient with the signs that are given; the others are unavailable."""
@@ -239,6 +241,7 @@ def make_patient(
             memory_snapshot=_sign("the memory snapshot", memory_snapshot),
             flight_records=_sign("the flight recorder", flight_records),
             process=_sign("the process", process),
+            preflight=_sign("the preflight", preflight),
         ),
     )
 

@@ -95,6 +95,7 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
         remarks=tuple(_remarks(patient)),
         run=run,
         log=_log(patient),
+        preflight=_or_none(patient.signs.preflight.take),
     )
 
 

@@ -16,6 +16,7 @@ from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory import JobMemory, MemoryForecast
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
+from gpudoctor.model.signs.preflight import Preflight
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.project import ProjectVersions
 from gpudoctor.model.signs.recording import Recording
@@ -29,6 +30,8 @@ class PatientKind(Enum):
     """What was brought to the doctor."""
 
     MACHINE = "machine"
+    CLUSTER = "cluster"
+    """Several nodes, by what they measured together."""
     SCRIPT = "script"
     COMMAND = "command"
     PROCESS = "process"
@@ -119,6 +122,9 @@ class Signs:
     job_log: Sign[JobLog] = field(default_factory=_no("the log", "no log was named"))
     process: Sign[ProcessWindow] = field(default_factory=_no("the process", "no running process was named"))
     memory: Sign[MemoryForecast] = field(default_factory=_no("the memory", "no job was given"))
+    preflight: Sign[Preflight] = field(
+        default_factory=_no("the preflight", "nothing was measured (gpudoctor preflight does that)")
+    )
 
 
 class Patient:
@@ -254,3 +260,8 @@ class Patient:
     def process(self) -> ProcessWindow:
         """The running job over a sliding window; raises `Unavailable` when none is watched."""
         return self.signs.process.take()
+
+    @property
+    def preflight(self) -> Preflight:
+        """What nodes, cards and links reached under load; raises `Unavailable` when nothing was measured."""
+        return self.signs.preflight.take()

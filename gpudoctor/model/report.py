@@ -9,6 +9,7 @@ from gpudoctor.model.log_message import LogSummary
 from gpudoctor.model.proof import TrialSummary
 from gpudoctor.model.remedy import Remedy
 from gpudoctor.model.run import RunSummary, SyntheticSummary
+from gpudoctor.model.signs.preflight import Preflight
 
 SCHEMA = "gpudoctor.report/1"
 
@@ -86,7 +87,7 @@ class Subject:
     """Who was examined."""
 
     kind: str
-    """`machine`, `script`, `command`, `process`, `recording` or `log`."""
+    """`machine`, `cluster`, `script`, `command`, `process`, `recording` or `log`."""
     title: str
     targets: tuple[str, ...]
     host: str
@@ -123,3 +124,5 @@ class Report:
     """What trials have shown; None when there were none."""
     synthetic: SyntheticSummary | None = None
     """The job that was made for it, its memory and its speed; None for a command of the user's."""
+    preflight: Preflight | None = None
+    """What nodes, cards and links reached under load; None where nothing was measured."""

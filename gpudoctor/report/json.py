@@ -29,7 +29,14 @@ from gpudoctor.model import (
     Subject,
     Summary,
 )
-from gpudoctor.report.json_parts import log_object, proof_object, run_object, synthetic_object, trial_object
+from gpudoctor.report.json_parts import (
+    log_object,
+    preflight_object,
+    proof_object,
+    run_object,
+    synthetic_object,
+    trial_object,
+)
 from gpudoctor.report.units import assert_never
 
 JsonObject = dict[str, Json]
@@ -66,6 +73,7 @@ def as_object(report: Report) -> JsonObject:
         "trial": finite(trial_object(report.trial)) if report.trial else None,
         "synthetic": finite(synthetic_object(report.synthetic)) if report.synthetic else None,
         "estimate": finite(dict(report.synthetic.estimate)) if report.synthetic else None,
+        "preflight": finite(preflight_object(report.preflight)) if report.preflight else None,
     }
 
 

@@ -1,12 +1,15 @@
-"""Parts of the JSON report as plain data: its `log`, `run`, `synthetic`, proofs and trials."""
+"""Parts of the JSON report as plain data: its `log`, `run`, `synthetic`, `preflight`, proofs and trials."""
 
 import dataclasses
 import math
+from collections.abc import Mapping
+from enum import Enum
 
 from gpudoctor.model import Json, SourceSpan
 from gpudoctor.model.log_message import LogMoment, LogSummary
 from gpudoctor.model.proof import Cure, LeakSearch, Proof, Replay, TrialRow, TrialSummary
 from gpudoctor.model.run import RunSummary, SyntheticSummary
+from gpudoctor.model.signs.preflight import Preflight
 
 # The log as plain data: the report's `log`.
 
@@ -275,3 +278,24 @@ def _row(row: TrialRow) -> JsonObject:
             for pair in row.pairs
         ],
     }
+
+
+# What nodes, cards and links reached, as plain data: the report's `preflight`.
+
+
+def preflight_object(preflight: Preflight) -> JsonObject:
+    """Every figure that was measured; keys are the fields of `gpudoctor.model.signs.preflight`."""
+    return {item.name: _value(getattr(preflight, item.name)) for item in dataclasses.fields(preflight)}
+
+
+def _value(value: object) -> Json:
+    if isinstance(value, Enum):
+        return str(value.value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _value(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_value(item) for item in value]
+    assert dataclasses.is_dataclass(value), value
+    return {item.name: _value(getattr(value, item.name)) for item in dataclasses.fields(value)}

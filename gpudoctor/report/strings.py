@@ -21,6 +21,7 @@ from gpudoctor.model import (
 from gpudoctor.model.proof import Replay
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.run import RunSeries, RunSummary
+from gpudoctor.model.signs.preflight import Figure, MachineFinding, Preflight, Unit
 from gpudoctor.report.printable import printable
 
 IDENTITIES: frozenset[tuple[type, str]] = frozenset(
@@ -48,6 +49,15 @@ IDENTITIES: frozenset[tuple[type, str]] = frozenset(
         (RunSeries, "unit"),
         (Replay, "code"),
         (Replay, "operator"),
+        (Preflight, "mode"),
+        (Preflight, "backend"),
+        (MachineFinding, "code"),
+        (MachineFinding, "name"),
+        (MachineFinding, "severity"),
+        (Unit, "device"),
+        (Figure, "dtype"),
+        (Figure, "algorithm"),
+        (Figure, "when"),
     }
 )
 """Fields that we or a plugin wrote as identifiers. No text of the patient gets there; scripts key on them."""
