@@ -27,7 +27,7 @@ CLIPS = frozenset(
 ENGINES = ("deepspeed.", "fairscale.", "colossalai.", "megatron.", "mmcv.", "mmengine.", "apex.")
 """Packages whose engines and wrapped optimizers do parts of a step themselves, and may clear gradients."""
 OWNERS = (*ENGINES, "torch_xla.")
-"""Packages that do parts of a step themselves. torch_xla steps (`xm.optimizer_step`), but never clears gradients."""
+"""Packages that do parts of a step. torch_xla steps (`xm.optimizer_step`) but clears no gradients."""
 READ = (
     "torch.", "torch_optimizer.", "transformers.", "bitsandbytes.", "timm.", "accelerate.", "lightning.",
     "tqdm.", "wandb.", "print", "len", "isinstance", "hasattr", "getattr", "enumerate", "zip", "range", "str",
