@@ -9,6 +9,7 @@ once all have ended, with that of exit codes.
 
 import atexit
 import ctypes
+import gc
 import json
 import os
 import pkgutil
@@ -31,6 +32,15 @@ def serve() -> dict | None:
         print(json.dumps([pid for pid, _ in children]), flush=True)
         print(json.dumps([os.waitstatus_to_exitcode(wait(pid, limit)) for pid, limit in children]), flush=True)
     return None
+
+
+def keep() -> None:
+    """What was loaded is hidden from the garbage collector of the children.
+
+    To go through it takes 0.2 s a collection with torch, and copies the pages that are shared with the parent.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def wait(pid: int, limit: float) -> int:
@@ -131,6 +141,7 @@ if __name__ == "__main__":
     import torch._dynamo  # what the first optimizer imports
 
     torch.set_num_threads(1)
+    keep()
     asked = serve()
     if asked is not None:
         become(asked)

@@ -4,28 +4,39 @@ The command is the whole one of `python -m gpudoctor`, in a process, folder and 
 interpreter's start and the loading of modules are the parent's. Requests and answers are zygote.py's.
 """
 
+import importlib
+import pkgutil
 import runpy
 import sys
 
-from zygote import Main, become, serve
+from zygote import Main, become, keep, serve
+
+_LEFT_OUT = tuple(
+    f"gpudoctor.{name}."
+    for name in ("probe", "ui.watch", "watch", "estimate.traced", "estimate.real", "estimate.measure")
+)
+"""Packages that run elsewhere, or that load torch or textual, which few commands do."""
 
 
 def load() -> None:
-    """What most commands load."""
+    """All of gpudoctor that most commands load a part of, and the checks and rules."""
     import libcst  # noqa: F401
 
-    import gpudoctor.cli.check
-    import gpudoctor.cli.reporting
-    import gpudoctor.engine.examination
-    import gpudoctor.report
-    import gpudoctor.vitals.build_patient  # noqa: F401
+    import gpudoctor
     from gpudoctor.engine.registry import load_registry
 
     load_registry()
+    waiting = [*pkgutil.iter_modules(gpudoctor.__path__, "gpudoctor.")]
+    while waiting:
+        found = waiting.pop()
+        if not f"{found.name}.".startswith(_LEFT_OUT) and not found.name.endswith(".__main__"):
+            module = importlib.import_module(found.name)
+            waiting += pkgutil.iter_modules(module.__path__, f"{found.name}.") if found.ispkg else ()
 
 
 if __name__ == "__main__":
     load()
+    keep()
     asked = serve()
     if asked is not None:
         become(asked)

@@ -8,7 +8,6 @@ What was loaded before is hidden from the garbage collector: a training's `gc.co
 """
 
 import ctypes
-import gc
 import json
 import os
 import signal
@@ -17,7 +16,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from zygote import Main, become, leave_at_exit, main_code, serve
+from zygote import Main, become, keep, leave_at_exit, main_code, serve
 
 _MOST = 1 << 20
 """Bytes of a request for a spare: an environment and a command."""
@@ -164,8 +163,7 @@ if __name__ == "__main__":
     import gpudoctor.trial.jail.landlock  # noqa: F401
 
     taken = load(["torch", "torch._dynamo"])
-    gc.collect()
-    gc.freeze()
+    keep()
     asked = serve()
     if asked is not None:
         become(asked)

@@ -105,12 +105,12 @@ class Job:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
-    def fork(self, *words: str) -> Begun:
-        """The same in a forked process, whose trainings are forked too, from one that has torch."""
+    def fork(self, *words: str, level: str = "overlay", trainings: int = 0) -> Begun:
+        """The same in a forked process that has gpudoctor loaded; so many trainings are forked from one with torch."""
         self.forked.append(
             begin(
                 *self._words(words), cwd=self.folder, said=self.folder.parent / "said", name=self.mark[:_NAMED],
-                timeout=_PATIENCE, trainings=8, **self._variables("overlay"),
+                timeout=_PATIENCE, trainings=trainings, **self._variables(level),
             )
         )  # fmt: skip
         return self.forked[-1]
@@ -189,7 +189,8 @@ def ready(process: subprocess.Popen[str] | Begun) -> None:
 @pytest.mark.parametrize("level", ["overlay", "landlock", "writers"])
 def test_what_a_script_saves_deletes_and_resumes_from_stays(job, level):
     job.write(SAVES)
-    said, errors = job.start(level=level).communicate(timeout=_PATIENCE)
+    begun = job.start if level == "overlay" else job.fork  # an interpreter of its own, once
+    said, errors = begun(level=level).communicate(timeout=_PATIENCE)
     assert said == "resumed to 10 4\n", errors
     job.nothing_is_left(None)
 
@@ -200,20 +201,20 @@ def test_what_a_script_saves_deletes_and_resumes_from_stays(job, level):
 )
 def test_a_signal_in_the_first_run_leaves_nothing(job, number, code):
     job.write(HANGS)
-    process = job.start()
+    process = job.start() if number is signal.SIGKILL else job.fork()
     scratch = scratch_of(process)
     ready(process)
     if number is signal.SIGINT:
         os.killpg(process.pid, number)  # as a terminal does
     else:
-        process.send_signal(number)
+        os.kill(process.pid, number)
     assert process.wait(_PATIENCE) == code
     job.nothing_is_left(scratch)
 
 
 def test_the_end_of_the_time_leaves_nothing(job):
     job.write(HANGS)
-    process = job.start("--budget", "2s")
+    process = job.fork("--budget", "2s")
     said, errors = process.communicate(timeout=_PATIENCE)
     assert process.returncode == 0, errors
     job.nothing_is_left(place(said.partition("\n")[0]) if said else None)
@@ -222,7 +223,7 @@ def test_the_end_of_the_time_leaves_nothing(job):
 @pytest.mark.parametrize(("text", "code"), [(DIES, 1), (KILLED, 137)])
 def test_a_command_that_dies_of_memory_leaves_nothing(job, text, code):
     job.write(text)
-    process = job.start()
+    process = job.fork()
     scratch = scratch_of(process)
     assert process.wait(_PATIENCE) == code
     job.nothing_is_left(scratch)
@@ -233,7 +234,7 @@ def test_ctrl_c_in_a_trial_leaves_nothing(job):
     pytest.importorskip("torch")
     job.write(TRAINS)
     job.write(HANGS, "other.py")
-    process = job.fork("--against", f"{shlex.quote(sys.executable)} other.py")
+    process = job.fork("--against", f"{shlex.quote(sys.executable)} other.py", trainings=8)
     scratch = scratch_of(process)
     ready(process)
     until(lambda: (scratch / "lap-2").exists())
@@ -248,7 +249,7 @@ def test_a_trial_that_dies_of_memory_is_said_and_leaves_nothing(job):
     pytest.importorskip("torch")
     job.write(TRAINS)
     job.write(DIES, "other.py")
-    process = job.fork("--against", f"{shlex.quote(sys.executable)} other.py")
+    process = job.fork("--against", f"{shlex.quote(sys.executable)} other.py", trainings=8)
     scratch = scratch_of(process)
     _, errors = process.communicate(timeout=_PATIENCE)
     assert process.returncode == 0 and "MemoryError" in errors, errors
@@ -260,7 +261,7 @@ def test_a_trial_that_hangs_until_the_time_is_up_leaves_nothing(job):
     pytest.importorskip("torch")
     job.write(TRAINS)
     job.write(HANGS, "other.py")
-    process = job.fork("--budget", "8s", "--against", f"{shlex.quote(sys.executable)} other.py")
+    process = job.fork("--budget", "8s", "--against", f"{shlex.quote(sys.executable)} other.py", trainings=8)
     said, errors = process.communicate(timeout=_PATIENCE)
     assert process.returncode == 0, errors
     job.nothing_is_left(place(said.partition("\n")[0]) if said else None)

@@ -53,7 +53,7 @@ class CauseNotInLog(Check):
         if cause is None or cause.root is not None:
             return
         dumps = optional(lambda: patient.flight_records)
-        if dumps is not None and flight_verdict(dumps, STUCK_SECONDS) is not None:
+        if dumps is not None and flight_verdict(dumps, STUCK_SECONDS, True) is not None:
             return  # the flight recorder says it
         lines = sum(item.count for item in cause.of(LogRole.CASCADE))
         needed = evidence_needed(log, cause)

@@ -68,9 +68,10 @@ class CollectiveTimeout(Check):
         named. A rank that waits in another group is not blamed. gpudoctor follows the chain to a rank that does
         not wait.
     False alarms:
-        Dumps of a running job show ranks that are briefly ahead of others. A wait under 10 s does not count. A
-        file that was copied without its time seems to have waited longer. Ranks that die because another one
-        has its own exception are echoes: that exception is the finding.
+        Dumps of a running job show ranks that are briefly ahead of others. A wait under 10 s does not count. If
+        a file was copied without its time, nothing shows how long an operation waited. Then only a log of a
+        death, or ranks that called different operations, make it a finding. Ranks that die because another
+        one has its own exception are echoes: that exception is the finding.
     Remedies:
         Check the rank whose last line differs:
         - a branch that not all ranks take
@@ -186,7 +187,7 @@ class CollectiveTimeout(Check):
     def beside_log(self, finding: Finding, patient: Patient) -> Finding:
         """The finding of a log, with where each rank stood by stack dumps in it or beside it."""
         records = optional(lambda: patient.flight_records)
-        verdict = flight_verdict(records, self.limit("stuck_seconds")) if records is not None else None
+        verdict = flight_verdict(records, self.limit("stuck_seconds"), True) if records is not None else None
         if verdict is not None:
             sure = verdict.confidence if verdict.kind is FlightKind.UNSEEN else Confidence.CONFIRMED
             return replace(
@@ -249,7 +250,7 @@ class CollectiveTimeout(Check):
         cause = first_cause(log) if log is not None else None
         if log is not None and (log.finished or (cause is not None and cause.root is not None)):
             return  # what the dumps add to a cause in the log is in `beside_log`
-        verdict = flight_verdict(records, self.limit("stuck_seconds"))
+        verdict = flight_verdict(records, self.limit("stuck_seconds"), cause is not None)
         if verdict is None:
             return
         yield self.finding(

@@ -107,6 +107,8 @@ class LogEvent:
     """Ordinary lines that were read behind it: neither errors nor parts of a traceback."""
     explains: str = ""
     """Of a hint: a regular expression for the failure that it explains."""
+    by_exit_code: bool = False
+    """Whether it counts because the command's exit code is known, and bears it out."""
     count: int = 1
     last_line: int = 0
     """Where it came last."""

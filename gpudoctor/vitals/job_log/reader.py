@@ -1,13 +1,14 @@
 """One pass over a job's logs: the lines that matter, apart from the millions that do not."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from gpudoctor.analysis.job_log.consequences import UNHEEDED
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
-from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, RankStack
+from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, LogFrame, RankStack
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.job_log.drafts import Drafts
 from gpudoctor.vitals.job_log.events import event_of
@@ -17,7 +18,7 @@ from gpudoctor.vitals.job_log.matching import Match, Messages, skeleton
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, lines_before, open_log, text_of
 from gpudoctor.vitals.job_log.progress import CUES, DONE_CUES, says_done, step_of, whole_step
 from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
-from gpudoctor.vitals.job_log.tracebacks import Raised, Tracebacks, loose_exception
+from gpudoctor.vitals.job_log.tracebacks import Raised, Tracebacks, frame_of, loose_exception
 from gpudoctor.vitals.job_log.words import bare
 
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
@@ -26,6 +27,9 @@ _MOST_DULL = 20_000
 _UNKNOWN = LogMessage(kind=PLAIN, cue="", pattern="", text="")
 """What an exception is where no check answers for those that no wording knows."""
 _LONGEST_EXCEPTION = 600
+_UNCOMPILED = ("SyntaxError", "IndentationError", "TabError")
+_OF_UNCOMPILED = 4
+"""Lines before such an exception that show the place: file, code, marks, and what another process printed."""
 _BEGINNING = 25
 """Lines at the beginning of a file, by which a second run in the same file is known."""
 _SAME_BEGINNING = 4
@@ -60,13 +64,16 @@ def read_job_log(
     paths: Sequence[str],
     messages: Iterable[tuple[str, LogMessage]],
     starts: Mapping[str, int] = MappingProxyType({}),
+    *,
+    exit_code: int | None = None,
 ) -> JobLog:
     """All logs of one job, by the wordings of every check. Raises `Unread` if none is readable.
 
     A file that cannot be read, or not to its end, is a problem and the rest goes on. `starts` holds the byte
     from which on a file is read, if it held other things before; lines are numbered from its beginning.
+    `exit_code` is the one that the command gave, if it is known.
     """
-    table = Messages(messages)
+    table = Messages((code, item) for code, item in messages if not item.exits or exit_code in item.exits)
     files: list[LogFile] = []
     events: list[LogEvent] = []
     problems: list[str] = []
@@ -100,7 +107,7 @@ def read_job_log(
             stacks += reader.stacks()
     if not files:
         raise Unread("; ".join(problems) or "no log was named")
-    events = _ordered(events, len(files))
+    events = _last_of_shell(_ordered(events, len(files)))
     return JobLog(
         files=tuple(files),
         events=tuple(replace(item, order=number) for number, item in enumerate(events)),
@@ -111,6 +118,15 @@ def read_job_log(
         stacks=with_ranks(stacks),
         problems=tuple(problems),
     )
+
+
+def _last_of_shell(events: list[LogEvent]) -> list[LogEvent]:
+    """Of the lines by which a shell may have ended, the last one: the shell went on after the others."""
+    last = max((at for at, item in enumerate(events) if item.by_exit_code), default=0)
+    return [
+        replace(item, earlier=True) if item.by_exit_code and at < last else item
+        for at, item in enumerate(events)
+    ]
 
 
 def _ordered(events: list[LogEvent], files: int) -> list[LogEvent]:
@@ -423,11 +439,21 @@ class _FileReader:
         if loose is not None:
             harmless = self._table.in_line(text)
             if harmless is None or harmless.known.message.bearing is not Bearing.HARMLESS:
-                self._tracebacks.take_loose(line, number, *loose)
+                self._tracebacks.take_loose(line, number, *loose, self._uncompiled(loose[0], number))
             return
         match = self._table.in_line(text)
         if match is not None:
             self._add(match, text, number, line)
+
+    def _uncompiled(self, exception: str, number: int) -> LogFrame | None:
+        """The line of the program that does not compile: Python prints it without a traceback."""
+        if exception not in _UNCOMPILED:
+            return None
+        end = bisect_left(self._past, number, key=lambda piece: piece[1])
+        for raw, _ in reversed(self._past[max(0, end - _OF_UNCOMPILED) : end]):
+            if frame := frame_of(plain(text_of(raw))):
+                return frame
+        return None
 
     def _add(self, match: Match, text: str, number: int, line: PrefixedLine) -> None:
         self._keep(

@@ -157,7 +157,9 @@ class Tracebacks:
         ]
         return [_closed(self._open.pop(other)) for other in old]
 
-    def take_loose(self, line: PrefixedLine, number: int, kind: str, message: str) -> None:
+    def take_loose(
+        self, line: PrefixedLine, number: int, kind: str, message: str, frame: LogFrame | None = None
+    ) -> None:
         """An exception whose traceback is not there: the lines of its message may follow."""
         self._open[line.source] = _Open(
             unheeded=False,
@@ -168,7 +170,7 @@ class Tracebacks:
                 stamp=line.stamp,
                 rank=line.rank,
                 node=line.node,
-                frame=None,
+                frame=frame,
             ),
         )
 
@@ -206,7 +208,7 @@ class Tracebacks:
         indent = opened.indent if opened.indent and not text[: opened.indent].strip() else 0
         text = text[indent:]
         stripped = text.strip("│| \t") if opened.boxed else text
-        frame = _frame(text)
+        frame = frame_of(text)
         if frame is not None:
             opened.frames.append(frame)
             opened.indent = max(opened.indent, indent + len(text) - len(text.lstrip(" ")) - _OF_FRAME)
@@ -309,7 +311,8 @@ def loose_exception(text: str) -> tuple[str, str] | None:
     return (found["type"], found["message"].strip()) if found and "Warning" not in found["type"] else None
 
 
-def _frame(text: str) -> LogFrame | None:
+def frame_of(text: str) -> LogFrame | None:
+    """The frame that a line of a traceback names; None for any other line."""
     found = _FRAME.match(text)
     if found is not None:
         return LogFrame(path=found[1], line=int(found[2]), function=found[3] or "")

@@ -1,0 +1,999 @@
+"""Which groups of nodes to test next, and which nodes or links the tests so far accuse.
+
+Both are functions of the tests alone, so whoever runs the tests keeps no state. The rounds: disjoint pairs;
+each suspect beside proven nodes; a slow link between two proven nodes again; then all proven nodes together
+and, if that is slow, parts of them. A node is proven once one of its tests was good. A test is bad if it
+failed, or if it is slower than its peers by a share and by several standard deviations. A single bad test
+accuses nobody.
+"""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from statistics import median, median_high
+
+from gpudoctor.model.finding import Confidence
+from gpudoctor.model.signs.preflight import Figure, LinkTest, PreflightNode, Quantity, Stage
+
+
+class Aspect(Enum):
+    """In what a test is judged. Each is judged apart from the others."""
+
+    FAILURE = "failure"
+    """It gave no figure."""
+    BANDWIDTH = "bandwidth"
+    """Its bus bandwidth for large messages."""
+    LATENCY = "latency"
+    """Its time for a small message."""
+
+
+class Accused(Enum):
+    """What an accusation is about."""
+
+    NODE = "node"
+    """One node, whatever its partner."""
+    LINK = "link"
+    """The path between two nodes that are good with others."""
+    DOMAIN = "domain"
+    """Most nodes whose names or addresses begin alike: a rack, a switch, a subnet."""
+    GROUP = "group"
+    """Nodes that are good in pairs and bad in a large group: the one that was found, or all candidates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How much a search may test, and what it calls bad."""
+
+    pair_rounds: int
+    """Rounds of disjoint pairs before suspects are tested again."""
+    retest_rounds: int = 8
+    """Rounds for suspects and slow links."""
+    group_rounds: int = 12
+    """Rounds with more than two nodes; 0 for none."""
+    screen: Mapping[Aspect, float] = field(
+        default_factory=lambda: {Aspect.BANDWIDTH: 0.90, Aspect.LATENCY: 0.75}
+    )
+    """Share of its peers' speed below which a test leads to further tests."""
+    accuse: Mapping[Aspect, float] = field(
+        default_factory=lambda: {Aspect.BANDWIDTH: 0.85, Aspect.LATENCY: 0.67}
+    )
+    """Share of its peers' speed below which the median of a node's tests accuses it."""
+    screen_deviations: float = 3.0
+    """... and so many robust standard deviations below its peers."""
+    accuse_deviations: float = 5.0
+    """The same for the median of the tests; that of n tests varies less by the root of n."""
+    group_drop: float = 0.25
+    """Share below its expectation at which a group that ran the pairs' own algorithm is slow."""
+    kinds: Mapping[int, str] = field(default_factory=dict)
+    """Name of the cards of each node: pairs are compared with pairs of the same cards."""
+
+
+SMALL = 4
+"""Up to so many nodes, every pair is tested: a round more costs seconds, and each node needs two partners."""
+PLANS: Mapping[str, Plan] = {
+    "quick": Plan(pair_rounds=1, retest_rounds=4, group_rounds=2),
+    "standard": Plan(pair_rounds=2, retest_rounds=8, group_rounds=14),
+    "deep": Plan(pair_rounds=128, retest_rounds=16, group_rounds=40),
+}
+"""By mode. A deep search lets every two nodes meet, in up to 128 rounds."""
+
+FLOOR = 0.02
+"""Least standard deviation of a quantity, as a share: equal figures of few tests are no proof of no noise."""
+FEW = 8
+"""With fewer pairs the spread is not estimated from them; `FLOOR_FEW` and that of the repetitions serve."""
+FLOOR_FEW = 0.04
+PROOFS = 3
+"""Bad tests beside proven nodes, different ones, that accuse a node: 1 % by chance becomes one in a million."""
+MOST_GOOD = 2
+"""Good tests of a node that is accused all the same, if more than twice as many accuse it."""
+REPEATS = 3
+"""Bad tests of one link, all of them, that accuse it."""
+DOMAIN_SHARE = 0.75
+"""Share of the tested nodes of a domain whose accusations become one of the domain."""
+DOMAIN_LEAST = 3
+"""Least number of accused nodes in such a domain."""
+ABOUT = 0.9
+"""A group of this share of another's size is about as large as it."""
+TREE_OF_PAIRS = 0.5
+"""Least share of the pairs' bus bandwidth that a group reaches if the library chose the algorithm.
+
+Between two nodes NCCL's tree sends half of what a ring sends, so a pair may show twice a group's bus bandwidth.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroup:
+    """Nodes to test together; the groups of one round are disjoint and can run at once."""
+
+    stage: Stage
+    round: int
+    nodes: tuple[int, ...]
+    why: str
+    """`pair`, `suspect`, `link`, `all`, `again`, `part`: what the test is for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accusation:
+    """Whom tests accuse of what, with the tests that do."""
+
+    accused: Accused
+    nodes: tuple[int, ...]
+    """Ascending; two for a link."""
+    aspect: Aspect
+    confidence: Confidence
+    tests: tuple[LinkTest, ...]
+    """The bad tests, in their order."""
+    own: float | None = None
+    """Median of the bad tests, in the unit of the quantity; None for failures."""
+    peers: float | None = None
+    """What peers reached in the same kind of test."""
+    share: float | None = None
+    """Speed as a share of the peers' (for a latency: their time by its own)."""
+    deviations: float | None = None
+    """How many robust standard deviations the median of its tests is below its peers."""
+    far_only: bool = False
+    """Whether it is bad with nodes of other domains only."""
+    size: int = 0
+    """Of a group: the least number of nodes with which the fault showed."""
+    undecided: str = ""
+    """What more tests would have to decide, a sentence; "" if nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What the tests so far say."""
+
+    accusations: tuple[Accusation, ...]
+    proven: tuple[int, ...]
+    """Nodes with a good test of each aspect that was measured, and not accused."""
+    undecided: tuple[str, ...]
+    """What the tests do not decide, a sentence each; nodes are named by their host names."""
+
+
+def next_round(
+    plan: Plan, nodes: Sequence[PreflightNode], tests: Sequence[LinkTest], lost: Collection[int] = ()
+) -> tuple[NodeGroup, ...]:
+    """The groups of the next round, disjoint; empty when the search is done.
+
+    `tests` are those of all earlier rounds, failed ones included; others (of one node) are ignored. `lost` are
+    indices of nodes that take part no longer: no group holds one.
+    """
+    return _Search(plan, nodes, tests, lost).next_round()
+
+
+def judge(
+    nodes: Sequence[PreflightNode],
+    tests: Sequence[LinkTest],
+    lost: Collection[int] = (),
+    plan: Plan = PLANS["standard"],
+) -> Judgement:
+    """The accusations that follow from the tests so far, what is proven, and what stays undecided."""
+    return _Search(plan, nodes, tests, lost).judgement()
+
+
+def accusations(
+    nodes: Sequence[PreflightNode],
+    tests: Sequence[LinkTest],
+    lost: Collection[int] = (),
+    plan: Plan = PLANS["standard"],
+) -> tuple[Accusation, ...]:
+    """The accusations of `judge`."""
+    return judge(nodes, tests, lost, plan).accusations
+
+
+# Domains: who is near whom, as far as names and addresses tell.
+
+
+def domains(nodes: Sequence[PreflightNode]) -> dict[int, str]:
+    """The domain of each node by index: the common beginning of host names or addresses; "" without one."""
+    for key in (_name_stem, _subnet):
+        found = {node.index: key(node) for node in nodes}
+        sizes: dict[str, int] = defaultdict(int)
+        for stem in found.values():
+            sizes[stem] += 1
+        together = sum(size for stem, size in sizes.items() if size > 1 and stem)
+        if len(sizes) > 1 and 2 * together >= len(nodes):
+            return found
+    return {node.index: "" for node in nodes}
+
+
+def _name_stem(node: PreflightNode) -> str:
+    """`rack3-node07.cluster` is `rack3-node`: the host's name up to its last number."""
+    host = node.name.split(".")[0]
+    found = re.match(r"(.*?)\d+\D*$", host)
+    return found.group(1) if found else host
+
+
+def _subnet(node: PreflightNode) -> str:
+    """The first three numbers of an IPv4 address; the first four groups of an IPv6 one."""
+    if ":" in node.address:
+        return ":".join(node.address.split(":")[:4])
+    return node.address.rpartition(".")[0]
+
+
+def _natural(name: str) -> tuple[tuple[int, str], ...]:
+    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))
+
+
+# Pairs as speeds: the higher the better, in logarithms.
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A test of two nodes."""
+
+    test: LinkTest
+    a: int
+    b: int
+    far: bool
+    peers: tuple[bool, tuple[str, ...]]
+    """Pairs with the same key are peers: near or far, and the names of the cards."""
+    speed: Mapping[Aspect, float]
+    """Logarithm of the speed, of each aspect that it measured."""
+
+    def other(self, node: int) -> int:
+        return self.b if node == self.a else self.a
+
+
+@dataclass(frozen=True, slots=True)
+class _Normal:
+    """What pairs of one kind reach."""
+
+    centre: float
+    """Logarithm of the speed."""
+    deviation: float
+    """Robust standard deviation of it."""
+    count: int
+
+
+def _chosen(test: LinkTest, aspect: Aspect) -> Figure | None:
+    """The figure that an aspect is judged by: the largest message's bandwidth, the smallest one's latency."""
+    if aspect is Aspect.FAILURE:
+        return None
+    quantity = Quantity.BUS_BANDWIDTH if aspect is Aspect.BANDWIDTH else Quantity.LATENCY
+    sign = -1 if aspect is Aspect.BANDWIDTH else 1
+    found = [item for item in test.figures if item.quantity is quantity and 0 < item.value < math.inf]
+    return min(found, key=lambda item: (sign * item.payload, item.algorithm != "ring"), default=None)
+
+
+def _speed(figure: Figure) -> float:
+    return math.log(figure.value) if figure.quantity is Quantity.BUS_BANDWIDTH else -math.log(figure.value)
+
+
+def _robust(values: Sequence[float]) -> tuple[float, float]:
+    """Median and 1.4826 times the median absolute deviation."""
+    centre = median(values)
+    return centre, 1.4826 * median(abs(value - centre) for value in values)
+
+
+class _Search:
+    """One reading of the tests; made anew for each question."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        nodes: Sequence[PreflightNode],
+        tests: Sequence[LinkTest],
+        lost: Collection[int],
+    ) -> None:
+        self.plan = plan
+        self.names = {node.index: node.name for node in nodes}
+        self.domain = domains(nodes)
+        gone = frozenset(lost)
+        self.order = [
+            node.index
+            for node in sorted(nodes, key=lambda item: (_natural(item.name), item.index))
+            if node.index not in gone
+        ]
+        self.alive = frozenset(self.order)
+        self.pairs = [self._pair(test) for test in tests if len(test.nodes) == 2 and test.stage is Stage.PAIRS]
+        self.groups = [test for test in tests if test.stage is Stage.GROUP and len(test.nodes) > 1]
+        self.by_node: dict[int, list[_Pair]] = defaultdict(list)
+        for pair in self.pairs:
+            self.by_node[pair.a].append(pair)
+            self.by_node[pair.b].append(pair)
+
+    def _pair(self, test: LinkTest) -> _Pair:
+        a, b = test.nodes
+        far = self.domain.get(a, "") != self.domain.get(b, "")
+        kinds = tuple(sorted((self.plan.kinds.get(a, ""), self.plan.kinds.get(b, ""))))
+        speed = {}
+        for aspect in (Aspect.BANDWIDTH, Aspect.LATENCY):
+            figure = _chosen(test, aspect)
+            if figure is not None and not test.failure:
+                speed[aspect] = _speed(figure)
+        return _Pair(test, a, b, far, (far, kinds), speed)
+
+    # What is normal.
+
+    @cached_property
+    def aspects(self) -> tuple[Aspect, ...]:
+        measured = {aspect for pair in self.pairs for aspect in pair.speed}
+        return tuple(aspect for aspect in Aspect if aspect is Aspect.FAILURE or aspect in measured)
+
+    @cached_property
+    def normals(self) -> dict[tuple[Aspect, tuple[bool, tuple[str, ...]]], _Normal]:
+        found: dict[tuple[Aspect, tuple[bool, tuple[str, ...]]], _Normal] = {}
+        keys = {pair.peers for pair in self.pairs}
+        for aspect in (Aspect.BANDWIDTH, Aspect.LATENCY):
+            for key in keys:
+                members = [pair for pair in self.pairs if pair.peers == key and aspect in pair.speed]
+                if len(members) < FEW:  # too few of their kind: near and far ones together
+                    members = [p for p in self.pairs if p.peers[1] == key[1] and aspect in p.speed]
+                if members:
+                    found[aspect, key] = self._normal(members, aspect)
+            # A pair of different cards is as fast as the slower card allows.
+            for key in keys:
+                first, last = key[1]
+                alone = [found.get((aspect, (key[0], (kind, kind)))) for kind in (first, last)]
+                known = [item for item in alone if item is not None]
+                own = found.get((aspect, key))
+                if first != last and len(known) == 2 and (own is None or own.count < FEW):
+                    found[aspect, key] = min(known, key=lambda item: item.centre)
+        return found
+
+    def _normal(self, members: Sequence[_Pair], aspect: Aspect) -> _Normal:
+        """Centre and spread of the good ones among pairs of one kind.
+
+        The best test of each node is the start: the median over nodes is right while half of them are good,
+        however they were paired. Then the slow ones are left out, and what is left is measured again.
+        """
+        best: dict[int, float] = {}
+        for pair in members:
+            for node in (pair.a, pair.b):
+                best[node] = max(best.get(node, -math.inf), pair.speed[aspect])
+        centre = median_high(best.values())
+        spreads = [figure.spread for pair in members if (figure := _chosen(pair.test, aspect)) is not None]
+        floor = max(FLOOR if len(members) >= FEW else FLOOR_FEW, median(spreads))
+        deviation = floor
+        values = [pair.speed[aspect] for pair in members]
+        if len(members) >= FEW:
+            above = [value - centre for value in values if value >= centre]
+            below = -math.log(self.plan.screen[aspect])
+            for _ in range(4):
+                cut = centre - max(below, self.plan.screen_deviations * deviation)
+                good = [value for value in values if value >= cut]
+                if not good:
+                    break
+                centre, spread = _robust(good)
+                above = [value - centre for value in values if value >= centre]
+                # The upper half holds no slow test, whatever the cut left in.
+                deviation = max(floor, spread, 1.4826 * median(above))
+        return _Normal(centre, deviation, len(members))
+
+    def bad(self, pair: _Pair, aspect: Aspect) -> bool | None:
+        """Whether a test is bad in an aspect; None if it says nothing of it."""
+        if aspect is Aspect.FAILURE:
+            return bool(pair.test.failure)
+        if aspect not in pair.speed:
+            return None
+        normal = self.normals[aspect, pair.peers]
+        gap = normal.centre - pair.speed[aspect]
+        return (
+            gap > -math.log(self.plan.screen[aspect]) and gap > self.plan.screen_deviations * normal.deviation
+        )
+
+    # What each node's tests say of it.
+
+    @cached_property
+    def verdicts(self) -> dict[tuple[int, bool, Aspect], tuple[list[_Pair], list[_Pair]]]:
+        """Of node, near or far, and aspect: its good tests and its bad ones."""
+        found: dict[tuple[int, bool, Aspect], tuple[list[_Pair], list[_Pair]]] = {}
+        for pair in self.pairs:
+            pointed = frozenset(pair.test.blamed)
+            if pair.test.failure and not pointed:
+                pointed = frozenset((pair.a, pair.b)) - self.alive  # of two, the one that was lost
+            for aspect in self.aspects:
+                bad = self.bad(pair, aspect)
+                if bad is None:
+                    continue
+                for node in (pair.a, pair.b):
+                    if not (bad and pointed and node not in pointed):
+                        found.setdefault((node, pair.far, aspect), ([], []))[bad].append(pair)
+        return found
+
+    def good_tests(self, node: int, far: bool, aspect: Aspect) -> list[_Pair]:
+        key = (node, far, aspect)
+        return self.verdicts[key][0] if key in self.verdicts else []
+
+    def bad_tests(self, node: int, far: bool, aspect: Aspect) -> list[_Pair]:
+        key = (node, far, aspect)
+        return self.verdicts[key][1] if key in self.verdicts else []
+
+    def proves(self, node: int, far: bool, aspect: Aspect) -> bool:
+        """Whether a bad test with this node speaks against its partner: most of its own were good."""
+        good = len(self.good_tests(node, far, aspect))
+        return good > 0 and 2 * good >= len(self.bad_tests(node, far, aspect))
+
+    def against(self, node: int, distances: Iterable[bool], aspect: Aspect) -> list[_Pair]:
+        """Bad tests of a node with proven ones, and those whose failure itself points at it."""
+        return [
+            pair
+            for far in distances
+            for pair in self.bad_tests(node, far, aspect)
+            if node in pair.test.blamed or self.proves(pair.other(node), far, aspect)
+        ]
+
+    @cached_property
+    def guilty(self) -> dict[tuple[int, Aspect], tuple[bool, ...]]:
+        """Of node and aspect: the distances (near, far) at which its tests accuse it."""
+        found: dict[tuple[int, Aspect], tuple[bool, ...]] = {}
+        for node in sorted(self.by_node):
+            for aspect in self.aspects:
+                # Bad everywhere, bad at one distance and good at the other, or bad now and then.
+                ways = (((False, True), 0), ((True,), 0), ((False,), 0), ((False, True), MOST_GOOD))
+                for distances, allowed in ways:
+                    if self._accused(node, distances, aspect, allowed):
+                        found[node, aspect] = distances
+                        break
+        return found
+
+    def _accused(self, node: int, distances: tuple[bool, ...], aspect: Aspect, allowed: int) -> bool:
+        against = self.against(node, distances, aspect)
+        good = sum(len(self.good_tests(node, far, aspect)) for far in distances)
+        partners = {pair.other(node) for pair in against}
+        least = min(PROOFS, max(2, len(self.by_node) - 1))
+        # One that is good now and then is accused only if most of its tests are bad, with several partners.
+        return len(partners) >= least and (good == 0 or (good <= allowed and len(partners) > 2 * good))
+
+    @cached_property
+    def accused_nodes(self) -> frozenset[int]:
+        return frozenset(node for node, _ in self.guilty)
+
+    def proven_in(self, node: int, far: bool) -> bool:
+        """Whether a node can be a witness: good in every aspect at this distance, and accused of nothing."""
+        return node not in self.accused_nodes and all(self.proves(node, far, aspect) for aspect in self.aspects)
+
+    @cached_property
+    def suspects(self) -> tuple[tuple[int, bool], ...]:
+        """Node and distance with a bad test, too few good ones, and too few bad ones to accuse it."""
+        return tuple(
+            (node, far)
+            for node in self.order
+            if node not in self.accused_nodes
+            for far in (False, True)
+            if any(
+                self.bad_tests(node, far, aspect) and not self.proves(node, far, aspect)
+                for aspect in self.aspects
+            )
+        )
+
+    @cached_property
+    def proven(self) -> tuple[int, ...]:
+        """Good in each aspect at some distance, accused of nothing, and free of open suspicion."""
+        suspects = {node for node, _ in self.suspects}
+        return tuple(
+            node
+            for node in self.order
+            if node not in suspects and (self.proven_in(node, False) or self.proven_in(node, True))
+        )
+
+    @cached_property
+    def links(self) -> dict[tuple[int, int], dict[Aspect, list[_Pair]]]:
+        """Bad tests between two nodes that are both good with others."""
+        found: dict[tuple[int, int], dict[Aspect, list[_Pair]]] = {}
+        for pair in self.pairs:
+            ends = (min(pair.a, pair.b), max(pair.a, pair.b))
+            if pair.test.blamed or self.accused_nodes & set(ends):
+                continue
+            for aspect in self.aspects:
+                if self.bad(pair, aspect) and all(self.proves(node, pair.far, aspect) for node in ends):
+                    found.setdefault(ends, {}).setdefault(aspect, []).append(pair)
+        return found
+
+    def repeats(self, a: int, b: int, aspect: Aspect) -> tuple[int, int]:
+        """Good and bad tests of one link."""
+        verdicts = [self.bad(pair, aspect) for pair in self.by_node[a] if pair.other(a) == b]
+        return verdicts.count(False), verdicts.count(True)
+
+    # The next round.
+
+    def next_round(self) -> tuple[NodeGroup, ...]:
+        if len(self.order) < 2:
+            return ()
+        number = 1 + max((pair.test.round for pair in self.pairs), default=-1)
+        planned = self._pair_rounds()
+        for index in range(number, len(planned)):
+            if planned[index]:
+                return tuple(
+                    NodeGroup(stage=Stage.PAIRS, round=index, nodes=pair, why="pair") for pair in planned[index]
+                )
+        if number < len(planned) + self.plan.retest_rounds and not self.groups:
+            wanted = self._retests()
+            if wanted:
+                return tuple(
+                    NodeGroup(stage=Stage.PAIRS, round=max(number, len(planned)), nodes=nodes, why=why)
+                    for nodes, why in wanted
+                )
+        return self._next_groups()
+
+    def _pair_rounds(self) -> list[list[tuple[int, int]]]:
+        """Rounds of disjoint pairs: two give each node a near and a far partner; more are a round robin."""
+        order = self._first_order
+        count = len(order)
+        everyone = count - 1 + count % 2
+        wanted = everyone if count <= SMALL else self.plan.pair_rounds
+        met: set[frozenset[int]] = set()
+        rounds: list[list[tuple[int, int]]] = []
+        candidates = self._mixed_rounds(order) if count > SMALL else iter(())
+        for index, pairs in enumerate((*candidates, *(_circle(order, step) for step in range(everyone)))):
+            if len(rounds) == wanted:
+                break
+            new = [pair for pair in pairs if frozenset(pair) not in met]
+            # A round robin leaves out who has met already; a round of few pairs costs as much as a full one.
+            if index < 2 or new:
+                rounds.append(new)
+                met |= {frozenset(pair) for pair in new}
+        return [[pair for pair in pairs if set(pair) <= self.alive] for pairs in rounds]
+
+    @cached_property
+    def _first_order(self) -> list[int]:
+        """All nodes that can be or were tested: one lost later keeps its place, so that rounds do not shift."""
+        known = self.alive | {node for pair in self.pairs for node in (pair.a, pair.b)}
+        return sorted(known, key=lambda node: (_natural(self.names.get(node, "")), node))
+
+    @staticmethod
+    def _mixed_rounds(order: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
+        """Two rounds; in the first, every second quartet of nodes is paired far and the others near."""
+        half = len(order) // 2
+        low, high = order[:half], order[half : 2 * half]
+        for parity in (0, 1):
+            pairs = []
+            for start in range(0, half, 2):
+                stop = start + 2
+                if (start // 2) % 2 == parity and stop <= half:
+                    pairs += [(low[start], low[start + 1]), (high[start], high[start + 1])]
+                else:
+                    pairs += list(zip(low[start:stop], high[start:stop], strict=True))
+            if len(order) % 2 and parity:  # who sat out in the first round plays for one of the last pair
+                first, _ = pairs.pop()
+                pairs.append((first, order[-1]))
+            yield pairs
+
+    def _retests(self) -> list[tuple[tuple[int, int], str]]:
+        """Disjoint tests that suspects and slow links need, as many as fit into one round."""
+        used: set[int] = set()
+        round_: list[tuple[tuple[int, int], str]] = []
+
+        def take(a: int, b: int, why: str) -> None:
+            used.update((a, b))
+            round_.append(((a, b), why))
+
+        for node, far in self._in_need():
+            if node in used:
+                continue
+            partner = self._witness(node, far, used)
+            if partner is not None:
+                take(node, partner, "suspect")
+        if len(self.order) == 2 and self.pairs and self.pairs[-1].test.failure:
+            a, b = self.order
+            return [((a, b), "link")] if len(self.pairs) < REPEATS else []
+        for (a, b), found in self.links.items():
+            if {a, b} & used or not {a, b} <= self.alive:
+                continue
+            for aspect in found:
+                good, bad = self.repeats(a, b, aspect)
+                if not good and bad < REPEATS:
+                    take(a, b, "link")
+                    break
+        return round_
+
+    def _in_need(self) -> list[tuple[int, bool]]:
+        """Suspects, then nodes that no test has proven."""
+        asked = {node for node, _ in self.suspects} | self.accused_nodes | set(self.proven)
+        return [*self.suspects, *((node, False) for node in self.order if node not in asked)]
+
+    def _witness(self, node: int, far: bool, used: Collection[int]) -> int | None:
+        """A proven node that has not met this one, at the distance in question if there is one."""
+        met = {pair.other(node) for pair in self.by_node[node]} | {node}
+        free = [other for other in self.proven or self.order if other not in used and other not in met]
+        at = [other for other in free if (self.domain[other] != self.domain[node]) is far]
+        known = [other for other in at if self.proven_in(other, far)]
+        never_good = not any(
+            self.good_tests(node, distance, aspect) for distance in (False, True) for aspect in self.aspects[1:]
+        )
+        for found in (known, at, free if never_good else ()):
+            if found:
+                return found[node % len(found)]  # not the same one for everybody
+        return None
+
+    # Groups: faults that pairs do not show.
+
+    def group_expectation(self, test: LinkTest) -> float | None:
+        """Bus bandwidth that a healthy group of this size reaches at least; None if the pairs promise nothing.
+
+        A ring of n ranks sends n pieces, each with the latency of one message: with B of the pairs, latency a
+        and payload S it reaches B / (1 + a B n / S). The slowest of n links sets the pace, so the spread of
+        the pairs counts as often as the least of n draws is below the median.
+        """
+        figure = _chosen(test, Aspect.BANDWIDTH)
+        pairs = [p for p in self.pairs if {p.a, p.b} <= set(test.nodes) and not p.test.failure]
+        normals = [self.normals[Aspect.BANDWIDTH, p.peers] for p in pairs if Aspect.BANDWIDTH in p.speed]
+        if figure is None or not normals:
+            return None
+        slowest = min(normals, key=lambda item: item.centre)
+        rate = math.exp(slowest.centre)
+        latencies = [self.normals[Aspect.LATENCY, p.peers] for p in pairs if Aspect.LATENCY in p.speed]
+        latency = max((math.exp(-item.centre) for item in latencies), default=0.0)
+        ranks = len(test.units) or len(test.nodes)
+        beside = next(p.test for p in pairs if Aspect.BANDWIDTH in p.speed)
+        own = _chosen(beside, Aspect.BANDWIDTH)
+        if figure.payload and own is not None and own.payload:
+            # The pairs' own figure holds the latency of their few steps; it is taken out first.
+            paid = latency * rate * (len(beside.units) or 2) / own.payload
+            rate /= max(0.5, 1 - paid)
+            rate /= 1 + latency * rate * ranks / figure.payload
+        rate *= math.exp(-slowest.deviation * math.sqrt(2 * math.log(max(2, len(test.nodes)))))
+        ring = own is not None and figure.algorithm == own.algorithm == "ring"
+        return rate * (1 - self.plan.group_drop if ring else TREE_OF_PAIRS)
+
+    def group_bad(self, test: LinkTest) -> bool:
+        """Whether a group failed, or is slow beside what its pairs promise."""
+        if test.failure:
+            return True
+        figure, least = _chosen(test, Aspect.BANDWIDTH), self.group_expectation(test)
+        return figure is not None and least is not None and figure.value < least
+
+    @cached_property
+    def group_state(self) -> "_GroupState":
+        return _GroupState(self.groups, [self.group_bad(test) for test in self.groups])
+
+    def _next_groups(self) -> tuple[NodeGroup, ...]:
+        number = 1 + max((test.round for test in self.groups), default=-1)
+        # A slow link would make each group slow that holds both of its ends: one of them stays out.
+        ends = {
+            max(link)
+            for link, found in self.links.items()
+            for aspect in found
+            if not self.repeats(*link, aspect)[0]
+        }
+        everyone = tuple(sorted(node for node in self.proven if node not in ends))
+        if number >= self.plan.group_rounds or len(everyone) < 3:
+            return ()
+        if not self.groups:
+            return (NodeGroup(stage=Stage.GROUP, round=0, nodes=everyone, why="all"),)
+        found = self.group_state.next_sets(frozenset(everyone))
+        return tuple(
+            NodeGroup(stage=Stage.GROUP, round=number, nodes=tuple(sorted(nodes)), why=why)
+            for nodes, why in found
+        )
+
+    # Accusations.
+
+    def judgement(self) -> Judgement:
+        undecided: list[str] = []
+        found = [*self._of_nodes(undecided), *self._of_links(undecided)]
+        found += self._of_suspects({node for item in found for node in item.nodes})
+        found += self._of_groups(undecided)
+        named = {node for item in found if item.accused is not Accused.LINK for node in item.nodes}
+        unmet = [node for node in self.order if not self.by_node[node]]
+        if unmet and len(self.order) > 1:
+            names = ", ".join(self.names[node] for node in unmet[:8]) + (" ..." if len(unmet) > 8 else "")
+            undecided.append(f"No test with another node was made on {names}.")
+        proven = tuple(sorted(node for node in self.proven if node not in named))
+        return Judgement(accusations=tuple(found), proven=proven, undecided=tuple(undecided))
+
+    def _measured(
+        self, pairs: Sequence[_Pair], aspect: Aspect
+    ) -> tuple[float | None, float | None, float | None, float | None]:
+        """Own figure, peers', share of their speed, and deviations below them, each the median of the tests."""
+        gaps, own, peers = [], [], []
+        for pair in pairs:
+            if aspect in pair.speed:
+                normal = self.normals[aspect, pair.peers]
+                gaps.append((normal.centre - pair.speed[aspect], normal.deviation))
+                sign = 1 if aspect is Aspect.BANDWIDTH else -1
+                own.append(math.exp(sign * pair.speed[aspect]))
+                peers.append(math.exp(sign * normal.centre))
+        if not gaps:
+            return None, None, None, None
+        gap = median(gap for gap, _ in gaps)
+        deviations = gap / median(deviation for _, deviation in gaps)
+        return median(own), median(peers), math.exp(-gap), deviations
+
+    def _proof(self, pairs: Sequence[_Pair], aspect: Aspect) -> bool:
+        """Whether the tests together are slow enough, and clearly enough, to accuse."""
+        if aspect is Aspect.FAILURE:
+            return True
+        _, _, share, deviations = self._measured(pairs, aspect)
+        if share is None or deviations is None:
+            return False
+        clear = deviations * math.sqrt(len(pairs)) >= self.plan.accuse_deviations
+        return share <= self.plan.accuse[aspect] and clear
+
+    def _accusation(
+        self,
+        accused: Accused,
+        nodes: Iterable[int],
+        aspect: Aspect,
+        confidence: Confidence,
+        pairs: Sequence[_Pair],
+        *,
+        far_only: bool = False,
+        undecided: str = "",
+    ) -> Accusation:
+        own, peers, share, deviations = self._measured(pairs, aspect)
+        return Accusation(
+            accused=accused,
+            nodes=tuple(sorted(nodes)),
+            aspect=aspect,
+            confidence=confidence,
+            tests=tuple({id(pair.test): pair.test for pair in pairs}.values()),
+            own=own,
+            peers=peers,
+            share=share,
+            deviations=deviations,
+            far_only=far_only,
+            undecided=undecided,
+        )
+
+    def _of_nodes(self, undecided: list[str]) -> list[Accusation]:
+        evidence: dict[tuple[Aspect, str, bool], dict[int, list[_Pair]]] = {}
+        for (node, aspect), distances in self.guilty.items():
+            pairs = self.against(node, distances, aspect)
+            if self._proof(pairs, aspect):
+                key = (aspect, self.domain.get(node, ""), distances == (True,))
+                evidence.setdefault(key, {})[node] = pairs
+            else:
+                share = self._measured(pairs, aspect)[2] or 1.0
+                undecided.append(
+                    f"{self.names[node]} reached {share:.0%} of the speed of its peers ({aspect.value}): "
+                    "too little below them to accuse it."
+                )
+        found: list[Accusation] = []
+        for (aspect, domain, far_only), members in evidence.items():
+            mates = [node for node in self.by_node if self.domain.get(node, "") == domain]
+            others = len(self.by_node) - len(mates)
+            if domain and others and len(members) >= max(DOMAIN_LEAST, DOMAIN_SHARE * len(mates)):
+                pairs = [pair for item in members.values() for pair in item]
+                confidence = Confidence.CONFIRMED if others >= len(mates) else Confidence.PROBABLE
+                found.append(
+                    self._accusation(Accused.DOMAIN, members, aspect, confidence, pairs, far_only=far_only)
+                )
+                continue
+            for node, pairs in members.items():
+                found.append(
+                    self._accusation(
+                        Accused.NODE, (node,), aspect, self._confidence(), pairs, far_only=far_only
+                    )
+                )
+        return found
+
+    def _confidence(self) -> Confidence:
+        """With three nodes one outvotes another; with five, each accusation has three independent witnesses."""
+        count = len(self.by_node)
+        if count <= 3:
+            return Confidence.SUSPECTED
+        return Confidence.CONFIRMED if count > SMALL else Confidence.PROBABLE
+
+    def _of_links(self, undecided: list[str]) -> list[Accusation]:
+        found: list[Accusation] = []
+        for (a, b), by_aspect in self.links.items():
+            for aspect, pairs in by_aspect.items():
+                good, bad = self.repeats(a, b, aspect)
+                if good:
+                    if aspect is Aspect.FAILURE:
+                        undecided.append(
+                            f"{bad} of {bad + good} tests of {self.names[a]} with {self.names[b]} failed."
+                        )
+                elif bad >= REPEATS and self._proof(pairs, aspect):
+                    found.append(self._accusation(Accused.LINK, (a, b), aspect, Confidence.CONFIRMED, pairs))
+                elif aspect is Aspect.FAILURE or self._proof(pairs, aspect):
+                    found.append(
+                        self._accusation(
+                            Accused.LINK, (a, b), aspect, Confidence.SUSPECTED, pairs,
+                            undecided="The same two nodes again would show whether it lasts.",
+                        )
+                    )  # fmt: skip
+        return found
+
+    def _of_suspects(self, named: Collection[int]) -> list[Accusation]:
+        """What is left open when no more rounds are allowed or no witness is left."""
+        found: list[Accusation] = []
+        seen: set[tuple[frozenset[int], Aspect]] = set()
+        if self.pairs and all(pair.test.failure for pair in self.pairs) and len(self.by_node) > 2:
+            return [
+                self._accusation(
+                    Accused.GROUP, self.by_node, Aspect.FAILURE, Confidence.PROBABLE, self.pairs,
+                    undecided="Every test of two nodes failed, so none can be told from another.",
+                )
+            ]  # fmt: skip
+        for node, far in self.suspects:
+            if node in named:
+                continue
+            for aspect in self.aspects:
+                bad = self.bad_tests(node, far, aspect)
+                if not bad or self.proves(node, far, aspect):
+                    continue
+                against = self.against(node, (far,), aspect)
+                if against and self._proof(against, aspect) and len(self.by_node) > 2:
+                    found.append(
+                        self._accusation(
+                            Accused.NODE, (node,), aspect, Confidence.SUSPECTED, against, far_only=False,
+                            undecided="More tests with proven nodes would show whether it is this one.",
+                        )
+                    )  # fmt: skip
+                    continue
+                for pair in bad:
+                    ends = frozenset((pair.a, pair.b))
+                    same = [item for item in bad if {item.a, item.b} == ends]
+                    if ends & set(named) or (ends, aspect) in seen or not self._proof(same, aspect):
+                        continue
+                    seen.add((ends, aspect))
+                    twice = len(same) > 1 and aspect is Aspect.FAILURE
+                    found.append(
+                        self._accusation(
+                            Accused.LINK, ends, aspect, Confidence.PROBABLE if twice else Confidence.SUSPECTED,
+                            same, undecided="It may be either node or what is between them.",
+                        )
+                    )  # fmt: skip
+        return found
+
+    def _of_groups(self, undecided: list[str]) -> list[Accusation]:
+        state = self.group_state
+        if state.transient:
+            undecided.append("A group was slow or failed once, and was good when it was tested again.")
+        found = []
+        for nodes, bad in state.accused():
+            figures = [figure.value for test in bad if (figure := _chosen(test, Aspect.BANDWIDTH)) is not None]
+            least = [value for test in bad if (value := self.group_expectation(test)) is not None]
+            failed = any(test.failure for test in bad)
+            own = median(figures) if figures and not failed else None
+            peers = median(least) if least and not failed else None
+            one = len(nodes) == 1
+            found.append(
+                Accusation(
+                    accused=Accused.GROUP,
+                    nodes=tuple(sorted(nodes)),
+                    aspect=Aspect.FAILURE if failed else Aspect.BANDWIDTH,
+                    confidence=Confidence.PROBABLE if one or len(bad) > 1 else Confidence.SUSPECTED,
+                    tests=tuple(bad),
+                    own=own,
+                    peers=peers,
+                    share=own / peers if own is not None and peers else None,
+                    size=min(len(test.nodes) for test in bad),
+                    undecided="" if one else "Smaller groups did not show which of these nodes it is.",
+                )
+            )
+        return found
+
+
+class _GroupState:
+    """What tests of large groups say, as group testing: whom the good groups clear, who is in all bad ones.
+
+    A fault may need a group of some size, so a good group clears its members only if it was about as large as
+    the smallest bad one. Cleared nodes pad what is tested next to that size.
+    """
+
+    def __init__(self, tests: Sequence[LinkTest], bad: Sequence[bool]) -> None:
+        self.good = [test for test, is_bad in zip(tests, bad, strict=True) if not is_bad]
+        self.tested = {frozenset(test.nodes) for test in tests}
+        self.count = len(tests)
+        good_sets = {frozenset(test.nodes) for test in self.good}
+        bad_tests = [test for test, is_bad in zip(tests, bad, strict=True) if is_bad]
+        self.transient = any(frozenset(test.nodes) in good_sets for test in bad_tests)
+        self.lasting = [test for test in bad_tests if frozenset(test.nodes) not in good_sets]
+        self.culprits: list[int] = []
+        while True:
+            suspects = self.suspects()
+            if len(suspects) != 1 or sum(suspects <= set(test.nodes) for test in self.lasting) < 2:
+                break
+            self.culprits += suspects
+
+    def unexplained(self) -> list[LinkTest]:
+        """Bad groups that hold no culprit found so far."""
+        return [test for test in self.lasting if not set(self.culprits) & set(test.nodes)]
+
+    def cleared(self, size: int) -> set[int]:
+        """Members of good groups that were large enough to show the fault."""
+        good = (test for test in self.good if len(test.nodes) >= ABOUT * size)
+        return {node for test in good for node in test.nodes}
+
+    def suspects(self) -> frozenset[int]:
+        """Who is in all bad groups and cleared by none; if nobody is, who in the last one may be a culprit."""
+        bad = self.unexplained()
+        if not bad:
+            return frozenset()
+        size = min(len(test.nodes) for test in bad)
+        last = [test for test in bad if len(test.nodes) == size][-1]
+        cleared = self.cleared(size)
+        pointed = set(last.blamed) & set(last.nodes) - cleared
+        common = set.intersection(*(set(test.nodes) for test in bad)) - cleared
+        return frozenset(pointed or common or set(last.nodes) - cleared)
+
+    def next_sets(self, everyone: frozenset[int]) -> list[tuple[frozenset[int], str]]:
+        """Sets to test next, disjoint; empty when nothing is left to ask."""
+        rest = everyone - set(self.culprits)
+        bad = self.unexplained()
+        if not bad:
+            if not self.culprits or len(rest) < 3:
+                return []
+            if rest not in self.tested:
+                return [(rest, "all")]
+            if len(self.culprits) > 1:  # each of them alone among the good ones
+                alone = ((rest | {node}, "suspect") for node in self.culprits)
+                return [item for item in alone if item[0] not in self.tested][:1]
+            return []
+        if self.count == 1:
+            return [(frozenset(bad[0].nodes) & everyone, "again")]
+        size = min(len(test.nodes) for test in bad)
+        suspects = self.suspects() & rest
+        if not suspects or (len(suspects) == 1 and len(bad) > 1):
+            return []
+        for sets in self._questions(sorted(rest), sorted(suspects), size):
+            new = [(nodes, "part") for nodes in sets if nodes not in self.tested and len(nodes) > 2]
+            if new:
+                return new
+        return []
+
+    def _questions(
+        self, rest: Sequence[int], suspects: Sequence[int], size: int
+    ) -> Iterator[list[frozenset[int]]]:
+        """Ways to go on, the best first; each is a list of disjoint sets."""
+        cleared = sorted(self.cleared(size) & set(rest) - set(suspects))
+        whole = size >= ABOUT * len(rest)
+        if not whole and len(suspects) < len(rest):
+            others = sorted(set(rest) - set(suspects) - set(cleared)) if not cleared else []
+            fillers = [*cleared, *others]
+            half = (len(suspects) + 1) // 2
+            parts = suspects[:half], suspects[half:]
+            need = [max(0, size - len(part)) for part in parts]
+            if cleared and len(fillers) >= sum(need):
+                yield [
+                    frozenset([*parts[0], *fillers[: need[0]]]),
+                    frozenset([*parts[1], *fillers[need[0] : sum(need)]]),
+                ]
+            if len(fillers) >= need[0]:
+                yield [frozenset([*parts[0], *fillers[: need[0]]])]
+            if fillers:
+                yield [frozenset([*fillers, *suspects[: max(half, size - len(fillers))]])]
+        # Nobody is cleared: halves of all, each time cut in another way, until one of them is good.
+        bits = max(1, (len(rest) - 1).bit_length())
+        for bit in range(min(bits, 5)):
+            shift = bits - 1 - bit
+            ones = frozenset(node for place, node in enumerate(rest) if place >> shift & 1)
+            sets = [frozenset(rest) - ones, ones] if bit else _halves(rest)
+            if bit and not any(set(nodes) in map(set, self._bad_sets()) for nodes in _halves(rest)):
+                break  # halves do not show it, however they are cut
+            yield sets
+        # A fault of more than half of them: leave out a quarter, an eighth, ...; it goes with one of them.
+        for share in (4, 8, 16):
+            step = max(1, len(rest) // share)
+            if len(rest) - step >= ABOUT * size and not whole:
+                continue
+            for start in range(0, len(rest), step):
+                yield [frozenset([*rest[:start], *rest[start + step :]])]
+
+    def _bad_sets(self) -> list[tuple[int, ...]]:
+        return [test.nodes for test in self.lasting]
+
+    def accused(self) -> list[tuple[frozenset[int], list[LinkTest]]]:
+        """Each culprit with the bad groups that held it; then what is left between several candidates."""
+        found = [
+            (frozenset((node,)), [test for test in self.lasting if node in test.nodes])
+            for node in self.culprits
+        ]
+        rest, bad = self.suspects(), self.unexplained()
+        if rest and bad:
+            found.append((rest, [test for test in bad if rest & set(test.nodes)]))
+        return found
+
+
+def _halves(nodes: Sequence[int]) -> list[frozenset[int]]:
+    half = len(nodes) // 2
+    return [frozenset(nodes[:half]), frozenset(nodes[half:])]
+
+
+def _circle(order: Sequence[int], step: int) -> list[tuple[int, int]]:
+    """Round `step` of a round robin: the first stays, the others turn."""
+    players: list[int | None] = list(order) + [None] * (len(order) % 2)
+    rest = players[1:]
+    turn = step % len(rest)
+    ring = [players[0], *rest[turn:], *rest[:turn]]
+    size = len(ring)
+    pairs = ((ring[i], ring[size - 1 - i]) for i in range(size // 2))
+    return [(a, b) for a, b in pairs if a is not None and b is not None]

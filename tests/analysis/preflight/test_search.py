@@ -1,0 +1,209 @@
+"""Which groups come next, and whom the tests accuse: real searches on small clusters with known faults."""
+
+from collections.abc import Callable
+
+import pytest
+
+from gpudoctor.analysis.preflight import search
+from gpudoctor.analysis.preflight.search import Accused, Aspect, NodeGroup
+from gpudoctor.model.finding import Confidence
+from gpudoctor.model.signs.preflight import Figure, LinkTest, PreflightNode, Quantity, Stage
+
+GIB = 1 << 30
+
+
+def nodes(count, name=lambda index: f"node{index}"):
+    return [PreflightNode(index=index, name=name(index), ranks=(index,)) for index in range(count)]
+
+
+def racks(count, size):
+    return nodes(count, lambda index: f"rack{index // size}-node{index % size}")
+
+
+def result(group: NodeGroup, share=1.0, wait=1.0, failure="", blamed=()):
+    if failure:
+        return LinkTest(stage=group.stage, round=group.round, nodes=group.nodes, failure=failure, blamed=blamed)
+    figures = (
+        Figure(
+            quantity=Quantity.BUS_BANDWIDTH, value=40e9 * share, payload=GIB, repetitions=5, algorithm="ring"
+        ),
+        Figure(quantity=Quantity.LATENCY, value=20e-6 * wait, payload=8, repetitions=5),
+    )
+    return LinkTest(stage=group.stage, round=group.round, nodes=group.nodes, figures=figures)
+
+
+def searched(members, measure: Callable[[NodeGroup], LinkTest], plan=search.PLANS["standard"], lost=()):
+    """All tests of a whole search, and the number of rounds."""
+    tests, rounds = [], 0
+    while groups := search.next_round(plan, members, tests, lost):
+        used = [node for group in groups for node in group.nodes]
+        assert len(used) == len(set(used)), "groups of a round share a node"
+        assert not set(used) & set(lost)
+        tests += [measure(group) for group in groups]
+        rounds += 1
+        assert rounds < 200
+    return tests, rounds
+
+
+def slow(*bad, share=0.5):
+    return lambda group: result(group, share if set(bad) & set(group.nodes) else 1.0)
+
+
+def test_a_healthy_cluster_accuses_nobody_and_proves_all():
+    members = racks(16, 4)
+    tests, rounds = searched(members, result)
+    said = search.judge(members, tests)
+    assert said.accusations == () and said.undecided == ()
+    assert said.proven == tuple(range(16))
+    assert rounds == 3  # two of pairs, one of all
+
+
+def test_a_slow_node_is_confirmed_with_its_figures_and_tests():
+    members = racks(16, 4)
+    tests, _ = searched(members, slow(5, share=0.7))
+    (found,) = search.accusations(members, tests)
+    assert (found.accused, found.nodes, found.aspect) == (Accused.NODE, (5,), Aspect.BANDWIDTH)
+    assert found.confidence is Confidence.CONFIRMED
+    assert found.share == pytest.approx(0.7) and found.own == pytest.approx(28e9)
+    assert found.peers == pytest.approx(40e9)
+    assert all(5 in test.nodes for test in found.tests) and len(found.tests) >= 3
+
+
+def test_two_bad_nodes_that_met_in_the_first_round_are_both_named():
+    members = nodes(16)
+    pair = search.next_round(search.PLANS["standard"], members, ())[0].nodes
+    tests, _ = searched(members, slow(*pair))
+    assert {item.nodes for item in search.accusations(members, tests)} == {(pair[0],), (pair[1],)}
+
+
+def test_latency_is_judged_apart_from_bandwidth():
+    members = nodes(12)
+    tests, _ = searched(members, lambda group: result(group, wait=4.0 if 3 in group.nodes else 1.0))
+    (found,) = search.accusations(members, tests)
+    assert (found.nodes, found.aspect) == ((3,), Aspect.LATENCY)
+    assert found.own == pytest.approx(80e-6) and found.share == pytest.approx(0.25)
+
+
+def test_a_slow_link_between_two_good_nodes_accuses_the_link():
+    members = nodes(16)
+    pair = search.next_round(search.PLANS["standard"], members, ())[2].nodes
+    tests, _ = searched(members, lambda group: result(group, 0.4 if set(pair) <= set(group.nodes) else 1.0))
+    (found,) = search.accusations(members, tests)
+    assert (found.accused, found.nodes) == (Accused.LINK, tuple(sorted(pair)))
+    assert set(pair) <= set(search.judge(members, tests).proven)
+
+
+def test_a_failed_pair_blames_both_until_one_is_proven():
+    members = nodes(8)
+    first = search.next_round(search.PLANS["standard"], members, ())
+    bad = first[0].nodes[0]
+    one = [result(group, failure="timed out after 20 s" if bad in group.nodes else "") for group in first]
+    said = search.judge(members, one)
+    (both,) = said.accusations
+    assert both.nodes == tuple(sorted(first[0].nodes)) and both.confidence is Confidence.SUSPECTED
+    assert not set(first[0].nodes) & set(said.proven)
+    tests, _ = searched(
+        members, lambda group: result(group, failure="timed out after 20 s" if bad in group.nodes else "")
+    )
+    (found,) = search.accusations(members, tests)
+    assert (found.nodes, found.aspect) == ((bad,), Aspect.FAILURE)
+
+
+def test_a_failure_that_points_at_a_node_does_not_burden_its_partner():
+    members = nodes(8)
+    first = search.next_round(search.PLANS["standard"], members, ())
+    bad, partner = first[0].nodes
+    tests = [
+        result(group, failure="died" if bad in group.nodes else "", blamed=(bad,) if bad in group.nodes else ())
+        for group in first
+    ]
+    assert all(
+        partner not in item.nodes for item in search.accusations(members, tests) if item.accused is Accused.NODE
+    )
+
+
+def test_two_nodes_accuse_nobody_but_what_is_between_them():
+    members = nodes(2)
+    tests, _ = searched(members, lambda group: result(group, 0.1))
+    assert search.accusations(members, tests) == ()
+    tests, _ = searched(members, lambda group: result(group, failure="timed out after 20 s"))
+    (found,) = search.accusations(members, tests)
+    assert found.accused is Accused.LINK and found.nodes == (0, 1)
+    assert found.confidence is Confidence.PROBABLE and found.undecided
+
+
+def test_three_nodes_accuse_weakly():
+    members = nodes(3)
+    tests, _ = searched(members, slow(2))
+    (found,) = search.accusations(members, tests)
+    assert (found.nodes, found.confidence) == ((2,), Confidence.SUSPECTED)
+
+
+def test_a_rack_behind_a_slow_uplink_is_one_accusation():
+    members = racks(32, 8)
+    inside = set(range(8, 16))
+    tests, _ = searched(
+        members,
+        lambda group: result(group, 0.5 if set(group.nodes) & inside and set(group.nodes) - inside else 1.0),
+    )
+    (found,) = search.accusations(members, tests)
+    assert found.accused is Accused.DOMAIN and set(found.nodes) == inside and found.far_only
+
+
+@pytest.mark.parametrize("size", [4, 9, 14])
+def test_a_fault_that_only_large_groups_show_is_found_by_bisection(size):
+    members = nodes(16)
+    tests, _ = searched(
+        members,
+        lambda group: result(group, 0.4 if 11 in group.nodes and len(group.nodes) >= size else 1.0),
+    )
+    said = search.judge(members, tests)
+    (found,) = said.accusations
+    assert found.accused is Accused.GROUP and 11 in found.nodes and len(found.nodes) <= 4
+    if size <= 12:
+        assert found.nodes == (11,)
+    assert all(len(test.nodes) >= size for test in found.tests)
+
+
+def test_a_lost_node_is_in_no_group():
+    members = nodes(9)
+    tests, _ = searched(members, result, lost=(4,))
+    assert search.judge(members, tests, lost=(4,)).proven == (0, 1, 2, 3, 5, 6, 7, 8)
+
+
+def test_two_rounds_give_each_node_a_near_and_a_far_partner():
+    members = racks(32, 8)
+    tests = []
+    for _ in range(2):
+        tests += [result(group) for group in search.next_round(search.PLANS["standard"], members, tests)]
+    assert len(tests) == 32
+    home = search.domains(members)
+    for node in range(32):
+        far = sorted(len({home[end] for end in test.nodes}) > 1 for test in tests if node in test.nodes)
+        assert far == [False, True]
+
+
+def test_everything_that_fails_accuses_no_single_node():
+    members = nodes(6)
+    tests, _ = searched(members, lambda group: result(group, failure="connection refused"))
+    (found,) = search.accusations(members, tests)
+    assert found.accused is Accused.GROUP and found.nodes == tuple(range(6))
+
+
+def test_one_slow_test_among_good_ones_accuses_nobody():
+    members = nodes(16)
+    seen = []
+
+    def measure(group):
+        seen.append(group)
+        return result(group, 0.5 if len(seen) == 3 else 1.0)
+
+    tests, _ = searched(members, measure)
+    assert search.accusations(members, tests) == ()
+
+
+def test_stage_of_single_node_tests_is_ignored():
+    members = nodes(6)
+    inside = LinkTest(stage=Stage.NODE, round=0, nodes=(1,), failure="no peer access")
+    tests, _ = searched(members, result)
+    assert search.accusations(members, [inside, *tests]) == ()
