@@ -21,6 +21,10 @@ ALLOWED = {
         "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.probe.wire", "gpudoctor.vitals",
         "gpudoctor.recorder",
     },
+    "gpudoctor/preflight": {
+        "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.vitals", "gpudoctor.recorder",
+        "gpudoctor.preflight",
+    },
     "gpudoctor/watch": {
         "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.report", "gpudoctor.vitals",
         "gpudoctor.watch",
@@ -52,6 +56,13 @@ BASE = {"packaging"}
 
 def modules(folder: str) -> Iterator[Path]:
     yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trees_are_let_go() -> Iterator[None]:
+    """All trees of syntax together are large, and the tests that follow do not read them."""
+    yield
+    parsed.cache_clear()
 
 
 @cache

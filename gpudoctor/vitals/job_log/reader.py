@@ -14,16 +14,16 @@ from gpudoctor.vitals.job_log.drafts import Drafts
 from gpudoctor.vitals.job_log.events import event_of
 from gpudoctor.vitals.job_log.line_filter import TRACEBACK, LineFilter, Worth
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, plain, take_apart
-from gpudoctor.vitals.job_log.matching import Match, Messages, skeleton
+from gpudoctor.vitals.job_log.matching import Match, Messages, messages_table, skeleton
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, lines_before, open_log, text_of
-from gpudoctor.vitals.job_log.progress import CUES, DONE_CUES, says_done, step_of, whole_step
+from gpudoctor.vitals.job_log.progress import CUES, DONE_ALSO, DONE_CUES, says_done, step_of, whole_step
 from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
 from gpudoctor.vitals.job_log.tracebacks import Raised, Tracebacks, frame_of, loose_exception
 from gpudoctor.vitals.job_log.words import bare
 
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
 """Where another rank began to write within a line, behind a progress bar."""
-_MOST_DULL = 20_000
+_MOST_DULL, _LONGEST_DULL = 20_000, 2_000
 _UNKNOWN = LogMessage(kind=PLAIN, cue="", pattern="", text="")
 """What an exception is where no check answers for those that no wording knows."""
 _LONGEST_EXCEPTION = 600
@@ -73,7 +73,9 @@ def read_job_log(
     from which on a file is read, if it held other things before; lines are numbered from its beginning.
     `exit_code` is the one that the command gave, if it is known.
     """
-    table = Messages((code, item) for code, item in messages if not item.exits or exit_code in item.exits)
+    table = messages_table(
+        tuple((code, item) for code, item in messages if not item.exits or exit_code in item.exits)
+    )
     files: list[LogFile] = []
     events: list[LogEvent] = []
     problems: list[str] = []
@@ -250,7 +252,8 @@ class _FileReader:
         for index in sorted(chosen.keys() | set(looks)):
             if index < at:
                 continue
-            self._read_on(self._taken + at, self._taken + index)
+            if self._reads_all:
+                self._read_on(self._taken + at, self._taken + index)
             at = index
             if index in looks:
                 self._catch_up(self._taken + index)
@@ -258,14 +261,29 @@ class _FileReader:
             worth = chosen.get(index)
             if worth is None:
                 continue
+            line, length = bares[index], 1
             key: Hashable = worth.key
-            length = 1
-            if TRACEBACK in bares[index] and not self._reads_all:
+            if self._reads_all:
+                self._read_one(self._taken + index, key, None if worth.by_digits else line)
+                at += 1
+                continue
+            if TRACEBACK in line:
                 length, key = _traceback_at(index, bares, chosen)
                 if index + length > len(pieces) and not last:
                     end = index
                     break
-            at += self._worth_reading(self._taken + index, worth, key, bares[index], length)
+            if not worth.by_digits and self._is_known(line, numbers[index]):
+                at += 1
+                continue
+            outcome = self._outcomes.get(key)
+            if outcome is not None and outcome.settled:
+                outcome.left_out += 1
+                self._left_out[key] = self._taken + index
+                at += length
+                continue
+            self._catch_up(self._taken + index)
+            self._read_one(self._taken + index, key, None if worth.by_digits else line)
+            at += 1
         self._read_on(self._taken + at, self._taken + end)
         self._held = (pieces[end:], numbers[end:])
         self._taken += end
@@ -280,24 +298,11 @@ class _FileReader:
             at += 1
         return at
 
-    def _worth_reading(self, index: int, worth: Worth, key: Hashable, line: bytes, length: int) -> int:
-        """A piece that is worth reading, or a traceback of so many; gives how many pieces are done with.
-
-        One like many before it is left out; the last one of these is read later.
-        """
+    def _read_one(self, index: int, key: Hashable, line: bytes | None) -> None:
+        """Read a piece that is worth reading; `line` is given for one that may be remembered."""
         raw, number = self._past[index - self._past_from]
-        if not self._reads_all:
-            if not worth.by_digits and self._is_known(line, number):
-                return 1
-            outcome = self._outcomes.get(key)
-            if outcome is not None and outcome.settled:
-                outcome.left_out += 1
-                self._left_out[key] = index
-                return length
-            self._catch_up(index)
         self._before(index)
-        self._read_whole(raw, number, key, None if worth.by_digits else line)
-        return 1
+        self._read_whole(raw, number, key, line)
 
     def _is_known(self, line: bytes, number: int) -> bool:
         """Whether a piece is like one that gave nothing, or like one that is counted already."""
@@ -325,6 +330,7 @@ class _FileReader:
             and line is not None
             and not self._tracebacks.waiting
             and b"gnored in" not in raw
+            and len(line) <= _LONGEST_DULL
             and len(self._dull) + len(self._repeats) < _MOST_DULL
         ):
             if before == self._changes:
@@ -357,7 +363,7 @@ class _FileReader:
         """Whether the training is complete, and how many ranks there are."""
         small = text.lower()
         if not self._job.finished:
-            self._job.finished = any(says_done(line) for line in _lines_with(DONE_CUES, text, small))
+            self._job.finished = any(map(says_done, _lines_with(DONE_CUES, text, small, DONE_ALSO)))
         if self._job.world is None:
             for line in _lines_with(_WORLD_CUES, text, small):
                 if found := _WORLD.search(line):
@@ -564,14 +570,19 @@ class _FileReader:
         )
 
 
-def _lines_with(cues: Iterable[bytes], text: bytes, small: bytes) -> Iterator[str]:
-    """Lines of a text that hold a cue; `small` is the text in small letters."""
+def _lines_with(
+    cues: Iterable[bytes], text: bytes, small: bytes, also: Sequence[bytes] = (b"",)
+) -> Iterator[str]:
+    """Lines of a text that hold a cue and one of the others; `small` is the text in small letters."""
+    if not any(other in small for other in also):
+        return
     for cue in cues:
         at = small.find(cue)
         while at >= 0:
             begin, end = small.rfind(b"\n", 0, at) + 1, small.find(b"\n", at)
             end = end if end >= 0 else len(small)
-            yield text_of(text[begin:end])
+            if any(small.find(other, begin, end) >= 0 for other in also):
+                yield text_of(text[begin:end])
             at = small.find(cue, end)
 
 
