@@ -29,7 +29,10 @@ ALLOWED = {
         "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.report", "gpudoctor.vitals",
         "gpudoctor.watch",
     },
-    "gpudoctor/estimate": {"gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.estimate"},
+    "gpudoctor/estimate": {
+        "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.estimate",
+        "gpudoctor.vitals.host",  # a measurement asks how much memory is free
+    },
     "gpudoctor/report": {
         "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.estimate",
         "gpudoctor.report",
