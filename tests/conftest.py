@@ -4,6 +4,7 @@ import compileall
 import gc
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ ROOT = Path(__file__).resolve().parent.parent
 UNWRITTEN = pytest.StashKey[bool]()
 """Whether Python was told to write no compiled files."""
 
+COLLECT_AFTER = 100_000
+"""New objects between two passes of the garbage collector: as in a command, looking for cycles finds hardly one."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Ctrl-C means something to the programs that tests start, and the packages and tests are compiled once.
@@ -28,13 +32,42 @@ def pytest_configure(config: pytest.Config) -> None:
     their messages takes half of a collection: while tests are collected, pytest may write down what it made.
     """
     config.stash[UNWRITTEN] = sys.dont_write_bytecode
+    gc.set_threshold(COLLECT_AFTER)
     sys.dont_write_bytecode = False
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if hasattr(config, "workerinput"):
+    if (worker := getattr(config, "workerinput", None)) is not None:
+        if int(worker["workerid"].removeprefix("gw")) % 2:
+            config.pluginmanager.register(LastFilesFirst(), "last-files-first")
         return
     for folder in ("gpudoctor", "checks", "rules"):
         compileall.compile_dir(ROOT / folder, quiet=2, workers=0)
+
+
+class LastFolderFirst(pytest.Dir):
+    """A folder whose files and folders are collected in the opposite order."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """What pytest collects, from the last to the first."""
+        return list(super().collect())[::-1]
+
+
+class LastFilesFirst:
+    """Collects the files from the last to the first, and leaves the tests in the usual order.
+
+    Every worker of `-n N` collects all files, and whoever comes first to one writes down its assertions' messages.
+    From both ends, each of two workers does that for one half.
+    """
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+        """The folder, from its end; a package is left to pytest."""
+        return None if (path / "__init__.py").exists() else LastFolderFirst.from_parent(parent, path=path)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """All workers have to give xdist their tests in one order."""
+        items.sort(key=lambda item: item.path.parts)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

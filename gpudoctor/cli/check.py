@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "targets",
         nargs="*",
         metavar="TARGET",
-        help="scripts, notebooks, configs, job scripts, folders; logs of a dead job",
+        help="scripts, notebooks, configs, job scripts, folders; logs and dumps of a dead job",
     )
     job = parser.add_argument_group("the job")
     job.add_argument(

@@ -81,6 +81,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "gpudoctor.cli.autopsy",
         "find what killed a job first, from the logs that it left behind",
     ),
+    "preflight": (
+        "gpudoctor.cli.preflight",
+        "measure nodes, cards, links and the network before the job does; names the bad one",
+    ),
     "watch": (
         "gpudoctor.cli.watch",
         "examine a running process, no preparation needed: what it waits for, what to do",
@@ -109,7 +113,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
-    """The parser, all commands configured, or only the one that will run: no other is imported then."""
+    """The parser, all commands configured, or only the one that will run: no other is imported then.
+
+    If `only` is a command, the parser has no other one.
+    """
     parser = Parser(
         prog="gpudoctor",
         description="A doctor for deep-learning training: names the cause with evidence, ranks the remedies.",
@@ -119,6 +126,8 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"gpudoctor {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
     for name, (module, summary) in COMMANDS.items():
+        if only in COMMANDS and name != only:
+            continue
         command = commands.add_parser(
             name,
             help=summary,

@@ -84,7 +84,7 @@ def open_source(arguments: argparse.Namespace, stack: ExitStack) -> "tuple[TickS
     registry = load_registry()
     settings = load_settings(arguments, registry, Path())
     arguments.fail_on = arguments.fail_on or settings.fail_on
-    source = _source(arguments, _request(arguments, registry, settings), stack)
+    source = _source(arguments, *_requests(arguments, registry, settings), stack)
     if arguments.record:
         source.record(Path(arguments.record))
     return source, registry
@@ -106,23 +106,28 @@ def _check_view(arguments: argparse.Namespace) -> None:
         raise UsageError("the live view needs a terminal; without one use --once, --plain or --json")
 
 
-def _request(arguments: argparse.Namespace, registry: "Registry", settings: "Settings") -> "Request":
-    """The checks that read a live process, of those that the user selects."""
+def _requests(
+    arguments: argparse.Namespace, registry: "Registry", settings: "Settings"
+) -> "tuple[Request, Request]":
+    """The checks that read a live process, and those that read its output, of those that the user selects."""
     from dataclasses import replace
 
     from gpudoctor.engine.examination import Request
     from gpudoctor.model import Reads
 
     selection = choose_checks(arguments, registry, settings)
-    live = {code for code, check in registry.checks.items() if Reads.PROCESS in check.reads}
-    return Request(
-        registry=registry,
-        selection=replace(selection, selected=selection.selected & live),
-        settings=settings,
-    )
+
+    def reading(what: Reads) -> Request:
+        codes = {code for code, check in registry.checks.items() if what in check.reads}
+        selected = replace(selection, selected=selection.selected & codes)
+        return Request(registry=registry, selection=selected, settings=settings)
+
+    return reading(Reads.PROCESS), reading(Reads.LOG)
 
 
-def _source(arguments: argparse.Namespace, request: "Request", stack: ExitStack) -> "TickSource":
+def _source(
+    arguments: argparse.Namespace, request: "Request", of_output: "Request", stack: ExitStack
+) -> "TickSource":
     from gpudoctor.watch.source import TickSource
     from gpudoctor.watch.tape import TapeReader
 
@@ -140,7 +145,8 @@ def _source(arguments: argparse.Namespace, request: "Request", stack: ExitStack)
     else:
         from gpudoctor.watch.session import WatchSession
 
-        session = WatchSession(tuple(dict.fromkeys(arguments.targets)), request, length=arguments.window)
+        pids = tuple(dict.fromkeys(arguments.targets))
+        session = WatchSession(pids, request, length=arguments.window, of_output=of_output)
         source = TickSource(session, outlets)
     stack.callback(source.close)
     return source

@@ -142,12 +142,8 @@ def _unread(patient: Patient) -> list[str]:
 def _left_unread(patient: Patient) -> Iterator[str]:
     """Sentences about a log, and what lies beside one, that were named and could not be read."""
     signs = patient.signs
-    beside = (
-        (signs.memory_snapshot, signs.flight_records, signs.gpu_survey)
-        if patient.kind is PatientKind.LOG
-        else ()
-    )
-    for sign in (signs.job_log, *beside):
+    beside = (signs.gpu_survey,) if patient.kind is PatientKind.LOG else ()
+    for sign in (signs.job_log, signs.memory_snapshot, signs.flight_records, *beside):
         try:
             sign.take()
         except Unread as reason:

@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from gpudoctor.analysis.known_gain import speedup
 from gpudoctor.analysis.run.cpu_contention import crowd
-from gpudoctor.analysis.run.deaths import EXIT, DeathMessage
+from gpudoctor.analysis.run.deaths import EXIT, DeathMessage, first_failed
 from gpudoctor.analysis.run.deaths import death as cause_of_death
 from gpudoctor.analysis.run.steady_run import TRACED
 from gpudoctor.analysis.run.unmeasured import is_suspicion, without_steps
@@ -62,6 +62,11 @@ _WALLS = {
 _KIN = {"podman": "docker", "nerdctl": "docker", "kubectl": "docker", "apptainer": "docker",
         "singularity": "docker", "doas": "sudo", "su": "sudo"}  # fmt: skip
 _NOT_SEEN = "the probe saw no process of the command import torch"
+_RANKS_NOT_SEEN = "its ranks ended before they imported torch"
+_KEEP_RANKS = (
+    "To find the cause, let the launcher keep what its ranks print: `torchrun --tee 3 --log-dir logs ...`; "
+    "`gpudoctor run` reads it then."
+)
 _KEEP_OUTPUT = (
     "To find the cause, keep the command's output: `... 2>&1 | tee job.out`, then `gpudoctor autopsy job.out`."
 )
@@ -356,10 +361,12 @@ def nobody_reported(recording: Recording, output: str = "") -> str:
 
     `output` is a clause that says what was read in the command's output; "" if nothing was.
     """
-    why = _wall(recording.command) or _NOT_SEEN
+    launched = bool(recording.launchers)
+    why = _wall(recording.command) or (_RANKS_NOT_SEEN if launched else _NOT_SEEN)
     died = death(recording.end)
-    advice = f"{output}." if output else _KEEP_OUTPUT
-    ended = f" The command {died}. {advice}" if died else _interrupted(recording.end)
+    failed = f" {capitalised(first)}." if (first := first_failed(recording)) else ""
+    advice = f"{output}." if output else _KEEP_RANKS if launched else _KEEP_OUTPUT
+    ended = f" The command {died}.{failed} {advice}" if died else _interrupted(recording.end)
     return f"No rank reported, so gpudoctor knows nothing about the training: {why}.{ended}"
 
 

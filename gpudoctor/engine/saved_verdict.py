@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from gpudoctor.analysis.job_log.flight_verdict import flight_verdict, undated
+from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
 from gpudoctor.engine.claims import NO_XID, SAVED_GPUS_WELL, Examined
 from gpudoctor.model import Outcome, Passed, Patient, Ranked, Severity
 from gpudoctor.model.signs.flight_recorder import FlightRecords
@@ -39,7 +41,19 @@ def _of_dumps(dumps: FlightRecords, ranked: Sequence[Ranked]) -> str:
     errors = [item.finding for item in ranked if item.finding.severity is Severity.ERROR]
     if errors:
         return f"The job stood still. {errors[0].message.partition('. ')[0].rstrip('.')}."
+    if said := undated(dumps, STUCK_SECONDS):
+        return said
     return f"No operation waits in the flight-recorder dumps of {count(len(dumps.ranks), 'rank')}."
+
+
+def stood_still(dumps: FlightRecords, ranked: Sequence[Ranked]) -> str:
+    """The verdict on a job by its dumps, beside its script; "" if nothing waits in them."""
+    verdict = flight_verdict(dumps, STUCK_SECONDS)
+    if verdict is None:
+        return ""
+    more = _number(ranked, Severity.ERROR) - 1
+    also = f" gpudoctor found {count(more, 'more error')}." if more > 0 else ""
+    return f"The job stood still. {verdict.sentences[0]}{also}"
 
 
 def _saved_log(patient: Patient) -> KernelLog | None:

@@ -49,6 +49,11 @@ def pronounce(
 
         if said := pronounce_saved(patient, ranked, outcomes):
             return said
+    if patient.kind is PatientKind.SCRIPT and (dumps := optional(lambda: patient.flight_records)) is not None:
+        from gpudoctor.engine.saved_verdict import stood_still
+
+        if said := stood_still(dumps, ranked):
+            return said
     if patient.kind is PatientKind.LOG:
         return f"{patient.title}: nothing could be read."
     if run is not None:

@@ -54,6 +54,8 @@ class LogMessage:
     """Whether it counts only if almost nothing follows it: after a line of the shell, the script may go on."""
     explains: str = ""
     """Of a HINT: a regular expression for the failure that it explains."""
+    exits: tuple[int, ...] = ()
+    """Exit codes of which the command must have given one: a shell goes on after such a line, or ends by it."""
     source: str = ""
     """A thread, or the file of the library that prints it."""
 
@@ -129,6 +131,8 @@ class LogSummary:
     world: int | None
     """Number of ranks, where the log says it."""
     last_step: int | None
+    rank: int | None
+    """The rank that failed first; None if the log does not show it, or shows several."""
     finished: bool
     """Whether the program said that its training was complete."""
     died: bool

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
@@ -151,6 +151,21 @@ def _logs_in(folder: str) -> Iterator[str]:
             elif suffix in _DUMPS:
                 others.append(path)
         yield from (path for path in others if _without_numbers(path) in dumps)  # cut or empty ones
+
+
+def signs_of(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> dict[str, Sign[Any]]:
+    """The signs that these files give, by name; a sign of which no file was named is not among them."""
+    table = tuple(messages)
+    signs: dict[str, Sign[Any]] = {}
+    if found.logs or found.stacks or found.records:
+        signs["job_log"] = Sign("the log", lambda: _log(found, table))
+    if found.kernel_logs:
+        signs["kernel_log"] = Sign("the kernel log", lambda: _kernel_log(found))
+    if found.snapshots:
+        signs["memory_snapshot"] = Sign("the memory snapshot", lambda: _snapshot(found))
+    if found.flight_dumps:
+        signs["flight_records"] = Sign("the flight recorder", lambda: _flight_records(found))
+    return signs
 
 
 def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> Patient:

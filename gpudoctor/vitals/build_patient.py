@@ -5,7 +5,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
@@ -107,25 +107,31 @@ def admit(admission: PatientRequest) -> Patient:
     readers = _Readers(admission)
     named = targets.items
     kind = PatientKind.SCRIPT if named else PatientKind.MACHINE
+    signs = Signs(
+        environment=Sign("the environment", readers.environment),
+        host=_limited("the host", readers.host, FILES_LIMIT),
+        gpu_survey=Sign("the GPUs", readers.gpu_survey),
+        kernel_log=_limited("the kernel log", readers.kernel_log, FILES_LIMIT),
+        packages=_limited("the packages", readers.packages, FILES_LIMIT),
+        torch=_limited("torch", readers.torch, FILES_LIMIT),
+        argument_fields=_limited("the argument classes", readers.argument_fields, FILES_LIMIT),
+        project_versions=_limited("the project's versions", readers.project_versions, FILES_LIMIT),
+        job=Sign("the job", readers.job),
+        source=readers.source,
+        configs=readers.configs,
+        memory=Sign("the memory", lambda: _memory(patient, admission)),
+        recording=Sign("the recording", readers.recording),
+        job_log=Sign("the log", readers.job_log),
+    )
+    if targets.of(TargetKind.LEFT):
+        from gpudoctor.vitals.build_log_patient import signs_of, sort_left_behind
+
+        left = sort_left_behind([item.name for item in named if item.kind in (TargetKind.LOG, TargetKind.LEFT)])
+        signs = replace(signs, **signs_of(left, admission.log_messages))
     patient = Patient(
         PatientKind.COMMAND if admission.command else kind,
         command_title(admission.command) if admission.command else _title(targets),
-        Signs(
-            environment=Sign("the environment", readers.environment),
-            host=_limited("the host", readers.host, FILES_LIMIT),
-            gpu_survey=Sign("the GPUs", readers.gpu_survey),
-            kernel_log=_limited("the kernel log", readers.kernel_log, FILES_LIMIT),
-            packages=_limited("the packages", readers.packages, FILES_LIMIT),
-            torch=_limited("torch", readers.torch, FILES_LIMIT),
-            argument_fields=_limited("the argument classes", readers.argument_fields, FILES_LIMIT),
-            project_versions=_limited("the project's versions", readers.project_versions, FILES_LIMIT),
-            job=Sign("the job", readers.job),
-            source=readers.source,
-            configs=readers.configs,
-            memory=Sign("the memory", lambda: _memory(patient, admission)),
-            recording=Sign("the recording", readers.recording),
-            job_log=Sign("the log", readers.job_log),
-        ),
+        signs,
         targets=tuple(item.name for item in named),
     )
     return patient
@@ -242,10 +248,8 @@ class _Readers:
 
     def _read_output(self) -> "JobLog":
         """What a command printed that died before a rank reported: a log only if it names a failure."""
-        from gpudoctor.analysis.run.deaths import only_launched
-
         recording = self._recording.take()
-        if not only_launched(recording) or recording.end is None or not recording.end.failed:
+        if recording.ranks or recording.end is None or not recording.end.failed:
             raise Unavailable("no log was named")  # how it ended is in the recording
         outputs = self._admission.output.written(self._admission.command)
         if not outputs:
@@ -255,7 +259,9 @@ class _Readers:
         from gpudoctor.vitals.job_log import read_job_log
 
         try:
-            log = read_job_log(list(outputs), self._admission.log_messages, outputs)
+            log = read_job_log(
+                list(outputs), self._admission.log_messages, outputs, exit_code=recording.end.exit_code
+            )
         except Unread as reason:
             raise Unavailable(str(reason)) from None  # the user named no log: none is missing
         if first_cause(log) is None:

@@ -31,6 +31,8 @@ class TargetKind(Enum):
     JOB = "job script"
     CONFIG = "config"
     LOG = "log"
+    LEFT = "left behind"
+    """What a dead job left beside its log: dumps, snapshots, records of the kernel and of a scheduler."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,8 @@ def sort_targets(names: Sequence[str]) -> Targets:
     for name in dict.fromkeys(names):
         path = Path(name)
         try:
-            target = NamedTarget(name=name, path=path, kind=_kind(path))
+            kind = TargetKind.LEFT if _is_left_behind(path) else _kind(path)
+            target = NamedTarget(name=name, path=path, kind=kind)
             items.append(target)
             if target.kind is TargetKind.LOG and (other := _reported(path)):
                 problems.append(f"{name}: {other}")
@@ -71,6 +74,27 @@ def sort_targets(names: Sequence[str]) -> Targets:
         except _Unreadable as error:
             problems.append(str(error))
     return Targets(items=tuple(items), problems=tuple(problems))
+
+
+def _is_left_behind(path: Path) -> bool:
+    """Whether a file is a dump, a snapshot or a record of a job that died, by its content."""
+    from gpudoctor.vitals.left_behind_kinds import LeftKind, kind_of
+
+    suffix = path.suffix.lower()
+    if suffix in _SCRIPTS | _JOBS | (_CONFIGS - {".json"}) or "\0" in str(path) or not path.is_file():
+        return False
+    try:
+        kind = kind_of(path)
+    except OSError:
+        return False
+    if kind is LeftKind.LOG or kind is LeftKind.CONFIG:
+        return False
+    return kind is not LeftKind.SURVEY and not (kind is LeftKind.SNAPSHOT and not _is_snapshot(path))
+
+
+def _is_snapshot(path: Path) -> bool:
+    """Whether a pickle begins as a memory snapshot of torch does."""
+    return b"segments" in read_head(path, _HEAD) or b"device_traces" in read_head(path, _HEAD)
 
 
 def _reported(path: Path) -> str:

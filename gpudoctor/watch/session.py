@@ -13,6 +13,7 @@ from gpudoctor.model.watch import Tick
 from gpudoctor.vitals.build_patient import PatientRequest, admit
 from gpudoctor.vitals.process.watcher import WINDOW, Watcher
 from gpudoctor.vitals.targets import Targets
+from gpudoctor.watch.job_output import JobOutput
 from gpudoctor.watch.summary import summarise
 
 EXAMINE_EVERY = 2.0
@@ -24,9 +25,18 @@ _SHARE = 0.01
 class WatchSession:
     """Ticks of the processes that the user named. Raises `IncompleteError` when they cannot be watched."""
 
-    def __init__(self, pids: Sequence[int], request: Request, *, length: float = WINDOW) -> None:
+    def __init__(
+        self,
+        pids: Sequence[int],
+        request: Request,
+        *,
+        length: float = WINDOW,
+        of_output: Request | None = None,
+    ) -> None:
+        """`of_output` has the checks that read what the job prints; None reads nothing of it."""
         self._watcher = Watcher(pids, length=length)
         self._request = request
+        self._output = JobOutput(of_output) if of_output is not None else None
         self._base: Patient | None = None
         self._report: Report | None = None
         self._examined, self._due = -1.0, 0.0
@@ -36,6 +46,8 @@ class WatchSession:
     def tick(self, *, judge: bool = False) -> Tick:
         """The job now; `judge` examines this very window, which else happens every few ticks."""
         window = self._watcher.tick()
+        if self._output is not None:
+            self._output.find(rank.pid for rank in window.ranks if rank.alive)
         if self._report is None or judge or window.t >= self._due or window.ended:
             self._report = self._examine(window)
         tick = Tick(window=window, report=self._report, number=self._number)
@@ -55,6 +67,8 @@ class WatchSession:
         began = time.process_time()
         patient = self._patient(window, self._watcher.survey())
         report = examine(patient, self._request, _unseen(window))
+        if self._output is not None:
+            report = self._output.add_to(report, window, patient.title)
         cost = time.process_time() - began
         self._due = window.t + max(EXAMINE_EVERY, cost / _SHARE)
         return replace(report, run=summarise(window))

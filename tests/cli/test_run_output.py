@@ -77,6 +77,31 @@ def test_a_shell_script_that_finds_no_command(tmp_path):
     assert "torchrun: command not found" in json.dumps(report["findings"])
 
 
+@pytest.mark.parametrize(
+    ("lines", "code", "line"),
+    [
+        ("module load cuda\nconda activate job\nmytrainer --config x\n", "ENV005", 3),
+        ("set -e\n./start_training\n", "FAIL016", 1),
+        (f"{PYTHON} -m mytrain.main\n", "ENV005", 1),
+        ("exec /usr/bin/env python3.nobody x.py\n", "ENV005", 1),
+    ],
+)
+def test_any_program_that_a_script_does_not_find(tmp_path, lines, code, line):
+    (tmp_path / "job.sh").write_text("PATH=/nowhere\n" + lines)
+    _, report = run(tmp_path, "{} > job.out 2>&1", command="bash job.sh")
+    assert codes(report) == [code]
+    assert f"line {line} of" in verdict(report)
+
+
+def test_torchrun_whose_output_goes_to_a_pipe_is_told_how_to_keep_that_of_its_ranks(tmp_path):
+    pytest.importorskip("torch")
+    code, report = run(tmp_path, "{} 2>&1 | cat", command=f"{PYTHON} -m torch.distributed.run main.py")
+    assert (code, codes(report), report["run"]["ranks"]) == (1, ["FAIL001"], 0)
+    assert "No rank reported" in verdict(report)
+    assert "Rank 0 failed first, with exit code 1." in verdict(report)
+    assert "`torchrun --tee 3 --log-dir logs ...`; `gpudoctor run` reads it then." in verdict(report)
+
+
 def test_if_the_output_goes_to_a_pipe_the_verdict_says_how_to_keep_it(tmp_path):
     code, report = run(tmp_path, "{} 2>&1 | cat > piped.txt")
     assert code == 1

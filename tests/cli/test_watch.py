@@ -101,3 +101,73 @@ def test_the_list_of_training_processes_is_a_table_or_json(capsys):
     assert "PID" in text or "No process on this machine has loaded torch" in text
     assert main(["watch", "--find", "--json"]) == 0
     assert isinstance(json.loads(capsys.readouterr().out), list)
+
+
+TO_FILE = READY + (
+    "import os, time, traceback\n"
+    "file = os.open('job.out', os.O_WRONLY | os.O_CREAT | {flags})\n"
+    "os.dup2(file, 1), os.dup2(file, 2)\n"
+    "print('step 1 loss 2.5', flush=True)\n"
+)
+RAISES = (
+    "import os\nwhile not os.path.exists('go'):\n    time.sleep(0.05)\nraise ValueError('labels of batch 7')\n"
+)
+ERROR = "try:\n    raise OSError('disk of nobody')\nexcept OSError:\n    traceback.print_exc()\n"
+
+
+def until_it_ends(folder, child):
+    """The last report of a stream; the child raises once the stream has begun."""
+    words = [sys.executable, "-m", "gpudoctor", "watch", str(child.pid), "--json", "--interval", "0.3"]
+    watch = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert watch.stdout.readline()
+    (folder / "go").touch()
+    return json.loads(watch.communicate(timeout=60)[0].splitlines()[-1])
+
+
+def watched(capsys, child, *flags):
+    """The report of some seconds of a child."""
+    main(["watch", str(child.pid), "--format", "json", "--quiet", *flags])
+    return json.loads(capsys.readouterr().out)
+
+
+@needs_pyspy
+def test_the_output_names_the_cause_of_a_death_during_the_watch(tmp_path):
+    with training(tmp_path, "train.py", TO_FILE.format(flags="os.O_TRUNC") + RAISES) as child:
+        report = until_it_ends(tmp_path, child)
+    schema = Path(json_report.__file__).with_name("report-1.schema.json").read_text(encoding="utf-8")
+    jsonschema.validate(report, json.loads(schema))
+    [finding] = [item for item in report["findings"] if item["code"] == "FAIL001"]
+    assert (finding["rank"], finding["severity"], report["summary"]["error"]) == (1, "error", 1)
+    assert "labels of batch 7" in finding["message"]
+    assert "has ended" in report["summary"]["verdict"]
+    assert f"line 5 of {tmp_path / 'job.out'}" in report["summary"]["verdict"]
+    assert report["log"]["files"] == [str(tmp_path / "job.out")]
+
+
+@needs_pyspy
+def test_an_error_in_the_output_of_a_job_that_goes_on_is_a_suspicion(tmp_path, capsys):
+    text = TO_FILE.format(flags="os.O_TRUNC") + ERROR + "time.sleep(60)\n"
+    with training(tmp_path, "train.py", text) as child:
+        report = watched(capsys, child, "--duration", "1")
+    [finding] = [item for item in report["findings"] if "disk of nobody" in item["message"]]
+    assert (finding["severity"], finding["confidence"]) == ("warning", "suspected")
+    assert report["summary"]["verdict"].startswith("Its output names an error, and the process goes on.")
+
+
+@needs_pyspy
+def test_what_an_older_job_appended_before_does_not_count(tmp_path, capsys):
+    (tmp_path / "job.out").write_text("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+    with training(tmp_path, "train.py", TO_FILE.format(flags="os.O_APPEND") + "time.sleep(60)\n") as child:
+        report = watched(capsys, child, "--duration", "1")
+    assert report.get("log") is None and not report["summary"]["error"]
+
+
+@needs_pyspy
+def test_output_that_cannot_be_read_is_named_with_what_would_help(tmp_path):
+    with training(tmp_path, "train.py", READY + "import time\n" + RAISES) as child:
+        report = until_it_ends(tmp_path, child)
+    said = (
+        "printed to a pipe, which gpudoctor cannot read; start the job with `> job.out 2>&1`, or torchrun with"
+    )
+    assert "has ended" in report["summary"]["verdict"] and said in report["summary"]["verdict"]
+    assert report.get("log") is None

@@ -1,5 +1,6 @@
 """Checks run on a text as the engine runs them on a job's log."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from log_samples import SAMPLES
@@ -7,18 +8,30 @@ from some import some
 
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.runner import run_checks
-from gpudoctor.model import Finding, Found, Patient
+from gpudoctor.model import Finding, Found, Patient, Sign
 from gpudoctor.vitals.build_log_patient import admit_log, sort_left_behind
+from gpudoctor.vitals.job_log import read_job_log
 
 STEPS = "".join(f"step {number} loss 0.{number} lr 1e-4\n" for number in range(100, 120))
 """A training that goes on."""
 
 
+EXITS = {item.kind: item.exits[0] for _, item in load_registry().log_messages() if item.exits}
+"""The exit code beside which a wording counts."""
+
+
 def log_patient(folder: Path, text: str) -> Patient:
-    """A patient of which only this log was left behind."""
+    """A patient of which only this log was left behind, and the exit code if a sample in it needs one."""
     path = folder / "job.out"
     path.write_text(text, encoding="utf-8")
-    return admit_log(sort_left_behind([str(path)]), load_registry().log_messages())
+    messages = tuple(load_registry().log_messages())
+    patient = admit_log(sort_left_behind([str(path)]), messages)
+    codes = [EXITS[kind] for (_, kind), sample in SAMPLES.items() if kind in EXITS and sample in text]
+    if not codes:
+        return patient
+    log = read_job_log([str(path)], messages, exit_code=codes[0])
+    signs = replace(patient.signs, job_log=Sign.of("the log", log))
+    return Patient(patient.kind, patient.title, signs, targets=patient.targets)
 
 
 def found_in_log(code: str, folder: Path, text: str) -> tuple[Finding, ...]:

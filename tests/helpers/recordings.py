@@ -14,6 +14,7 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 
 from gpudoctor.model.signs.recording import PHASES, Process, Record, Recording, RunEnd, Table
@@ -50,13 +51,13 @@ def make_steps(
     Each phase varies by `noise` (a standard deviation, as a share); the first `warm_up` steps take four times
     as long in forward and backward. Durations are the sums of the phases and `other`.
     """
-    dice = random.Random(seed)
+    spread = _standard_normal(seed, n * (len(PHASES) + 1))
     phases = {name: _values(columns.pop(name, HEALTHY.get(name, 0.0)), n) for name in PHASES}
     rest = _values(other, n)
-    for name, values in phases.items():
+    for row, (name, values) in enumerate(phases.items()):
         for i in range(n):
             cold = 4.0 if i < warm_up and name in ("forward", "backward") else 1.0
-            values[i] *= cold * max(0.1, 1.0 + dice.gauss(0.0, noise))
+            values[i] *= cold * max(0.1, 1.0 + noise * spread[row * n + i])
     duration = [sum(phases[name][i] for name in PHASES) + rest[i] for i in range(n)]
     table: dict[str, array[float] | array[int]] = {
         "index": array("I", range(n)),
@@ -68,10 +69,17 @@ def make_steps(
         ends.append(now)
     made: dict[str, Sequence[float]] = {"t": ends, "duration": duration, "longest": duration, **phases}
     made |= {name: [NAN] * n for name in UNKNOWN} | {name: [value] * n for name, value in COUNTS.items()}
-    made["loss"] = [2.0 * 0.995**i + 0.02 * dice.gauss(0.0, 1.0) + 0.3 for i in range(n)]
+    made["loss"] = [2.0 * 0.995**i + 0.02 * drawn + 0.3 for i, drawn in enumerate(spread[-n:])]
     made |= {name: _values(values, n) for name, values in columns.items()}
     table |= {name: array(CODES.get(name, "f"), values) for name, values in made.items()}
     return Table(columns=table)
+
+
+@lru_cache(maxsize=64)
+def _standard_normal(seed: int, n: int) -> tuple[float, ...]:
+    """The first n draws of a seeded generator."""
+    dice = random.Random(seed)
+    return tuple(dice.gauss(0.0, 1.0) for _ in range(n))
 
 
 def _values(given: Values, n: int) -> list[float]:

@@ -125,6 +125,34 @@ def test_words_alone_are_no_end(tmp_path, text):
     assert named(tmp_path, f"{STEP}{text}\n") == ""
 
 
+@pytest.mark.parametrize(
+    ("exit_code", "code", "text"),
+    [
+        (127, "ENV005", "job.sh: line 9: mytrainer: command not found"),
+        (127, "ENV005", "job.sh: 9: mytrainer: not found"),
+        (127, "ENV005", "zsh: command not found: mytrainer"),
+        (127, "ENV005", "/usr/bin/env: 'python3.19': No such file or directory"),
+        (127, "FAIL016", "job.sh: line 2: ./begin: No such file or directory"),
+        (126, "FAIL016", "job.sh: line 2: ./begin: Permission denied"),
+        (126, "FAIL016", "job.sh: ./begin: /opt/nowhere/python: bad interpreter: No such file or directory"),
+    ],
+)  # fmt: skip
+def test_an_exit_code_bears_out_the_last_line_of_a_shell(tmp_path, exit_code, code, text):
+    def cause(exit_code):
+        (tmp_path / "job.out").write_text(f"module: command not found\n{text}\n", encoding="utf-8")
+        return first_cause(read_job_log([str(tmp_path / "job.out")], MESSAGES, exit_code=exit_code))
+
+    assert (cause(exit_code).root.code, cause(exit_code).root.line) == (code, 2)
+    assert cause(1) is None and cause(None) is None
+
+
+@pytest.mark.parametrize("kind", ["SyntaxError: invalid syntax", "IndentationError: unexpected indent"])
+def test_a_program_that_does_not_compile_is_named_with_its_line(tmp_path, kind):
+    text = f'start\n  File "/home/u/fit.py", line 12\n    def f(:\n          ^\n{kind}\n'
+    root = first_cause(read(tmp_path, text)).root
+    assert (root.exception, root.frame.path, root.frame.line) == (kind.partition(":")[0], "/home/u/fit.py", 12)
+
+
 def test_the_last_program_of_a_script_is_judged(tmp_path):
     first = f"{RAISED}KeyError: 'winograd'\n"
     last = f"{RAISED}ZeroDivisionError: division by zero\n"

@@ -3,7 +3,7 @@
 import pytest
 from flight_dumps import WORLD, make_ranks, read_here, write
 
-from gpudoctor.analysis.job_log.flight_verdict import FlightKind, flight_verdict, unproven
+from gpudoctor.analysis.job_log.flight_verdict import FlightKind, flight_verdict, undated, unproven
 from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
 from gpudoctor.model import Confidence, LogLine, SourceSpan
 
@@ -107,12 +107,32 @@ def test_a_ring_that_no_longer_shows_a_group_is_said(tmp_path):
     assert "the ring of rank 1 no longer shows this group (TORCH_FR_BUFFER_SIZE)" in found.text
 
 
-def test_a_file_without_a_time_of_its_own_is_judged_and_not_certain(tmp_path):
+@pytest.mark.parametrize("after", [-1e8, 86_400.0], ids=["before", "copied"])
+def test_a_file_whose_time_is_not_that_of_the_dump_shows_no_wait(tmp_path, after):
     ranks = make_ranks(2)
     ranks[0].call(**WAITS)
-    assert judged(tmp_path, ranks, after=-1e8).confidence is Confidence.PROBABLE
+    paths = write(tmp_path, ranks, after=after)
+    records = read_here(paths)
+    assert flight_verdict(records, STUCK_SECONDS) is None  # a healthy job may look so for a moment
+    said = undated(records, STUCK_SECONDS)
+    assert said.startswith("Rank 1 did not enter all_reduce number 1. The times of the files are not")
+    assert flight_verdict(records, STUCK_SECONDS, True).confidence is Confidence.PROBABLE
     ranks[0].entries[-1]["retired"] = True  # retired and not completed: it timed out
-    assert judged(tmp_path, ranks, after=-1e8).confidence is Confidence.CONFIRMED
+    assert judged(tmp_path, ranks, after=after).confidence is Confidence.CONFIRMED
+
+
+def test_what_the_dumps_themselves_show_needs_no_time_of_a_file(tmp_path):
+    ranks = make_ranks(4, {"dp": [(0, 1), (2, 3)]})
+    ranks[0].call(**WAITS)
+    ranks[3].clock += 60_000_000_000
+    ranks[3].call(group="dp")  # a rank went on a minute later
+    ranks[2].call(group="dp")
+    found = judged(tmp_path, ranks, after=86_400.0)
+    assert (found.kind, found.confidence) == (FlightKind.ALONE, Confidence.PROBABLE)
+    different = make_ranks(2)
+    different[0].call(**WAITS)
+    different[1].call("broadcast", **WAITS)
+    assert judged(tmp_path, different, after=86_400.0).kind is FlightKind.MISMATCH
 
 
 def test_gloo_dumps_are_read_although_they_have_no_states_and_no_members(tmp_path):

@@ -1,10 +1,11 @@
 """Lines that come again and again: the work is bounded, and the failure at the end is still named."""
 
 import pytest
+from log_samples import SAMPLES
 
 from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.vitals.job_log import reader
+from gpudoctor.vitals.job_log import line_filter, reader
 from gpudoctor.vitals.job_log.line_filter import LineFilter
 from gpudoctor.vitals.job_log.matching import Messages
 from gpudoctor.vitals.job_log.words import bare
@@ -68,3 +69,16 @@ def test_every_line_that_a_wording_knows_is_chosen():
         for text in ("Killed", "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026 DUE TO TIME LIMIT ***"):
             piece = f"{noise}{text}".encode()
             assert lines.chosen([piece], [bare(piece)])[0], piece
+
+
+def test_no_sample_lacks_what_its_pattern_requires():
+    table = Messages(MESSAGES)
+    signs = {sign.name: sign for _, sign in line_filter._signs(table) if sign.pattern}
+    tried = 0
+    for text in SAMPLES.values():
+        for line in text.splitlines():
+            for sign in signs.values():
+                if sign.pattern.search(line):
+                    tried += 1
+                    assert sign.required.may_match(line), (sign.pattern.pattern, line)
+    assert tried > 50

@@ -187,9 +187,23 @@ class PackageConflict(Check):
             source="bash, dash, nohup",
         ),
         LogMessage(
+            kind="any-command",
+            cue=("command not found", ": not found", ": no such file or directory"),
+            pattern=r"^\S+: (?:line )?\d+: (?P<command>[^\s:/]{1,200}): (?:command )?not found\s*$|"
+            r"^\S+: (?P<name>[^\s:/]{1,200}): (?:command )?not found\s*$|"
+            r"^\S*sh: command not found: (?P<word>\S{1,200})\s*$|"
+            r"^\S*env: \W?(?P<program>[^\s:/]{1,200}?)\W?: No such file or directory\s*$",
+            text="The shell found no command [{command}][{name}][{word}][{program}].",
+            everywhere=True,
+            general=True,
+            exits=(127,),
+            source="bash, dash, zsh, env",
+        ),
+        LogMessage(
             kind="no-module",
             cue=("no module named",),
-            pattern=r"^\S*python[\d.]*: No module named '?(?P<module>[\w.]+)'?",
+            pattern=r"^\S*python[\d.]*: (?:Error while finding module specification for '[^']{1,200}' \(\w+: )?"
+            r"No module named '?(?P<module>[\w.]+)'?",
             text="The Python environment lacks the module {module}.",
             everywhere=True,
             closing=True,

@@ -61,6 +61,18 @@ class DataFileUnreadable(LogCheck):
             source="python, bash, slurmstepd",
         ),
         LogMessage(
+            kind="any-program",
+            cue=(": no such file or directory", ": permission denied", ": not found", "bad interpreter"),
+            pattern=r"^\S+: (?:line )?(?:\d+: )?(?P<program>[^\s:]{0,300}/[^\s:]{0,300}): (?:No such file or "
+            r"directory|not found|Permission denied|cannot execute\b.{0,80}|(?P<interpreter>\S{1,200}): bad "
+            r"interpreter\b.{0,80})\s*$",
+            text="The shell could not start {program}[: its interpreter {interpreter} is not there].",
+            everywhere=True,
+            general=True,
+            exits=(126, 127),
+            source="bash, dash",
+        ),
+        LogMessage(
             kind="image",
             cue=(
                 "cannot identify image file",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.run.curves import loss_curve
-from gpudoctor.analysis.run.deaths import EXIT, Death, DeathMessage, death, only_launched, user_place
+from gpudoctor.analysis.run.deaths import EXIT, Death, DeathMessage, death, first_failed, user_place
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.model import (
     Check,
@@ -24,6 +24,7 @@ from gpudoctor.model import (
 from gpudoctor.model.log_message import PLAIN
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import optional
+from gpudoctor.text import capitalised
 from gpudoctor_checks.failure.exception_causes import NOT_A_NUMBER, OVERFLOW, CauseClass, cause_of
 
 _OF_VALUES = frozenset({NOT_A_NUMBER, OVERFLOW, "outside-0-1"})
@@ -76,7 +77,7 @@ class Uncaught(Check):
         told = death(recording)
         if told is None or told.death not in (Death.EXCEPTION, Death.SILENT):
             return
-        if only_launched(recording) and _named_by_output(patient):
+        if not recording.ranks and _told_by_output(patient):
             return
         place = user_place(told)
         spans: list[SourceSpan] = []
@@ -108,11 +109,10 @@ class Uncaught(Check):
         )
 
 
-def _named_by_output(patient: Patient) -> bool:
-    """Whether the command's output names the first cause: another finding, or this one, says it then."""
+def _told_by_output(patient: Patient) -> bool:
+    """Whether the command's output shows a death: the finding on it says more than an exit code."""
     log = optional(lambda: patient.job_log)
-    cause = first_cause(log) if log is not None else None
-    return cause is not None and cause.root is not None
+    return log is not None and first_cause(log) is not None
 
 
 def _message(
@@ -141,6 +141,8 @@ def _silence(recording: Recording, told: DeathMessage) -> str:
     """Nobody said why: what is known of the way in which it ended."""
     code = recording.end.exit_code if recording.end is not None else None
     ended = f"The command ended with exit code {code}, and"
+    if not recording.ranks and (failed := first_failed(recording)):
+        return f"{capitalised(failed)}, before it imported torch. Its output holds the reason."
     if not recording.ranks:
         return f"{ended} no process that imported torch recorded the reason; read the command's last lines."
     if told.process is None or told.process.clean:

@@ -67,20 +67,24 @@ class FlightVerdict:
 
 
 @once
-def flight_verdict(records: FlightRecords, seconds: float) -> FlightVerdict | None:
-    """The verdict; None where nothing waits for longer than so many seconds."""
-    found = waits(records, seconds)
-    if not found:
-        return None
+def flight_verdict(records: FlightRecords, seconds: float, died: bool = False) -> FlightVerdict | None:
+    """The verdict; None where nothing waits for longer than so many seconds.
+
+    Where the files' times do not show for how long, a wait counts only if the job `died` of it by its log.
+    """
+    every = waits(records, seconds)
+    found = tuple(wait for wait in every if wait.dated or died)
     words = _Words(records)
     different = [
         (wait, mismatch)
-        for wait in found
+        for wait in every
         if wait.launch.peer is None and (mismatch := first_mismatch(records, wait.group)) is not None
     ]
     if different:
         wait, mismatch = min(different, key=lambda item: _age(item[0]))
         return words.mismatch(wait, mismatch, found)
+    if not found:
+        return None
     blocked = {rank for wait in found for rank in wait.waiting}
     roots = {rank for wait in found for rank in wait.missing} - blocked
     if roots:
@@ -96,6 +100,17 @@ def flight_verdict(records: FlightRecords, seconds: float) -> FlightVerdict | No
     if ends:
         return words.stalled(min(ends, key=_age), found)
     return words.crossed(found)
+
+
+def undated(records: FlightRecords, seconds: float) -> str:
+    """Sentences about operations that had not completed, nobody knows for how long; "" without any."""
+    verdict = flight_verdict(records, seconds, True)
+    if verdict is None or any(wait.dated for wait in waits(records, seconds)):
+        return ""
+    return (
+        f"{verdict.sentences[0]} The times of the files are not those of the dumps, so gpudoctor cannot tell a "
+        "wait from a moment. Copy the dumps with their times: `cp -p`, `scp -p`, `rsync -t`."
+    )
 
 
 def unproven(records: FlightRecords) -> tuple[str, ...]:

@@ -14,6 +14,10 @@ from gpudoctor.model.signs.flight_recorder import CollectiveEntry, FlightRecords
 
 STUCK_SECONDS = 10.0
 """Seconds in one operation that are a wait: a collective takes seconds at most."""
+_LONGEST_DUMP = 900.0
+"""Seconds after a timeout within which a dump is written: by the watchdog at once, by its monitor in 8 min."""
+_USUAL_TIMEOUT = 1800.0
+"""Seconds: torch's timeout of gloo, and the longer one of its two defaults."""
 _NEARLY = 0.9
 """Share of its timeout after which an operation counts as timed out: a dump may be written a little before."""
 _AHEAD = 3
@@ -63,6 +67,8 @@ class Wait:
     """Whether it began on the device of all that wait."""
     proven: bool = False
     """Whether it waited as long as its timeout."""
+    dated: bool = True
+    """Whether the dumps show for how long; a file that was copied without its time does not."""
 
     @property
     def number(self) -> int:
@@ -119,10 +125,37 @@ def _unread_ranks(records: FlightRecords) -> set[int]:
     return {item.rank for item in records.unread if item.rank is not None}
 
 
+class _Written:
+    """When each rank's dump was written, as far as that can be known."""
+
+    def __init__(self, records: FlightRecords) -> None:
+        self._files = {dump.rank: dump.written for dump in records.ranks}
+        lasts = [entry for dump in records.ranks for trace in dump.groups for entry in _ends(trace)]
+        self.latest = max((entry.created for entry in lasts), default=0)
+        """When a rank entered an operation last, of all that the dumps show."""
+
+    def __contains__(self, rank: int) -> bool:
+        return rank in self._files
+
+    def after(self, rank: int, launch: CollectiveEntry) -> float | None:
+        """Seconds from the begin of an operation to the dump; None if the file's time is not the dump's."""
+        written = self._files.get(rank, 0)
+        age = (written - launch.created) / 1e9
+        longest = 2 * (launch.timeout or _USUAL_TIMEOUT) + _LONGEST_DUMP
+        return None if age > longest or written < self.latest else age
+
+
+def _ends(trace: GroupTrace) -> Iterator[CollectiveEntry]:
+    yield from trace.pending
+    yield from trace.peers
+    if trace.newest is not None:
+        yield trace.newest
+
+
 @once
 def waits(records: FlightRecords, seconds: float) -> tuple[Wait, ...]:
     """What does not complete in any group: collectives first. `seconds`: how long it must have waited."""
-    written = {dump.rank: dump.written for dump in records.ranks}
+    written = _Written(records)
     found: list[Wait] = []
     for group in process_groups(records):
         wait = _collective(group, written, seconds)
@@ -132,7 +165,7 @@ def waits(records: FlightRecords, seconds: float) -> tuple[Wait, ...]:
     return tuple(found)
 
 
-def _collective(group: ProcessGroup, written: Mapping[int, int], seconds: float) -> Wait | None:
+def _collective(group: ProcessGroup, written: _Written, seconds: float) -> Wait | None:
     """The first collective of a group that does not complete."""
     lasts = dict.fromkeys(group.idle, 0) | {
         rank: trace.last for rank, trace in group.traces.items() if trace.last
@@ -154,7 +187,7 @@ def _collective(group: ProcessGroup, written: Mapping[int, int], seconds: float)
     if not inside:
         return None
     first = min(inside.values(), key=lambda launch: (launch.sequence, launch.created))
-    proven = _proven(inside, written, seconds)
+    proven, dated = _waited(inside, written, seconds)
     if proven is None:
         return None
     at = _at(group, inside, number) or first
@@ -170,6 +203,7 @@ def _collective(group: ProcessGroup, written: Mapping[int, int], seconds: float)
         not_started=tuple(sorted(set(here) - running)) if running else (),
         started=len(running) == len(inside),
         proven=proven,
+        dated=dated,
     )
 
 
@@ -197,21 +231,33 @@ def _at(group: ProcessGroup, inside: Mapping[int, CollectiveEntry], number: int)
     return None
 
 
-def _proven(inside: Mapping[int, CollectiveEntry], written: Mapping[int, int], seconds: float) -> bool | None:
-    """Whether somebody waited as long as the timeout; None for a wait of a moment, as in a job that runs."""
-    young = old = False
+def _waited(
+    inside: Mapping[int, CollectiveEntry], written: _Written, seconds: float
+) -> tuple[bool | None, bool]:
+    """Whether somebody waited as long as the timeout, and whether the dumps show for how long.
+
+    None for a wait of a moment, as in a job that runs.
+    """
+    young = old = undated = False
     for rank, launch in inside.items():
         if launch.timed_out and not launch.done:
-            return True
-        age = (written.get(rank, 0) - launch.created) / 1e9 if launch.created else -1.0
-        enough = _NEARLY * launch.timeout if launch.timeout else 0.0
-        if enough and age >= enough:
-            return True
+            return True, True
+        if not launch.created:
+            continue
+        age = written.after(rank, launch)
+        if age is None:
+            # Other ranks went on meanwhile: so long it has waited at least.
+            age = (written.latest - launch.created) / 1e9
+            undated = undated or age < seconds
+            old = old or age >= seconds
+            continue
+        if launch.timeout and age >= _NEARLY * launch.timeout:
+            return True, True
         young, old = young or 0 <= age < seconds, old or age >= seconds
-    return None if young and not old else False
+    return (None if young and not old else False), old or not undated
 
 
-def _peers(group: ProcessGroup, written: Mapping[int, int], seconds: float) -> Iterator[Wait]:
+def _peers(group: ProcessGroup, written: _Written, seconds: float) -> Iterator[Wait]:
     """Sends and receives of a group that wait for the other side."""
     ends: dict[
         tuple[int, int], tuple[list[tuple[int, CollectiveEntry]], list[tuple[int, CollectiveEntry]]]
@@ -228,10 +274,10 @@ def _peers(group: ProcessGroup, written: Mapping[int, int], seconds: float) -> I
         longer = sends if len(sends) > len(receives) else receives
         rank, launch = longer[min(len(sends), len(receives))]
         absent = group.members[target if longer is sends else source]
-        proven = _proven({rank: launch}, written, seconds)
+        proven, dated = _waited({rank: launch}, written, seconds)
         if proven is None or absent == rank:
             continue
-        seen = any(absent == item for item in written)
+        seen = absent in written
         yield Wait(
             group=group,
             launch=launch,
@@ -239,6 +285,7 @@ def _peers(group: ProcessGroup, written: Mapping[int, int], seconds: float) -> I
             missing=(absent,) if seen else (),
             unseen=() if seen else (absent,),
             proven=proven,
+            dated=dated,
         )
 
 

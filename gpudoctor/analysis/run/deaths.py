@@ -181,13 +181,28 @@ def _first_exception(recording: Recording) -> DeathMessage | None:
     )
 
 
-def only_launched(recording: Recording) -> bool:
-    """Whether no rank reported: nobody did, or torchrun's own process, which dies of its children's deaths."""
-    return all(
-        not process.steps
-        and any(str(record.get("exception")).endswith("ChildFailedError") for record in process.of("exception"))
-        for process in recording.ranks
-    )
+def launched_only(process: Process) -> bool:
+    """Whether a process started ranks, trained nothing itself, and died of their deaths: torchrun's own."""
+    died = process.of("exception")
+    return bool(died) and not len(process.steps) and all(map(_of_children, died))
+
+
+def _of_children(record: Record) -> bool:
+    kind = str(record.get("exception"))
+    if kind.endswith("CalledProcessError"):  # `accelerate launch` of one process
+        return any("/accelerate/commands/" in str(frame[0]) for frame in record.get("frames") or ())
+    return kind.endswith("ChildFailedError")
+
+
+def first_failed(recording: Recording) -> str:
+    """Which rank failed first and how, a clause in the launcher's words; "" if no launcher wrote it down."""
+    for process in recording.launchers:
+        for record in process.of("exception"):
+            for rank, code, alone in _EXITCODES.findall(_root_cause(str(record.get("message") or ""))):
+                who = f"rank {rank}" if rank else "a rank"
+                name = _signal_name(None, int(code or alone))
+                return f"{who} failed first, {f'by {name}' if name else f'with exit code {code or alone}'}"
+    return ""
 
 
 def _words(record: Record) -> str:

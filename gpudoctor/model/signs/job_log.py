@@ -107,6 +107,8 @@ class LogEvent:
     """Ordinary lines that were read behind it: neither errors nor parts of a traceback."""
     explains: str = ""
     """Of a hint: a regular expression for the failure that it explains."""
+    by_exit_code: bool = False
+    """Whether it counts because the command's exit code is known, and bears it out."""
     count: int = 1
     last_line: int = 0
     """Where it came last."""
@@ -122,6 +124,37 @@ class LogFile:
     ranks: tuple[int, ...] = ()
     ends_in_progress: bool = False
     """Whether its last words are steps: it ended in the middle of the training."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankWords:
+    """What a rank printed last."""
+
+    rank: int
+    path: str
+    line: int
+    """1-based."""
+    text: str
+    """Without prefixes, secrets masked."""
+    step: float | None
+    """The last step or epoch in its last lines."""
+    stamp: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankExit:
+    """How the process of a rank ended by what its launcher printed."""
+
+    rank: int
+    code: int
+    """The exit code; of a signal its number, negative."""
+    launcher: str
+    """`torchrun`, `srun`, `mpirun`, `spawn`."""
+    path: str
+    line: int
+    """1-based."""
+    first: bool
+    """Whether the launcher says that it saw this end first."""
 
 
 class NoFailureLogged(Unavailable):
@@ -144,6 +177,10 @@ class JobLog:
     """Whether the program said that its training was complete."""
     stacks: tuple[RankStack, ...] = ()
     """Where the main threads of the ranks stood by their last stack dumps, by rank."""
+    last_words: tuple[RankWords, ...] = ()
+    """What each rank printed last, by rank; read only if something failed."""
+    exits: tuple[RankExit, ...] = ()
+    """How ranks ended by their launcher, in the order of its lines."""
     problems: tuple[str, ...] = ()
     """What could not be read, a sentence each."""
     memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)

@@ -43,6 +43,7 @@ def event_of(
         lasting=message.lasting,
         closing=message.closing,
         explains=message.explains,
+        by_exit_code=bool(message.exits),
         last_line=line,
     )
 

@@ -15,7 +15,7 @@ from gpudoctor.text import size
 from gpudoctor.vitals.job_log.events import event_of, masked
 from gpudoctor.vitals.job_log.line_filter import LineFilter
 from gpudoctor.vitals.job_log.line_prefix import plain
-from gpudoctor.vitals.job_log.matching import Match, Messages
+from gpudoctor.vitals.job_log.matching import Match, Messages, messages_table
 from gpudoctor.vitals.job_log.moments import Moment, moment, same_death
 from gpudoctor.vitals.job_log.opening import blocks, open_log, text_of
 from gpudoctor.vitals.job_log.words import bare
@@ -37,7 +37,7 @@ def with_kernel_logs(log: JobLog, paths: Sequence[str], messages: Iterable[tuple
     """The log, whose files these kernel logs are among, with their messages by what they belong to."""
     if not paths:
         return log
-    table = Messages(messages)
+    table = messages_table(tuple(messages))
     kernel = [event for path in paths for event in _events(path, table)]
     claimed = {(event.path, event.line) for event in kernel}
     claimed |= {(event.path, event.last_line) for event in kernel}

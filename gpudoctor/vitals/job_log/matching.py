@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gpudoctor.analysis.job_log.consequences import CONSEQUENCES, HARMLESS
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
@@ -73,6 +74,12 @@ class Messages:
                 values = tuple((name, value.strip()) for name, value in found.groupdict().items() if value)
                 return Match(item, values)
         return None
+
+
+@lru_cache(maxsize=4)
+def messages_table(of_checks: tuple[tuple[str, LogMessage], ...]) -> Messages:
+    """The table of these wordings, made once: compiling their patterns takes longer than most logs."""
+    return Messages(of_checks)
 
 
 def skeleton(text: str) -> str:

@@ -51,3 +51,5 @@ def says_done(line: str) -> bool:
 CUES = (b"it/s", b"s/it", b"step", b"iter", b"epoch", b"loss")
 """What such lines hold, in small letters."""
 DONE_CUES = (b"complete", b"train_runtime", b"finished", b"stopped", b"done", b"ended", b"successfully")
+DONE_ALSO = (b"train", b"job ", b"all done")
+"""Of which such a line holds one, too."""

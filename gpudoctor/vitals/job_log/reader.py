@@ -1,31 +1,37 @@
 """One pass over a job's logs: the lines that matter, apart from the millions that do not."""
 
 import re
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from gpudoctor.analysis.job_log.consequences import UNHEEDED
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
-from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, RankStack
+from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, LogFrame, RankStack
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.job_log.drafts import Drafts
 from gpudoctor.vitals.job_log.events import event_of
+from gpudoctor.vitals.job_log.last_words import OWN_TAIL, TAIL, Tail, exits, last_words
 from gpudoctor.vitals.job_log.line_filter import TRACEBACK, LineFilter, Worth
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, plain, take_apart
-from gpudoctor.vitals.job_log.matching import Match, Messages, skeleton
+from gpudoctor.vitals.job_log.matching import Match, Messages, messages_table, skeleton
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, lines_before, open_log, text_of
-from gpudoctor.vitals.job_log.progress import CUES, DONE_CUES, says_done, step_of, whole_step
+from gpudoctor.vitals.job_log.progress import CUES, DONE_ALSO, DONE_CUES, says_done, step_of, whole_step
 from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
-from gpudoctor.vitals.job_log.tracebacks import Raised, Tracebacks, loose_exception
+from gpudoctor.vitals.job_log.tracebacks import Raised, Tracebacks, frame_of, loose_exception
 from gpudoctor.vitals.job_log.words import bare
 
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
 """Where another rank began to write within a line, behind a progress bar."""
-_MOST_DULL = 20_000
+_MOST_DULL, _LONGEST_DULL = 20_000, 2_000
 _UNKNOWN = LogMessage(kind=PLAIN, cue="", pattern="", text="")
 """What an exception is where no check answers for those that no wording knows."""
 _LONGEST_EXCEPTION = 600
+_UNCOMPILED = ("SyntaxError", "IndentationError", "TabError")
+_OF_UNCOMPILED = 4
+"""Lines before such an exception that show the place: file, code, marks, and what another process printed."""
 _BEGINNING = 25
 """Lines at the beginning of a file, by which a second run in the same file is known."""
 _SAME_BEGINNING = 4
@@ -35,6 +41,9 @@ _OPENING, _SHORTEST_OPENING = 3, 2
 _MOMENT = re.compile(r"\d{6}|\d\d:\d\d:\d\d")
 _FOLLOWED = 300
 """Lines behind a failure that are read for signs that the training went on."""
+_MOST_TAIL = 100_000
+"""Last lines of all files together that are kept."""
+_LONGEST_KEPT = 4096
 _BACK = 80
 """Lines before a failure among which its step is searched."""
 _LOOK_EVERY = 2_000
@@ -60,17 +69,23 @@ def read_job_log(
     paths: Sequence[str],
     messages: Iterable[tuple[str, LogMessage]],
     starts: Mapping[str, int] = MappingProxyType({}),
+    *,
+    exit_code: int | None = None,
 ) -> JobLog:
     """All logs of one job, by the wordings of every check. Raises `Unread` if none is readable.
 
     A file that cannot be read, or not to its end, is a problem and the rest goes on. `starts` holds the byte
     from which on a file is read, if it held other things before; lines are numbered from its beginning.
+    `exit_code` is the one that the command gave, if it is known.
     """
-    table = Messages(messages)
+    table = messages_table(
+        tuple((code, item) for code, item in messages if not item.exits or exit_code in item.exits)
+    )
     files: list[LogFile] = []
     events: list[LogEvent] = []
     problems: list[str] = []
     stacks: list[RankStack] = []
+    tails: list[Tail] = []
     state = _Job()
     for path in paths:
         shown = "standard input" if path == STANDARD_INPUT else path
@@ -98,9 +113,12 @@ def read_job_log(
                 for item in found
             ]
             stacks += reader.stacks()
+            tails.append(reader.tail(before, _MOST_TAIL // len(paths)))
     if not files:
         raise Unread("; ".join(problems) or "no log was named")
-    events = _ordered(events, len(files))
+    events = _last_of_shell(_ordered(events, len(files)))
+    if all(item.bearing in (Bearing.HARMLESS, Bearing.HINT) for item in events):
+        tails = []
     return JobLog(
         files=tuple(files),
         events=tuple(replace(item, order=number) for number, item in enumerate(events)),
@@ -109,8 +127,19 @@ def read_job_log(
         last_step=state.last_step,
         finished=state.finished,
         stacks=with_ranks(stacks),
+        last_words=last_words(tails, state.world or (max(state.ranks) + 1 if state.ranks else None)),
+        exits=exits(tails),
         problems=tuple(problems),
     )
+
+
+def _last_of_shell(events: list[LogEvent]) -> list[LogEvent]:
+    """Of the lines by which a shell may have ended, the last one: the shell went on after the others."""
+    last = max((at for at, item in enumerate(events) if item.by_exit_code), default=0)
+    return [
+        replace(item, earlier=True) if item.by_exit_code and at < last else item
+        for at, item in enumerate(events)
+    ]
 
 
 def _ordered(events: list[LogEvent], files: int) -> list[LogEvent]:
@@ -208,6 +237,7 @@ class _FileReader:
         """Pieces of a traceback whose end is still to come."""
         self._taken = 0
         """Pieces so far."""
+        self._tail: deque[tuple[bytes, int]] = deque(maxlen=OWN_TAIL if self._rank is not None else TAIL)
         self.lines = 0
 
     # Blocks and pieces
@@ -220,6 +250,10 @@ class _FileReader:
                 self._follow = _BEGINNING
             self.lines = numbers[-1]
             self._bytes += block.size
+            kept = self._tail.maxlen or 0
+            self._tail.extend(
+                (raw[:_LONGEST_KEPT], at) for raw, at in zip(pieces[-kept:], numbers[-kept:], strict=True)
+            )
             self._take(self._held[0] + pieces, self._held[1] + numbers, last=False)
 
     def _take(self, pieces: list[bytes], numbers: list[int], *, last: bool) -> None:
@@ -234,7 +268,8 @@ class _FileReader:
         for index in sorted(chosen.keys() | set(looks)):
             if index < at:
                 continue
-            self._read_on(self._taken + at, self._taken + index)
+            if self._reads_all:
+                self._read_on(self._taken + at, self._taken + index)
             at = index
             if index in looks:
                 self._catch_up(self._taken + index)
@@ -242,14 +277,29 @@ class _FileReader:
             worth = chosen.get(index)
             if worth is None:
                 continue
+            line, length = bares[index], 1
             key: Hashable = worth.key
-            length = 1
-            if TRACEBACK in bares[index] and not self._reads_all:
+            if self._reads_all:
+                self._read_one(self._taken + index, key, None if worth.by_digits else line)
+                at += 1
+                continue
+            if TRACEBACK in line:
                 length, key = _traceback_at(index, bares, chosen)
                 if index + length > len(pieces) and not last:
                     end = index
                     break
-            at += self._worth_reading(self._taken + index, worth, key, bares[index], length)
+            if not worth.by_digits and self._is_known(line, numbers[index]):
+                at += 1
+                continue
+            outcome = self._outcomes.get(key)
+            if outcome is not None and outcome.settled:
+                outcome.left_out += 1
+                self._left_out[key] = self._taken + index
+                at += length
+                continue
+            self._catch_up(self._taken + index)
+            self._read_one(self._taken + index, key, None if worth.by_digits else line)
+            at += 1
         self._read_on(self._taken + at, self._taken + end)
         self._held = (pieces[end:], numbers[end:])
         self._taken += end
@@ -264,24 +314,11 @@ class _FileReader:
             at += 1
         return at
 
-    def _worth_reading(self, index: int, worth: Worth, key: Hashable, line: bytes, length: int) -> int:
-        """A piece that is worth reading, or a traceback of so many; gives how many pieces are done with.
-
-        One like many before it is left out; the last one of these is read later.
-        """
+    def _read_one(self, index: int, key: Hashable, line: bytes | None) -> None:
+        """Read a piece that is worth reading; `line` is given for one that may be remembered."""
         raw, number = self._past[index - self._past_from]
-        if not self._reads_all:
-            if not worth.by_digits and self._is_known(line, number):
-                return 1
-            outcome = self._outcomes.get(key)
-            if outcome is not None and outcome.settled:
-                outcome.left_out += 1
-                self._left_out[key] = index
-                return length
-            self._catch_up(index)
         self._before(index)
-        self._read_whole(raw, number, key, None if worth.by_digits else line)
-        return 1
+        self._read_whole(raw, number, key, line)
 
     def _is_known(self, line: bytes, number: int) -> bool:
         """Whether a piece is like one that gave nothing, or like one that is counted already."""
@@ -309,6 +346,7 @@ class _FileReader:
             and line is not None
             and not self._tracebacks.waiting
             and b"gnored in" not in raw
+            and len(line) <= _LONGEST_DULL
             and len(self._dull) + len(self._repeats) < _MOST_DULL
         ):
             if before == self._changes:
@@ -341,7 +379,7 @@ class _FileReader:
         """Whether the training is complete, and how many ranks there are."""
         small = text.lower()
         if not self._job.finished:
-            self._job.finished = any(says_done(line) for line in _lines_with(DONE_CUES, text, small))
+            self._job.finished = any(map(says_done, _lines_with(DONE_CUES, text, small, DONE_ALSO)))
         if self._job.world is None:
             for line in _lines_with(_WORLD_CUES, text, small):
                 if found := _WORLD.search(line):
@@ -394,6 +432,9 @@ class _FileReader:
             at = self._reopened if self._reopened < len(self._opening) else 0
             self._reopened = at + 1 if self._opening and f"{line.rank} {alike}" == self._opening[at] else 0
             reopened = self._reopened >= max(len(self._opening), _SHORTEST_OPENING)
+            reopened = (
+                reopened and len(set(self._opening)) > 1
+            )  # a counter of one's own goes on behind a failure
             if reopened or len(self._begun_again) >= _SAME_BEGINNING:
                 self._restart()
         for chain in self._tracebacks.take(line, number):
@@ -423,11 +464,21 @@ class _FileReader:
         if loose is not None:
             harmless = self._table.in_line(text)
             if harmless is None or harmless.known.message.bearing is not Bearing.HARMLESS:
-                self._tracebacks.take_loose(line, number, *loose)
+                self._tracebacks.take_loose(line, number, *loose, self._uncompiled(loose[0], number))
             return
         match = self._table.in_line(text)
         if match is not None:
             self._add(match, text, number, line)
+
+    def _uncompiled(self, exception: str, number: int) -> LogFrame | None:
+        """The line of the program that does not compile: Python prints it without a traceback."""
+        if exception not in _UNCOMPILED:
+            return None
+        end = bisect_left(self._past, number, key=lambda piece: piece[1])
+        for raw, _ in reversed(self._past[max(0, end - _OF_UNCOMPILED) : end]):
+            if frame := frame_of(plain(text_of(raw))):
+                return frame
+        return None
 
     def _add(self, match: Match, text: str, number: int, line: PrefixedLine) -> None:
         self._keep(
@@ -524,6 +575,11 @@ class _FileReader:
         self._job.ranks |= self._own_ranks
         return list(self._drafts.finished(self.lines, self._ordinary))
 
+    def tail(self, before: int, most: int) -> Tail:
+        """Its last lines, at most so many; `before`: lines of the file that were not read."""
+        kept = list(self._tail)[-max(most, OWN_TAIL // 2) :]
+        return Tail(self._path, self._rank, [(raw, number + before) for raw, number in kept])
+
     def stacks(self) -> list[RankStack]:
         """Where its ranks stood; nothing where they trained on after the last dump."""
         return self._stacks.stacks() if self._last_progress_line <= self._stacks.last_line else []
@@ -538,14 +594,19 @@ class _FileReader:
         )
 
 
-def _lines_with(cues: Iterable[bytes], text: bytes, small: bytes) -> Iterator[str]:
-    """Lines of a text that hold a cue; `small` is the text in small letters."""
+def _lines_with(
+    cues: Iterable[bytes], text: bytes, small: bytes, also: Sequence[bytes] = (b"",)
+) -> Iterator[str]:
+    """Lines of a text that hold a cue and one of the others; `small` is the text in small letters."""
+    if not any(other in small for other in also):
+        return
     for cue in cues:
         at = small.find(cue)
         while at >= 0:
             begin, end = small.rfind(b"\n", 0, at) + 1, small.find(b"\n", at)
             end = end if end >= 0 else len(small)
-            yield text_of(text[begin:end])
+            if any(small.find(other, begin, end) >= 0 for other in also):
+                yield text_of(text[begin:end])
             at = small.find(cue, end)
 
 

@@ -34,6 +34,11 @@ _RAISED = re.compile(
 )
 _OWN_TYPE = re.compile(r"^(?P<type>(?:\w+\.)*[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+)(?:: (?P<message>.*))?$")
 """An exception whose name says nothing of an error: counted right behind a frame only."""
+_BARE_TYPE = re.compile(
+    r"^(?P<type>(?:\w+\.)*(?!(?:Killed|Terminated|Hangup|Done|Finished|Epoch|Step|Training|Validation|Evaluating|"
+    r"Loading|Saving)$)[A-Z][a-z0-9]\w*)(?P<message>)$"
+)
+"""One word alone, without a message: counted right behind a frame only, if it is no usual word of a log."""
 _DOTTED = re.compile(
     r"^(?P<type>(?:[a-z_]\w*\.)+(?:[A-Z]\w*|[a-z]*error)(?:\(\w{1,80}\))?): (?P<message>.*)$", re.DOTALL
 )
@@ -157,7 +162,9 @@ class Tracebacks:
         ]
         return [_closed(self._open.pop(other)) for other in old]
 
-    def take_loose(self, line: PrefixedLine, number: int, kind: str, message: str) -> None:
+    def take_loose(
+        self, line: PrefixedLine, number: int, kind: str, message: str, frame: LogFrame | None = None
+    ) -> None:
         """An exception whose traceback is not there: the lines of its message may follow."""
         self._open[line.source] = _Open(
             unheeded=False,
@@ -168,7 +175,7 @@ class Tracebacks:
                 stamp=line.stamp,
                 rank=line.rank,
                 node=line.node,
-                frame=None,
+                frame=frame,
             ),
         )
 
@@ -206,7 +213,7 @@ class Tracebacks:
         indent = opened.indent if opened.indent and not text[: opened.indent].strip() else 0
         text = text[indent:]
         stripped = text.strip("│| \t") if opened.boxed else text
-        frame = _frame(text)
+        frame = frame_of(text)
         if frame is not None:
             opened.frames.append(frame)
             opened.indent = max(opened.indent, indent + len(text) - len(text.lstrip(" ")) - _OF_FRAME)
@@ -223,7 +230,8 @@ class Tracebacks:
         behind_frame = bool(opened.frames) and opened.noise == 0
         opened.pending_code = False
         raised = _raised(stripped.lstrip("+| ") if stripped[:1] in "+|" else stripped)
-        if raised is None and behind_frame and (own := _OWN_TYPE.match(stripped)):
+        own = _OWN_TYPE.match(stripped) or _BARE_TYPE.match(stripped) if behind_frame else None
+        if raised is None and own is not None:
             raised = own["type"], (own["message"] or "").strip()
         if raised is None:
             blank = not text.strip() or text[:1] in " \t│|╭╰-" or _WITHIN.search(text)
@@ -309,7 +317,8 @@ def loose_exception(text: str) -> tuple[str, str] | None:
     return (found["type"], found["message"].strip()) if found and "Warning" not in found["type"] else None
 
 
-def _frame(text: str) -> LogFrame | None:
+def frame_of(text: str) -> LogFrame | None:
+    """The frame that a line of a traceback names; None for any other line."""
     found = _FRAME.match(text)
     if found is not None:
         return LogFrame(path=found[1], line=int(found[2]), function=found[3] or "")

@@ -1,11 +1,11 @@
 """Which cues a text may hold, by its words: a log has millions of lines and few thousand different words."""
 
 from collections.abc import Iterable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 _VARYING = b"0123456789.+-"
 """What differs between the lines of a loop."""
-_SMALL = bytes(range(256)).lower()
 _MOST_WORDS = 200_000
 """Words that are remembered."""
 _LONGEST_WORD = 200
@@ -14,16 +14,19 @@ T = TypeVar("T")
 
 
 def bare(raw: bytes) -> bytes:
-    """Bytes in small letters, without digits and signs."""
-    return raw.translate(_SMALL, _VARYING)
+    """Bytes without digits and signs."""
+    return raw.translate(None, _VARYING)
 
 
-class Cued(NamedTuple, Generic[T]):
+@dataclass(frozen=True, slots=True)
+class Cued(Generic[T]):
     """Something that a text can be about only if it holds a cue."""
 
     cue: bytes
     bare: bytes
     """The cue as `bare` leaves it."""
+    whole: frozenset[bytes]
+    """Words that a text with the cue has: those between two blanks of it."""
     of: T
 
 
@@ -34,7 +37,8 @@ class CueWords(Generic[T]):
         self._by_anchor: dict[bytes, list[Cued[T]]] = {}
         for cue, of in cues:
             anchor = max(bare(cue).split(), key=len, default=b"")
-            self._by_anchor.setdefault(anchor, []).append(Cued(cue, bare(cue), of))
+            whole = frozenset(word for part in cue.split(b" ")[1:-1] for word in bare(part).split())
+            self._by_anchor.setdefault(anchor, []).append(Cued(cue, bare(cue), whole, of))
         self._always = self._by_anchor.pop(b"", [])
         """Cues without any word: numbers, signs, nothing."""
         self._shortest: list[bytes] = []
@@ -42,32 +46,29 @@ class CueWords(Generic[T]):
             if not any(shorter in anchor for shorter in self._shortest):
                 self._shortest.append(anchor)
         """Every word with an anchor has one of these."""
-        self.hot: dict[bytes, tuple[Cued[T], ...]] = {}
-        """Words with an anchor."""
+        self._hot: dict[bytes, tuple[bytes, ...]] = {}
+        """Words with anchors, and which."""
         self._cold: set[bytes] = set()
-
-    def hot_words(self, words: Iterable[bytes]) -> set[bytes]:
-        """Words of a text that have an anchor; `hot` says whose."""
-        rest = set(words) - self._cold
-        if not rest:
-            return rest
-        new = [word for word in rest if word not in self.hot]
-        if new:
-            found = self._classify(new)
-            rest = {word for word in rest if word in self.hot or word in found}
-            self.hot.update(found)
-        return rest
 
     def of_text(self, small: bytes) -> Iterable[T]:
         """What a text in small letters has a cue of."""
-        return self.of_words(bare(small).split(), small)
+        return [item.of for item in self.candidates(set(bare(small).split())) if item.cue in small]
 
-    def of_words(self, words: Iterable[bytes], small: bytes) -> Iterable[T]:
-        """The same for a text whose words, as `bare` leaves them, are known."""
-        items = [item for word in self.hot_words(words) for item in self.hot[word]]
-        return [item.of for item in (*items, *self._always) if item.cue in small]
+    def candidates(self, words: set[bytes]) -> list[Cued[T]]:
+        """What a text may have a cue of, by its words in small letters as `bare` leaves them."""
+        if len(self._cold) > _MOST_WORDS or len(self._hot) > _MOST_WORDS // 4:
+            self._cold.clear()
+            self._hot.clear()
+        hot = self._hot
+        rest = words - self._cold
+        new = [word for word in rest if word not in hot]
+        found = self._classify(new) if new else {}
+        anchors = dict.fromkeys(anchor for word in rest for anchor in hot.get(word) or found.get(word, ()))
+        hot.update((word, which) for word, which in found.items() if len(word) <= _LONGEST_WORD)
+        items = [item for anchor in anchors for item in self._by_anchor[anchor] if item.whole <= words]
+        return items + self._always
 
-    def _classify(self, new: Sequence[bytes]) -> dict[bytes, tuple[Cued[T], ...]]:
+    def _classify(self, new: Sequence[bytes]) -> dict[bytes, tuple[bytes, ...]]:
         """The words with an anchor among new ones. The others are remembered."""
         text = b"\n".join(new)
         marked: set[bytes] = set()
@@ -78,12 +79,5 @@ class CueWords(Generic[T]):
                 end = end if end >= 0 else len(text)
                 marked.add(text[text.rfind(b"\n", 0, at) + 1 : end])
                 at = text.find(anchor, end)
-        if len(self._cold) > _MOST_WORDS:
-            self._cold.clear()
         self._cold.update(word for word in new if word not in marked and len(word) <= _LONGEST_WORD)
-        if len(self.hot) > _MOST_WORDS // 4:
-            self.hot.clear()
-        return {
-            word: tuple(item for anchor, items in self._by_anchor.items() if anchor in word for item in items)
-            for word in marked
-        }
+        return {word: tuple(anchor for anchor in self._by_anchor if anchor in word) for word in marked}

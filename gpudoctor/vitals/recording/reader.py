@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from gpudoctor.analysis.run.deaths import launched_only
 from gpudoctor.errors import UsageError
 from gpudoctor.model.signs.recording import Beside, Process, Recording, RunEnd, Table
 from gpudoctor.vitals.recording.archive import find_place
@@ -130,6 +131,8 @@ def read_recording(path: str, *more: str) -> Recording:
     problems = [sentence for node in nodes for sentence in node.problems]
     if not any(node.reported for node in nodes):
         problems.append(f"{path}: no process reported: the probe saw no process of the command import torch")
+    elif not ranks:
+        problems.append(f"{path}: no rank reported: the ranks ended before they imported torch")
     return Recording(
         path=path,
         command=tuple(str(word) for word in _sequence(first.manifest.get("command"))),
@@ -177,13 +180,14 @@ def _placed(node: RecordedNode) -> list[Process]:
     """Processes of ranks. One without a rank is rank 0 where no other has one.
 
     A launcher imports torch too, and so may a script that prepares the data: without rank and without steps
-    they are no ranks. Of several that have none, the one that died counts where the command failed, then the
-    one with most steps.
+    they are no ranks. A launcher that died of its ranks' deaths is never one. Of several that have none, the
+    one that died counts where the command failed, then the one with most steps.
     """
     ranked = [item.process for item in node.reported if item.ranked]
     if ranked:
         return ranked
-    alone = sorted(node.reported, key=lambda item: _weight(item, node.end), reverse=True)
+    alone = [item for item in node.reported if not launched_only(item.process)]
+    alone.sort(key=lambda item: _weight(item, node.end), reverse=True)
     trained = sum(len(item.process.steps) > 0 for item in alone)
     if trained > 1:
         node.problems.append(
@@ -194,13 +198,12 @@ def _placed(node: RecordedNode) -> list[Process]:
 
 
 def _launchers(nodes: Sequence[RecordedNode]) -> list[Process]:
-    """Processes without a rank on nodes where others have one."""
+    """Processes without a rank on nodes where others have one, and those that died of their ranks' deaths."""
     return [
         item.process
         for node in nodes
-        if any(other.ranked for other in node.reported)
         for item in node.reported
-        if not item.ranked
+        if not item.ranked and (launched_only(item.process) or any(other.ranked for other in node.reported))
     ]
 
 

@@ -280,7 +280,7 @@ ADVICE = (
         "FAIL016-path",
         "Check the path on the node that runs the job",
         "ls -l PATH   # on the compute node: mounts and working folder may differ there",
-        when=in_log("missing", "permission", "empty", "program"),
+        when=in_log("missing", "permission", "empty", "program", "any-program"),
     ),
     advise(
         "FAIL016-file",

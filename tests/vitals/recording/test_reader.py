@@ -25,6 +25,7 @@ from recordings import (
 )
 from some import some
 
+from gpudoctor.analysis.run.deaths import first_failed
 from gpudoctor.errors import UsageError
 from gpudoctor.model import Unavailable
 from gpudoctor.model.signs.recording import RunEnd, Table
@@ -198,6 +199,23 @@ def test_a_launcher_without_rank_is_no_rank(tmp_path):
     read = read_recording(str(folder))
     assert [rank.rank for rank in read.ranks] == [0, 1]
     assert [process.pid for process in read.launchers] == [77]
+
+
+def test_a_launcher_alone_is_no_rank(tmp_path):
+    folder = write_recording(make_recording(make_process(make_steps(20))), tmp_path / "run")
+    for file in folder.glob("rank-*"):
+        file.unlink()
+    start = record("start", 0.0, format=1, rank=None, pid=77, node="node-1", wall=1.8e9)
+    died = record("exception", 1.0, exception="a.b.ChildFailedError", frames=[], message="Root Cause:\n"
+                  "  rank      : 1 (local_rank: 1)\n  exitcode  : 2 (pid: 78)\n")  # fmt: skip
+    (folder / "rank-x-77.gdr").write_bytes(MAGIC + json_frame(start) + json_frame(died))
+    read = read_recording(str(folder))
+    assert (read.ranks, [process.pid for process in read.launchers]) == ((), [77])
+    assert first_failed(read) == "rank 1 failed first, with exit code 2"
+    assert any("no rank reported" in problem for problem in read.problems)
+    own = record("exception", 1.0, exception="RuntimeError", message="port in use", frames=[])
+    (folder / "rank-x-77.gdr").write_bytes(MAGIC + json_frame(start) + json_frame(own))
+    assert len(read_recording(str(folder)).ranks) == 1  # its own failure is the run's
 
 
 def test_of_processes_without_a_rank_the_one_that_trains(tmp_path):

@@ -1,0 +1,438 @@
+"""An agent: it takes its place, starts workers, does what the coordinator asks, and outlives none of it.
+
+It imports no torch. If the coordinator is lost, its deputy reports in its place. The other agents ask the
+deputy for the exit code.
+"""
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from gpudoctor import __version__
+from gpudoctor.errors import IncompleteError
+from gpudoctor.model import Unavailable
+from gpudoctor.model.child_process import child_code
+from gpudoctor.model.signs.preflight import LossKind, Preflight, Stage
+from gpudoctor.preflight.budget import Budget, Wishes
+from gpudoctor.preflight.coordinator import Coordinator, Stopped
+from gpudoctor.preflight.facts import free_bytes, identity, interface_of, node_facts
+from gpudoctor.preflight.gathered import Gathered
+from gpudoctor.preflight.messages import LINE_LIMIT, VERSION, BrokenProtocol, Message, receive, send
+from gpudoctor.preflight.place import RankPlace
+from gpudoctor.preflight.worker_process import WorkerProcess
+from gpudoctor.vitals.interpreter import find_interpreter
+
+BEAT_SECONDS = 1.0
+RETRY_SECONDS = 0.3
+ANSWER_SECONDS = 10.0
+"""Longest wait for the coordinator's answer to a greeting."""
+AFTER_SECONDS = 30.0
+"""Longest wait for the exit code of a deputy that reports."""
+WORKER = "gpudoctor.preflight.worker"
+ReportMaker = Callable[[Preflight], int]
+"""Prints the report of an examination; its exit code."""
+
+
+def take_part(
+    place: RankPlace, budget: Budget, wishes: Wishes, report: ReportMaker, worker: str = WORKER
+) -> int:
+    """Take part in an examination to its end; the exit code is the same for all ranks.
+
+    `report` is called on rank 0, or on its deputy if rank 0 was lost. Raises `IncompleteError` where this rank
+    could not take part.
+    """
+    return asyncio.run(_take_part(place, budget, wishes, report, worker))
+
+
+async def _take_part(place: RankPlace, budget: Budget, wishes: Wishes, report: ReportMaker, worker: str) -> int:
+    coordinator = None
+    if place.rank == 0:
+        coordinator = Coordinator(place, budget, wishes)
+        await coordinator.listen()
+    agent = Agent(place, budget, wishes, report, worker)
+    _on_signals(agent, coordinator)
+    try:
+        if coordinator is None:
+            return await agent.run(place.head, place.port)
+        own = asyncio.create_task(agent.run(coordinator.own_address, coordinator.port))
+        try:
+            preflight = await coordinator.examine()
+            code = await asyncio.to_thread(report, preflight)
+            await coordinator.finish(code)
+        finally:
+            own.cancel()
+            with contextlib.suppress(asyncio.CancelledError, IncompleteError):
+                await own
+            await coordinator.close()
+        return code
+    finally:
+        await agent.end()
+
+
+def _on_signals(agent: "Agent", coordinator: Coordinator | None) -> None:
+    """A launcher's SIGTERM, Ctrl-C: rank 0 reports what there is, another rank says goodbye."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+
+        def stop(number: int = number) -> None:
+            if coordinator is not None:
+                coordinator.stop(Stopped(number))
+            else:
+                agent.stop(number)
+
+        with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread
+            loop.add_signal_handler(number, stop)
+
+
+class Agent:
+    """One rank."""
+
+    def __init__(
+        self, place: RankPlace, budget: Budget, wishes: Wishes, report: ReportMaker, worker: str = WORKER
+    ) -> None:
+        self._place = place
+        self._budget = budget
+        self._wishes = wishes
+        self._report = report
+        self._module = worker
+        self._workers: dict[int, WorkerProcess] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._gathered: Gathered | None = None
+        """The deputy's copy; None where this agent is not the deputy."""
+        self._deputy: tuple[str, int] | None = None
+        self._server: asyncio.Server | None = None
+        self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._heard = time.monotonic()
+        self._stage = Stage.ARRIVE.value
+        self._address = ""
+        self._stopped = 0
+
+    async def run(self, host: str, port: int) -> int:
+        """Reach the coordinator, do its work, and return the exit code that it says."""
+        reader, writer = await self._reach(host, port)
+        self._writer = writer
+        self._address = writer.get_extra_info("sockname")[0].partition("%")[0]
+        beats = asyncio.create_task(self._beat())
+        try:
+            code = await self._obey(reader)
+        finally:
+            beats.cancel()
+            for task in self._tasks.values():
+                task.cancel()
+            await self.end()
+            writer.close()
+        if code is None:
+            code = await self._without_coordinator()
+        return code
+
+    def stop(self, number: int) -> None:
+        """React to a signal: say goodbye, but a deputy first looks whether it has to report."""
+        if self._stopped:
+            return
+        self._stopped = number
+        if hasattr(self, "_writer") and self._gathered is None:
+            send(self._writer, {"type": "bye", "words": f"ended by {signal.Signals(number).name}"})
+        loop = asyncio.get_running_loop()
+        loop.call_later(3.0 if self._gathered is not None else 0.2, self._leave)
+
+    def _leave(self) -> None:
+        if self._code.done():
+            return
+        if hasattr(self, "_writer"):
+            send(self._writer, {"type": "bye", "words": f"ended by {signal.Signals(self._stopped).name}"})
+        self._code.set_result(128 + self._stopped)
+
+    async def end(self) -> None:
+        """End every worker."""
+        await asyncio.gather(*(worker.close() for worker in self._workers.values()))
+        self._workers.clear()
+
+    async def _reach(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection on which the coordinator has bid this agent welcome."""
+        limit = self._wishes.arrive or self._budget.limits[Stage.ARRIVE]
+        end = time.monotonic() + limit
+        why = ""
+        while True:
+            try:
+                connecting = asyncio.open_connection(host, port, limit=LINE_LIMIT)
+                reader, writer = await asyncio.wait_for(connecting, max(0.5, min(5.0, end - time.monotonic())))
+                break
+            except (OSError, asyncio.TimeoutError) as error:
+                why = _why_unreached(error, host, port)
+            if self._stopped or time.monotonic() > end:
+                raise IncompleteError(f"rank {self._place.rank} did not reach rank 0 within {limit:g} s: {why}")
+            await asyncio.sleep(RETRY_SECONDS)
+        send(writer, self._greeting())
+        try:
+            answer = await asyncio.wait_for(receive(reader), ANSWER_SECONDS)
+        except BrokenProtocol as error:
+            writer.close()
+            raise IncompleteError(
+                f"{host}:{port} answers, but not as gpudoctor ({error}); another program listens there: give "
+                "every rank another --port"
+            ) from None
+        except asyncio.TimeoutError:
+            answer = None
+        if answer is None:
+            writer.close()
+            raise IncompleteError(
+                f"{host}:{port} accepted the connection and said nothing within {ANSWER_SECONDS:g} s; another "
+                "program may listen there: give every rank another --port"
+            )
+        if answer["type"] == "refused":
+            writer.close()
+            raise IncompleteError(f"rank 0 refused rank {self._place.rank}: {answer.get('words', '')}")
+        return reader, writer
+
+    def _greeting(self) -> Message:
+        return {
+            "type": "hello",
+            "version": VERSION,
+            "gpudoctor": __version__,
+            "token": self._place.token,
+            "rank": self._place.rank,
+            "world": self._place.world,
+            "source": self._place.source,
+            "node": identity(),
+            "host": socket.gethostname(),
+            "mode": self._budget.mode,
+        }
+
+    async def _beat(self) -> None:
+        while True:
+            send(self._writer, {"type": "beat"})
+            await asyncio.sleep(BEAT_SECONDS)
+
+    async def _obey(self, reader: asyncio.StreamReader) -> int | None:
+        """Do what is asked until the end; the exit code, or None where the coordinator was lost."""
+        while True:
+            listening = asyncio.create_task(receive(reader))
+            waiting: set[asyncio.Future[Any]] = {listening, self._code}
+            done, _ = await asyncio.wait(
+                waiting, timeout=self._budget.silence, return_when=asyncio.FIRST_COMPLETED
+            )
+            if self._code.done():
+                listening.cancel()
+                return self._code.result()
+            if not done:
+                listening.cancel()
+                self._lost = (LossKind.SILENT, f"said nothing for {self._budget.silence:g} s")
+                return None
+            try:
+                message = listening.result()
+            except BrokenProtocol as error:
+                self._lost = (LossKind.DIED, f"sent {error}")
+                return None
+            if message is None:
+                self._lost = (LossKind.DIED, "its process ended: the connection closed")
+                return None
+            if message["type"] == "done":
+                return int(message["code"])
+            await self._take(message)
+
+    async def _take(self, message: Message) -> None:
+        kind = message["type"]
+        if kind == "ping":
+            send(self._writer, {"type": "result", "id": message["id"], "time": time.time()})
+        elif kind == "task":
+            self._stage = message.get("stage", self._stage)
+            task = asyncio.create_task(self._work(message))
+            self._tasks[message["id"]] = task
+            task.add_done_callback(partial(self._forget, message["id"]))
+        elif kind == "cancel":
+            if (running := self._tasks.get(message["id"])) is not None:
+                running.cancel()
+        elif kind == "appoint":
+            await self._become_deputy(message)
+        elif kind == "copy" and self._gathered is not None:
+            self._gathered.add(message["event"])
+        elif kind == "deputy":
+            self._deputy = (message["address"], message["port"])
+        elif kind == "stage":
+            self._stage = message["stage"]
+
+    def _forget(self, number: int, _: "asyncio.Task[None]") -> None:
+        self._tasks.pop(number, None)
+
+    async def _work(self, message: Message) -> None:
+        try:
+            answer = await self._carry_out(message)
+        except asyncio.CancelledError:
+            answer = {"failure": "was broken off", "kind": "cancelled"}
+        except Exception as error:  # noqa: BLE001  # one bad piece of work must not end the rank
+            answer = {"failure": f"{type(error).__name__}: {error}", "kind": "error"}
+        send(self._writer, {**answer, "type": "result", "id": message["id"]})
+
+    async def _carry_out(self, message: Message) -> Message:
+        limit = float(message["limit"])
+        if message["do"] == "about":
+            return await self._about(limit)
+        if message["do"] == "check":
+            return await self._check(limit)
+        return await self._worker(message["unit"]).ask(message["work"], limit)
+
+    async def _about(self, limit: float) -> Message:
+        folders = (self._wishes.storage,) if self._wishes.storage else ()
+        facts = node_facts(os.environ)
+        answer = await self._worker(0).ask({"do": "about"}, limit)
+        return {**answer, "facts": facts | answer.get("facts", {}), "free_bytes": free_bytes(folders)}
+
+    def _worker(self, unit: int) -> WorkerProcess:
+        if unit not in self._workers:
+            self._workers[unit] = WorkerProcess(self._python(), self._worker_environment(), self._module)
+        return self._workers[unit]
+
+    def _python(self) -> str:
+        """The training's interpreter: the named one; ours if it has torch; else that of `gpudoctor check`."""
+        if self._wishes.python:
+            with contextlib.suppress(Unavailable):
+                return str(find_interpreter(self._wishes.python, os.environ).executable)
+            return self._wishes.python
+        if importlib.util.find_spec("torch") is not None:
+            return sys.executable
+        return str(find_interpreter(None, os.environ).executable)
+
+    def _worker_environment(self) -> Mapping[str, str]:
+        """The job's own environment. Gloo alone is told an interface: it would look its own host name up."""
+        environment = dict(os.environ)
+        if interface := interface_of(self._address):
+            environment.setdefault("GLOO_SOCKET_IFNAME", interface)
+        return environment
+
+    async def _check(self, limit: float) -> Message:
+        """What the machine's own checks find, in a child process: a driver can hang."""
+        python = ("--python", self._wishes.python) if self._wishes.python else ()
+        command = ("check", "--format", "json", "--quiet", "--fail-on", "never", *python)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            child_code("gpudoctor.cli"),
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=_end_with_us(),
+        )
+        try:
+            out, _ = await asyncio.wait_for(process.communicate(), limit)
+            report = json.loads(out)
+        except asyncio.TimeoutError:
+            return {"failure": f"the machine's checks took more than {limit:g} s", "kind": "late"}
+        except ValueError:
+            return {
+                "failure": f"the machine's checks ended with exit code {process.returncode}",
+                "kind": "error",
+            }
+        finally:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+        return {
+            "findings": [
+                {
+                    "code": item["code"],
+                    "name": item["name"],
+                    "severity": item["severity"],
+                    "message": item["message"],
+                    "fix": item["remedies"][0]["title"] if item["remedies"] else "",
+                }
+                for item in report["findings"]
+            ],
+            "unexamined": [*report["summary"]["unexamined"], *report["problems"]],
+        }
+
+    # The deputy.
+
+    async def _become_deputy(self, message: Message) -> None:
+        self._gathered = Gathered()
+        for event in message["events"]:
+            self._gathered.add(event)
+        self._final: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
+        self._server = await asyncio.start_server(self._tell, family=family, port=0, limit=LINE_LIMIT)
+        port = self._server.sockets[0].getsockname()[1]
+        send(self._writer, {"type": "deputy_port", "address": self._address, "port": port})
+
+    async def _tell(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Tell another agent the exit code, once the report is out."""
+        with contextlib.suppress(OSError, asyncio.TimeoutError, asyncio.CancelledError):
+            code = await asyncio.wait_for(asyncio.shield(self._final), AFTER_SECONDS)
+            send(writer, {"type": "done", "code": code})
+            await writer.drain()
+        writer.close()
+
+    async def _without_coordinator(self) -> int:
+        kind, words = self._lost
+        if self._gathered is not None:
+            for event in self._end_of_coordinator(kind, words):
+                self._gathered.add(event)
+            code = await asyncio.to_thread(self._report, self._gathered.preflight())
+            self._final.set_result(code)
+            await asyncio.sleep(1.0 if self._place.world > 2 else 0.0)  # the others ask now
+            assert self._server is not None
+            self._server.close()
+            return code
+        if self._deputy is not None:
+            with contextlib.suppress(OSError, asyncio.TimeoutError, BrokenProtocol):
+                asking = asyncio.open_connection(*self._deputy, limit=LINE_LIMIT)
+                reader, writer = await asyncio.wait_for(asking, 5.0)
+                message = await asyncio.wait_for(receive(reader), AFTER_SECONDS)
+                writer.close()
+                if message is not None and message["type"] == "done":
+                    return int(message["code"])
+        raise IncompleteError(
+            f"rank 0 was lost in the stage {self._stage}: {words}; start the examination again, without its "
+            "node if that happens twice"
+        )
+
+    def _end_of_coordinator(self, kind: LossKind, words: str) -> list[Message]:
+        assert self._gathered is not None
+        first = next((node for node in self._gathered.nodes.values() if 0 in node["ranks"]), None)
+        return [
+            {
+                "what": "loss",
+                "rank": 0,
+                "node": first["index"] if first else None,
+                "stage": self._stage,
+                "kind": kind.value,
+                "words": words,
+                "stack": [],
+            },
+            {
+                "what": "untested",
+                "words": f"Rank 0 led the examination and was lost in the stage {self._stage}. Nobody measured "
+                "what would have followed.",
+            },
+        ]
+
+
+def _why_unreached(error: Exception, host: str, port: int) -> str:
+    """What was seen at the coordinator's address, and what to do."""
+    place = f"{host}:{port}"
+    if isinstance(error, socket.gaierror):
+        return f"the name {host} cannot be resolved here ({error.strerror}); give --head with an address"
+    if isinstance(error, ConnectionRefusedError):
+        return (
+            f"nothing listens at {place} (connection refused); see whether rank 0 has started there, and give "
+            "each rank the same --head and --port"
+        )
+    if isinstance(error, asyncio.TimeoutError | TimeoutError):
+        return f"{place} does not answer; open the port in the firewall, or give --head with another address"
+    words = getattr(error, "strerror", None) or str(error)
+    return f"{place} cannot be reached ({words}); give --head with an address that this node has a route to"
+
+
+def _end_with_us() -> Callable[[], None] | None:
+    """What a child does before it starts: it asks to be killed when this process ends."""
+    from gpudoctor.recorder.start import die_with_parent
+
+    return die_with_parent if sys.platform == "linux" else None

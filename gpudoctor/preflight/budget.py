@@ -1,0 +1,101 @@
+"""How long each stage may take, and how much it measures, by mode."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpudoctor.model.signs.preflight import Stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Limits and sizes of one mode. Seconds, bytes."""
+
+    mode: str
+    """`quick`, `standard` or `deep`."""
+    limits: Mapping[Stage, float]
+    """Longest time of each stage."""
+    test_limit: float
+    """Longest time of one test of a group, a new process group included."""
+    card_seconds: float
+    """Time for the figures of one unit."""
+    group_seconds: float
+    """Time for the figures of one group."""
+    payload: Mapping[str, int]
+    """Bytes of the large message, by backend."""
+    storage_bytes: int
+    """Bytes that each node writes and reads."""
+    silence: float = 8.0
+    """A rank that sends nothing for so long is lost."""
+    grace: float = 3.0
+    """What the coordinator waits beyond a limit for an agent that ends its worker there."""
+
+
+MIB = 1 << 20
+BUDGETS = {
+    "quick": Budget(
+        mode="quick",
+        limits={
+            Stage.ARRIVE: 15.0,
+            Stage.MACHINE: 30.0,
+            Stage.CARD: 8.0,
+            Stage.NODE: 6.0,
+            Stage.PAIRS: 8.0,
+            Stage.GROUP: 6.0,
+            Stage.STORAGE: 6.0,
+        },
+        test_limit=5.0,
+        card_seconds=1.5,
+        group_seconds=0.6,
+        payload={"nccl": 64 * MIB, "gloo": 4 * MIB, "tcp": 4 * MIB},
+        storage_bytes=16 * MIB,
+    ),
+    "standard": Budget(
+        mode="standard",
+        limits={
+            Stage.ARRIVE: 60.0,
+            Stage.MACHINE: 60.0,
+            Stage.CARD: 20.0,
+            Stage.NODE: 20.0,
+            Stage.PAIRS: 45.0,
+            Stage.GROUP: 25.0,
+            Stage.STORAGE: 20.0,
+        },
+        test_limit=10.0,
+        card_seconds=4.0,
+        group_seconds=1.5,
+        payload={"nccl": 512 * MIB, "gloo": 8 * MIB, "tcp": 8 * MIB},
+        storage_bytes=64 * MIB,
+    ),
+    "deep": Budget(
+        mode="deep",
+        limits={
+            Stage.ARRIVE: 300.0,
+            Stage.MACHINE: 120.0,
+            Stage.CARD: 120.0,
+            Stage.NODE: 120.0,
+            Stage.PAIRS: 1200.0,
+            Stage.GROUP: 600.0,
+            Stage.STORAGE: 120.0,
+        },
+        test_limit=40.0,
+        card_seconds=20.0,
+        group_seconds=5.0,
+        payload={"nccl": 2048 * MIB, "gloo": 32 * MIB, "tcp": 32 * MIB},
+        storage_bytes=512 * MIB,
+    ),
+}
+"""By mode."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the user asked for beside the mode."""
+
+    storage: str = ""
+    """Folder that every node shall write to and read from."""
+    burn: float = 0.0
+    """Seconds of load; 0 for none."""
+    arrive: float | None = None
+    """Seconds to wait for all ranks, where the mode's do not fit."""
+    python: str = ""
+    """Interpreter of the training, where it is another one."""

@@ -1,0 +1,855 @@
+"""The coordinator, in the agent of rank 0: it has the ranks measure, stage after stage, each with a limit.
+
+Every result becomes an event of `Gathered`, and is copied to the deputy: the lowest rank on another node, else
+the lowest one. A rank that never came, died, is silent or stuck is a `Loss`; the others go on without its node.
+"""
+
+import asyncio
+import contextlib
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpudoctor import __version__
+from gpudoctor.analysis.preflight.search import PLANS, NodeGroup, next_round
+from gpudoctor.errors import IncompleteError
+from gpudoctor.model.signs.preflight import LossKind, Preflight, Stage
+from gpudoctor.preflight.budget import Budget, Wishes
+from gpudoctor.preflight.gathered import Gathered
+from gpudoctor.preflight.messages import LINE_LIMIT, VERSION, BrokenProtocol, Message, receive, send
+from gpudoctor.preflight.place import RankPlace
+from gpudoctor.text import capitalised, joined, ranks
+
+BEAT_SECONDS = 1.0
+GREETING_SECONDS = 10.0
+PINGS = 8
+"""Round trips of which the shortest one tells a clock's offset."""
+PINGED_AT_ONCE = 32
+AFTER_FAILURE = 1.5
+"""Seconds that the others of a group get after one of it has failed: a partner's death shows at once."""
+ALGORITHMS = ("", "Ring", "NVLS")
+"""Values of NCCL_ALGO that are measured inside a node, apart; "" leaves the choice to NCCL."""
+
+
+class Stopped(Exception):
+    """A signal asked for the end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+
+
+@dataclass(slots=True, eq=False)
+class ArrivedRank:
+    """One rank that has come, and its connection."""
+
+    rank: int
+    identity: str
+    host: str
+    address: str
+    writer: asyncio.StreamWriter
+    heard: float
+    node: int = -1
+    pending: dict[int, "asyncio.Future[Message | None]"] = field(default_factory=dict)
+    """Its answers that are waited for, by the number of the question; None where it was lost."""
+    gone: bool = False
+    goodbye: str = ""
+    about: Message = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredUnit:
+    """A card, or the CPUs of a node, and the rank that measures it."""
+
+    node: int
+    local: int
+    device: str
+    rank: int
+    worker: int
+    """Index of the worker in its agent."""
+    card: int
+    """Index of the card in the worker."""
+
+
+class Coordinator:
+    """One examination."""
+
+    def __init__(self, place: RankPlace, budget: Budget, wishes: Wishes) -> None:
+        self._place = place
+        self._budget = budget
+        self._wishes = wishes
+        self.gathered = Gathered()
+        self._members: dict[int, ArrivedRank] = {}
+        self._refused: set[int] = set()
+        self._strangers: list[str] = []
+        self._units: list[MeasuredUnit] = []
+        self._out: set[int] = set()
+        """Nodes that take part no longer."""
+        self._deputy: ArrivedRank | None = None
+        self._stage = Stage.ARRIVE
+        self._end = 0.0
+        self._late = False
+        self._questions = 0
+        self._begun = False
+        self._news = asyncio.Event()
+        self._stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._server: asyncio.Server | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self.port = place.port
+        self.own_address = "127.0.0.1"
+        self._token = secrets.token_hex(6)
+
+    async def listen(self) -> None:
+        """Open the port; raises `IncompleteError` where that cannot be done."""
+        try:
+            if self._place.world == 1:
+                self._server = await asyncio.start_server(
+                    self._accept, "127.0.0.1", self._place.port, limit=LINE_LIMIT
+                )
+            else:
+                self._server = await asyncio.start_server(
+                    self._accept, None, self._place.port, limit=LINE_LIMIT, backlog=4096
+                )
+        except OSError as error:
+            raise IncompleteError(
+                f"rank 0 cannot listen at port {self._place.port}: {error.strerror or error}; another program "
+                "uses it, or the last examination has not ended: give every rank another --port"
+            ) from None
+        listening = self._server.sockets[0]
+        self.port = listening.getsockname()[1]
+        if listening.family == socket.AF_INET6 and len(self._server.sockets) == 1:
+            self.own_address = "::1"
+
+    def stop(self, reason: Exception) -> None:
+        """End the examination early, with what there is."""
+        if not self._stopping.done():
+            self._stopping.set_exception(reason)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._server is not None:
+            self._server.close()
+        for member in self._members.values():
+            member.writer.close()
+        if self._stopping.done():
+            self._stopping.exception()
+        else:
+            self._stopping.cancel()
+
+    async def finish(self, code: int) -> None:
+        """Tell every rank the exit code, and wait a moment until they have it."""
+        for member in self._present():
+            send(member.writer, {"type": "done", "code": code})
+        end = time.monotonic() + 2.0
+        while time.monotonic() < end and any(member.rank for member in self._present()):
+            await asyncio.sleep(0.02)
+
+    async def examine(self) -> Preflight:
+        """All stages; what was measured, however it ended."""
+        self._note(what="head", mode=self._budget.mode, world=self._place.world, backend="")
+        self._watch = asyncio.create_task(self._watching())
+        stages: list[tuple[Stage, Callable[[], Awaitable[None]], bool]] = [
+            (Stage.ARRIVE, self._arrive, True),
+            (Stage.MACHINE, self._machine, True),
+            (Stage.CARD, self._card, True),
+            (Stage.NODE, self._node, True),
+            (Stage.PAIRS, self._pairs, True),
+            (Stage.GROUP, self._group, True),
+            (Stage.STORAGE, self._storage, bool(self._wishes.storage)),
+            (Stage.BURN, self._burn, self._wishes.burn > 0),
+        ]
+        for index, (stage, body, wanted) in enumerate(stages):
+            if not wanted:
+                continue
+            try:
+                await self._run(stage, body)
+            except Stopped as reason:
+                left = [later.value for later, _, due in stages[index + 1 :] if due]
+                words = f"The examination was {reason} in the stage {stage.value}"
+                self._untested(f"{words}. It did not measure: {joined(left)}." if left else f"{words}.")
+                break
+        return self.gathered.preflight()
+
+    async def _run(self, stage: Stage, body: Callable[[], Awaitable[None]]) -> None:
+        limit = self._limit(stage)
+        begin = time.monotonic()
+        self._stage, self._late, self._end = stage, False, begin + limit
+        for member in self._present():
+            send(member.writer, {"type": "stage", "stage": stage.value})
+        task = asyncio.ensure_future(body())
+        try:
+            await asyncio.wait(
+                {task, self._stopping},
+                timeout=limit + 2 * self._budget.grace + self._budget.silence,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if task.done():
+                task.result()
+            elif self._stopping.done():
+                self._stopping.result()
+            else:
+                self._late = True
+                self._untested(f"The stage {stage.value} did not end within {limit:g} s.")
+        finally:
+            if not task.done():
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+            seconds = time.monotonic() - begin
+            self._note(what="stage", stage=stage.value, seconds=seconds, limit=limit, ended=not self._late)
+
+    def _limit(self, stage: Stage) -> float:
+        if stage is Stage.ARRIVE and self._wishes.arrive:
+            return self._wishes.arrive
+        if stage is Stage.BURN:
+            return self._wishes.burn * 1.2 + 30.0
+        return self._budget.limits[stage]
+
+    def _left(self) -> float:
+        """Seconds left of this stage."""
+        return max(0.5, self._end - time.monotonic())
+
+    # Events.
+
+    def _note(self, **event: Any) -> None:
+        self.gathered.add(event)
+        if self._deputy is not None:
+            send(self._deputy.writer, {"type": "copy", "event": event})
+
+    def _untested(self, words: str) -> None:
+        self._note(what="untested", words=words)
+
+    def _appoint(self) -> None:
+        """Choose a deputy, on another node if there is one."""
+        own = self._members[0].node if 0 in self._members else -1
+        others = [member for member in self._present() if member.rank]
+        self._deputy = min(others, key=lambda member: (member.node == own, member.rank), default=None)
+        if self._deputy is not None:
+            send(self._deputy.writer, {"type": "appoint", "events": []})
+            for event in self.gathered.events:
+                send(self._deputy.writer, {"type": "copy", "event": event})
+
+    def _name(self, node: int) -> str:
+        own = self.gathered.nodes[node]["name"]
+        same = sum(item["name"] == own for item in self.gathered.nodes.values())
+        return own if same == 1 else f"{own}#{node}"
+
+    # Ranks come, and are lost.
+
+    def _present(self) -> list[ArrivedRank]:
+        return [member for member in self._members.values() if not member.gone]
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.CancelledError):  # the examination is over
+            await self._greet(reader, writer)
+
+    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        address = str(writer.get_extra_info("peername")[0]).partition("%")[0].removeprefix("::ffff:")
+        with contextlib.suppress(OSError):
+            writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            hello = await asyncio.wait_for(receive(reader), GREETING_SECONDS)
+        except (BrokenProtocol, asyncio.TimeoutError) as error:
+            self._strangers.append(f"{address} connected and sent {error or 'nothing'}")
+            writer.close()
+            return
+        if hello is None:
+            writer.close()
+            return
+        refusal = self._refusal(hello, address)
+        if refusal:
+            send(writer, {"type": "refused", "words": refusal})
+            with contextlib.suppress(OSError):
+                await writer.drain()
+            writer.close()
+            self._news.set()
+            return
+        member = ArrivedRank(
+            rank=hello["rank"],
+            identity=str(hello["node"]),
+            host=str(hello["host"]),
+            address=address,
+            writer=writer,
+            heard=time.monotonic(),
+        )
+        if member.rank:  # as the others see it: rank 0 itself came over another address
+            seen = str(writer.get_extra_info("sockname")[0]).partition("%")[0].removeprefix("::ffff:")
+            self.own_address = seen
+        self._members[member.rank] = member
+        send(writer, {"type": "welcome"})
+        self._news.set()
+        await self._hear(member, reader)
+
+    def _refusal(self, hello: Message, address: str) -> str:
+        """Why a rank is not taken in, with what to do; "" where it is."""
+        rank, world = hello.get("rank"), hello.get("world")
+        if hello["type"] != "hello" or not isinstance(rank, int) or not isinstance(world, int):
+            self._strangers.append(f"{address} connected and did not say who it is")
+            return "this port belongs to gpudoctor preflight"
+        if hello.get("token") != self._place.token:
+            return self._refuse(
+                -1,
+                f"{address} belongs to another job (rank {rank} of {world})",
+                "it belongs to another job; give the two jobs different ports by --port",
+            )
+        if hello.get("version") != VERSION or hello.get("gpudoctor") != __version__:
+            theirs = hello.get("gpudoctor")
+            return self._refuse(
+                rank,
+                f"{hello.get('host')} runs gpudoctor {theirs}, and rank 0 runs {__version__}",
+                f"it runs gpudoctor {theirs}, and rank 0 runs {__version__}; install one version on every node",
+            )
+        if world != self._place.world:
+            return self._refuse(
+                rank,
+                f"{hello.get('host')} came with the world size {world}, and rank 0 has {self._place.world}",
+                f"its world size is {world}, and rank 0 has {self._place.world}; give every rank the same",
+            )
+        if not 0 <= rank < world:
+            return self._refuse(
+                rank,
+                f"{hello.get('host')} came as rank {rank} of {world}",
+                f"there is no rank {rank} among {world}; ranks go from 0 to {world - 1}",
+            )
+        if rank in self._members:
+            first = self._members[rank].host
+            return self._refuse(
+                rank,
+                f"{hello.get('host')} came as rank {rank} as well, which {first} has",
+                f"{first} has come as rank {rank} before; give each rank a number of its own",
+            )
+        if self._begun:
+            return self._refuse(
+                rank,
+                f"{hello.get('host')} came after the examination had begun",
+                "it came after the examination had begun; start all ranks together, or give a longer --wait",
+            )
+        return ""
+
+    def _refuse(self, rank: int, seen: str, words: str) -> str:
+        self._refused.add(rank)
+        self._loss(rank, None, LossKind.REFUSED, seen)
+        return words
+
+    def _loss(self, rank: int, node: int | None, kind: LossKind, words: str, stack: Iterable[str] = ()) -> None:
+        event = {"rank": rank, "node": node, "stage": self._stage.value, "kind": kind.value}
+        self._note(what="loss", words=words, stack=list(stack), **event)
+
+    async def _hear(self, member: ArrivedRank, reader: asyncio.StreamReader) -> None:
+        """Read what a rank sends until its connection ends."""
+        words = "its process ended: the connection closed"
+        while True:
+            try:
+                message = await receive(reader)
+            except BrokenProtocol as error:
+                words = f"it sent {error}"
+                break
+            if message is None:
+                break
+            member.heard = time.monotonic()
+            if message["type"] == "result":
+                waiting = member.pending.pop(message.get("id", -1), None)
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(message)
+            elif message["type"] == "bye":
+                member.goodbye = str(message.get("words", ""))
+            elif message["type"] == "deputy_port":
+                for other in self._present():
+                    send(other.writer, {**message, "type": "deputy"})
+        self._lose(member, LossKind.DIED, member.goodbye or words)
+
+    def _lose(self, member: ArrivedRank, kind: LossKind, words: str, stack: Iterable[str] = ()) -> None:
+        """Go on without a rank and its node."""
+        if member.gone:
+            return
+        member.gone = True
+        for waiting in member.pending.values():
+            if not waiting.done():
+                waiting.set_result(None)
+        member.pending.clear()
+        member.writer.close()
+        if self._server is None or not self._server.is_serving():
+            return
+        self._loss(member.rank, member.node if member.node >= 0 else None, kind, words, stack)
+        self._leave_out(member.node)
+        self._news.set()
+        if member is self._deputy:
+            self._appoint()
+
+    def _leave_out(self, node: int) -> None:
+        if node < 0 or node in self._out:
+            return
+        self._out.add(node)
+        if any(unit.node == node for unit in self._units) or self._stage in (Stage.ARRIVE, Stage.MACHINE):
+            name = self._name(node) if node in self.gathered.nodes else f"node {node}"
+            self._untested(f"{name} took no part in what followed its loss in the stage {self._stage.value}.")
+
+    async def _watching(self) -> None:
+        """Beats to every rank, and a look at who is silent."""
+        last = time.monotonic()
+        while True:
+            now = time.monotonic()
+            stood_still, last = now - last > 2 * BEAT_SECONDS, now
+            for member in self._present():
+                send(member.writer, {"type": "beat"})
+                if stood_still:
+                    member.heard = max(member.heard, now - BEAT_SECONDS)  # it was we who did not listen
+                elif now - member.heard > self._budget.silence:
+                    self._lose(member, LossKind.SILENT, f"it answered nothing for {self._budget.silence:g} s")
+            await asyncio.sleep(BEAT_SECONDS)
+
+    # Questions.
+
+    async def _ask(self, member: ArrivedRank, question: Message, limit: float) -> Message | None:
+        """A rank's answer; None where it was lost meanwhile."""
+        if member.gone:
+            return None
+        self._questions += 1
+        number = self._questions
+        waiting: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+        member.pending[number] = waiting
+        send(member.writer, {**question, "id": number, "limit": limit, "stage": self._stage.value})
+        try:
+            answer = await asyncio.wait_for(asyncio.shield(waiting), limit + self._budget.grace)
+        except asyncio.TimeoutError:
+            self._lose(
+                member, LossKind.STUCK, f"it gave no answer within {limit:g} s and still sent signs of life"
+            )
+            return None
+        except asyncio.CancelledError:
+            send(member.writer, {"type": "cancel", "id": number})
+            member.pending.pop(number, None)
+            raise
+        if answer is not None and answer.get("kind") in ("late", "stuck"):
+            self._late = True
+        return answer
+
+    async def _ask_unit(self, unit: MeasuredUnit, work: Message, limit: float) -> Message | None:
+        question = {"type": "task", "do": "work", "unit": unit.worker, "work": work}
+        return await self._ask(self._members[unit.rank], question, limit)
+
+    # The stages.
+
+    async def _arrive(self) -> None:
+        world = self._place.world
+        while len(set(self._members) | self._refused - {-1}) < world:
+            self._news.clear()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._news.wait(), self._left())
+            if time.monotonic() >= self._end:
+                break
+        self._begun = True
+        missing = sorted(set(range(world)) - set(self._members) - self._refused)
+        if missing:
+            self._late = True
+            limit = self._limit(Stage.ARRIVE)
+            beside = f"; {'; '.join(self._strangers[:3])}" if self._strangers else ""
+            for rank in missing:
+                words = f"nothing came within {limit:g} s{beside}"
+                self._loss(rank, None, LossKind.NEVER_CAME, words)
+            who = capitalised(ranks(missing))
+            self._untested(f"{who} of {world} did not come. gpudoctor did not measure what is there.")
+        self._number_nodes()
+        self._appoint()
+
+    def _number_nodes(self) -> None:
+        found: dict[str, list[ArrivedRank]] = {}
+        for rank in sorted(self._members):
+            found.setdefault(self._members[rank].identity, []).append(self._members[rank])
+        for index, members in enumerate(found.values()):
+            first = members[0]
+            if first.rank == 0:
+                first.address = self.own_address
+            for member in members:
+                member.node = index
+            self._note(
+                what="node",
+                index=index,
+                name=first.host,
+                ranks=[member.rank for member in members],
+                address=first.address,
+            )
+            if any(member.gone for member in members):
+                self._out.add(index)
+
+    async def _machine(self) -> None:
+        members = self._present()
+        first = {member.node: member for member in sorted(members, key=lambda item: item.rank, reverse=True)}
+        several = len(self.gathered.nodes) > 1
+        limit = self._left()
+        about = [self._about(member, limit) for member in first.values()]
+        checks = [self._check(member, limit) for member in first.values()] if several else []
+        await asyncio.gather(*about, *checks, self._clocks(list(first.values())))
+        others = [
+            self._about(member, self._left())
+            for member in members
+            if member is not first[member.node] and first[member.node].about.get("cards")
+        ]
+        await asyncio.gather(*others)
+        self._find_units()
+
+    async def _about(self, member: ArrivedRank, limit: float) -> None:
+        answer = await self._ask(member, {"type": "task", "do": "about"}, limit)
+        if answer is None:
+            return
+        member.about = answer
+        if member.rank != min(self.gathered.nodes[member.node]["ranks"]):
+            return
+        self._note(
+            what="node",
+            index=member.node,
+            facts=answer.get("facts", {}),
+            free_bytes=answer.get("free_bytes", {}),
+        )
+        why = answer.get("failure") or answer.get("cards_failure")
+        if why and answer.get("kind") in ("late", "stuck"):
+            why = f"torch could not be imported within {limit:g} s{_where(answer)}"
+        if why:
+            hint = " Name the training's interpreter with --python." if "not installed" in why else ""
+            self._untested(
+                f"The units of {self._name(member.node)} were not measured with torch: {why.rstrip('.')}.{hint}"
+            )
+        if answer.get("kind") == "stuck":
+            self._loss(member.rank, member.node, LossKind.STUCK, str(why), answer.get("stack", ()))
+            self._out.add(member.node)
+
+    async def _check(self, member: ArrivedRank, limit: float) -> None:
+        answer = await self._ask(member, {"type": "task", "do": "check"}, limit)
+        if answer is None:
+            return
+        if answer.get("failure"):
+            self._untested(f"On {self._name(member.node)}, {answer['failure']}.")
+            return
+        self._note(what="node", index=member.node, findings=answer["findings"], unexamined=answer["unexamined"])
+
+    async def _clocks(self, members: Sequence[ArrivedRank]) -> None:
+        if len(members) < 2:
+            return
+        turn = asyncio.Semaphore(PINGED_AT_ONCE)
+
+        async def measure(member: ArrivedRank) -> None:
+            best: tuple[float, float] | None = None
+            async with turn:
+                for _ in range(PINGS):
+                    begin, wall = time.perf_counter(), time.time()
+                    answer = await self._ask(member, {"type": "ping"}, self._left())
+                    trip = time.perf_counter() - begin
+                    if answer is None:
+                        return
+                    if best is None or trip < best[0]:
+                        best = trip, answer["time"] - (wall + trip / 2)
+            assert best is not None
+            self._note(what="node", index=member.node, clock_offset=best[1], clock_error=best[0] / 2)
+
+        await asyncio.gather(*(measure(member) for member in members))
+
+    def _find_units(self) -> None:
+        """One unit a card, or one for the CPUs of a node. Where each card has a rank, that one works it."""
+        for node, known in self.gathered.nodes.items():
+            members = [self._members[rank] for rank in known["ranks"] if not self._members[rank].gone]
+            if not members:
+                continue
+            cards = max(int(member.about.get("cards", 0)) for member in members)
+            if not cards:
+                unit = MeasuredUnit(node=node, local=0, device="cpu", rank=members[0].rank, worker=0, card=0)
+                self._units.append(unit)
+            elif len(members) == 1:
+                self._units += [
+                    MeasuredUnit(
+                        node=node, local=card, device="cuda", rank=members[0].rank, worker=card, card=card
+                    )
+                    for card in range(cards)
+                ]
+            else:
+                for local, member in enumerate(members):
+                    seen = int(member.about.get("cards", 0))
+                    if seen:  # a launcher may show each rank its own card only
+                        card = local if local < seen else 0
+                        self._units.append(
+                            MeasuredUnit(
+                                node=node, local=local, device="cuda", rank=member.rank, worker=0, card=card
+                            )
+                        )
+
+    def _has_torch(self, unit: MeasuredUnit) -> bool:
+        return bool(self._members[unit.rank].about.get("torch"))
+
+    def _usable(self, node: int | None = None) -> list[MeasuredUnit]:
+        """Units of the nodes that still take part, or of one of them."""
+        return [
+            unit for unit in self._units if unit.node not in self._out and (node is None or unit.node == node)
+        ]
+
+    async def _card(self) -> None:
+        limit = self._left()
+        await asyncio.gather(
+            *(self._measure_unit(unit, limit) for unit in self._usable() if self._has_torch(unit))
+        )
+
+    async def _measure_unit(self, unit: MeasuredUnit, limit: float) -> None:
+        work = {
+            "do": "card.examine",
+            "device": unit.device,
+            "local": unit.card,
+            "seconds": self._budget.card_seconds,
+        }
+        self._take_unit(unit, await self._ask_unit(unit, work, limit))
+
+    def _take_unit(self, unit: MeasuredUnit, answer: Message | None) -> None:
+        """Note what a unit measured alone, or why it did not."""
+        if answer is None:
+            self._note(
+                what="unit", node=unit.node, local=unit.local, device=unit.device, failure="its rank was lost"
+            )
+            return
+        name = answer.get("name") or self.gathered.nodes[unit.node].get("facts", {}).get("processor", "")
+        keys = ("bus_id", "uuid", "figures", "digests")
+        known = {key: answer[key] for key in keys if key in answer}
+        failure = answer.get("failure", "")
+        more = {"failure": failure + _where(answer)} if failure else {}
+        self._note(what="unit", node=unit.node, local=unit.local, device=unit.device, **known, **more)
+        if name:
+            self._note(what="unit", node=unit.node, local=unit.local, name=name)
+        if answer.get("kind") in ("late", "stuck", "died"):
+            kind = LossKind.DIED if answer["kind"] == "died" else LossKind.STUCK
+            self._loss(unit.rank, unit.node, kind, failure, answer.get("stack", ()))
+            self._leave_out(unit.node)
+
+    async def _node(self) -> None:
+        """Inside each node with several cards: each two of them, and all of them together."""
+        await asyncio.gather(*(self._inside(node) for node in self.gathered.nodes if node not in self._out))
+
+    async def _inside(self, node: int) -> None:
+        units = [unit for unit in self._usable(node) if unit.device == "cuda" and self._has_torch(unit)]
+        if len(units) < 2:
+            return
+        first = units[0]
+        seen = int(self._members[first.rank].about.get("cards", 0))
+        if seen >= len(units):
+            seconds = self._budget.group_seconds / 4
+            payload = self._budget.payload["nccl"]
+            work = {"do": "group.peers", "cards": [unit.local for unit in units], "payload": payload}
+            answer = await self._ask_unit(first, {**work, "seconds": seconds}, self._left())
+            for item in (answer or {}).get("figures", ()):
+                pair = [[node, local] for local in item["pair"]]
+                self._note_test(Stage.NODE, 0, [node], pair, [item])
+            if answer is None or answer.get("failure"):
+                words = "its rank was lost" if answer is None else answer["failure"] + _where(answer)
+                places = [[node, unit.local] for unit in units]
+                self._note_test(Stage.NODE, 0, [node], places, [], failure=f"copies between cards: {words}")
+        for turn, algorithm in enumerate(ALGORITHMS):
+            if self._end - time.monotonic() < 2.0:
+                self._untested(
+                    f"All-reduce by {algorithm or 'the default'} inside {self._name(node)}: no time left."
+                )
+                return
+            found = await self._together(Stage.NODE, turn, units, algorithm)
+            if found["failure"] and algorithm:
+                continue  # NVLS is not there on most machines, and says so by an error
+            self._note(**found)
+
+    def _note_test(
+        self,
+        stage: Stage,
+        turn: int,
+        nodes: list[int],
+        units: list[list[int]],
+        figures: list[Message],
+        failure: str = "",
+    ) -> None:
+        event = {"what": "test", "stage": stage.value, "round": turn, "nodes": nodes, "units": units}
+        self._note(**event, figures=figures, failure=failure, blamed=[])
+
+    async def _pairs(self) -> None:
+        await self._search(Stage.PAIRS)
+
+    async def _group(self) -> None:
+        await self._search(Stage.GROUP)
+
+    async def _search(self, stage: Stage) -> None:
+        """Rounds of tests as the search asks for them, until it asks for another stage or the time is over."""
+        kinds = {
+            unit.node: next(
+                (item.name for item in self.gathered.preflight().units if item.node == unit.node), ""
+            )
+            for unit in self._units
+        }
+        plan = replace(PLANS[self._budget.mode], kinds=kinds)
+        while True:
+            self._leave_out_unmeasured()
+            groups = next_round(plan, self.gathered.preflight_nodes(), self.gathered.tests, self._out)
+            if not groups or (stage is Stage.PAIRS and groups[0].stage is Stage.GROUP):
+                return
+            if self._end - time.monotonic() < 1.0:
+                self._late = True
+                self._untested(f"The search had more tests to make when the time of {stage.value} was over.")
+                return
+            before = len(self.gathered.tests)
+            await asyncio.gather(*(self._test(group) for group in groups))
+            if len(self.gathered.tests) == before:
+                return
+
+    def _leave_out_unmeasured(self) -> None:
+        """A node without a unit cannot take part in a test."""
+        for node in self.gathered.nodes:
+            if node not in self._out and not self._usable(node):
+                self._out.add(node)
+
+    async def _test(self, group: NodeGroup) -> None:
+        units = [unit for node in group.nodes for unit in self._usable(node)]
+        if {unit.node for unit in units} != set(group.nodes):
+            return  # one was lost since
+        self._note(**await self._together(group.stage, group.round, units))
+
+    async def _together(
+        self, stage: Stage, turn: int, units: list[MeasuredUnit], algorithm: str = ""
+    ) -> Message:
+        """One test of several units, as an event; whoever failed is asked to make a new worker."""
+        nodes = list(dict.fromkeys(unit.node for unit in units))
+        backend = self._backend(units)
+        event: Message = {
+            "what": "test",
+            "stage": stage.value,
+            "round": turn,
+            "nodes": nodes,
+            "units": [[unit.node, unit.local] for unit in units],
+            "figures": [],
+            "failure": "",
+            "blamed": [],
+        }
+        if backend == "tcp":
+            units = [next(unit for unit in units if unit.node == node) for node in nodes]
+            event["units"] = [[unit.node, unit.local] for unit in units]
+            if len(units) > 2:
+                return event | {"failure": "a group of more than two nodes needs torch on each of them"}
+        elif self.gathered.preflight().backend != backend:
+            self._note(what="head", backend=backend)
+        first = self._members[units[0].rank]
+        common = {"backend": backend, "address": first.address, "algorithm": algorithm}
+        limit = min(self._budget.test_limit, self._left())
+        opened = await self._ask_unit(units[0], {"do": "group.open_port", **common}, limit)
+        if opened is None or opened.get("failure"):
+            return event | self._failed(units[:1], [opened])
+        work = {
+            "do": "group.examine",
+            **common,
+            "port": opened["port"],
+            "size": len(units),
+            "payload": self._budget.payload[backend],
+            "seconds": self._budget.group_seconds,
+        }
+        asked = [
+            asyncio.ensure_future(self._ask_unit(unit, {**work, "index": index, "local": unit.card}, limit))
+            for index, unit in enumerate(units)
+        ]
+        try:
+            answers = await self._all_or_failure(asked)
+        finally:
+            for task in asked:
+                task.cancel()
+        if any(answer is None or answer.get("failure") for answer in answers):
+            outcome = self._failed(units, answers)
+            await self._renew([unit for unit, answer in zip(units, answers, strict=True) if answer is not None])
+            return event | outcome
+        return event | {"figures": (answers[0] or {})["figures"]}
+
+    def _backend(self, units: Iterable[MeasuredUnit]) -> str:
+        chosen = list(units)
+        if not all(self._has_torch(unit) for unit in chosen):
+            return "tcp"
+        return "nccl" if all(unit.device == "cuda" for unit in chosen) else "gloo"
+
+    async def _all_or_failure(self, asked: Sequence["asyncio.Future[Message | None]"]) -> list[Message | None]:
+        """All answers; after the first failure the others get a moment, and then are broken off."""
+        pending = set(asked)
+        while pending:
+            done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+            if pending and any(task.result() is None or task.result().get("failure") for task in done):  # type: ignore[union-attr]
+                _, pending = await asyncio.wait(pending, timeout=AFTER_FAILURE)
+                break
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+        return [
+            {"failure": "was broken off", "kind": "cancelled"} if task in pending else task.result()
+            for task in asked
+        ]
+
+    def _failed(self, units: Sequence[MeasuredUnit], answers: Sequence[Message | None]) -> Message:
+        """Words and blame of a failed test: who was lost, killed or stopped comes before who waited for it."""
+        order = {"lost": 0, "stuck": 1, "died": 2, "wrong": 3, "error": 4, "late": 5, "cancelled": 6}
+        failures = []
+        for unit, answer in zip(units, answers, strict=True):
+            if answer is None:
+                failures.append(("lost", unit, "its rank was lost"))
+            elif answer.get("failure"):
+                kind = "wrong" if answer.get("wrong") else answer.get("kind", "error")
+                failures.append((kind, unit, answer["failure"] + _where(answer)))
+                if kind == "stuck":
+                    self._loss(unit.rank, unit.node, LossKind.STUCK, answer["failure"], answer.get("stack", ()))
+                    self._leave_out(unit.node)
+        failures.sort(key=lambda item: order.get(item[0], 4))
+        worst = failures[0][0]
+        blamed = sorted({unit.node for kind, unit, _ in failures if kind in ("lost", "stuck", "died")})
+        where = {unit.node for _, unit, _ in failures if worst in ("lost", "stuck", "died", "wrong")}
+        names = f"{self._name(failures[0][1].node)}: " if where or len(failures) < len(units) else ""
+        return {"failure": f"{names}{failures[0][2]}", "blamed": blamed if worst != "wrong" else []}
+
+    async def _renew(self, units: Sequence[MeasuredUnit]) -> None:
+        """Have new workers import torch before the next test: that takes seconds, and is nobody's fault."""
+        again = [unit for unit in units if unit.node not in self._out and self._has_torch(unit)]
+        limit = max(self._budget.test_limit, self._left())
+        await asyncio.gather(*(self._ask_unit(unit, {"do": "about"}, limit) for unit in again))
+
+    async def _storage(self) -> None:
+        folder = self._wishes.storage
+        nodes = [node for node in self.gathered.nodes if node not in self._out]
+        workers = {node: self._usable(node)[0] for node in nodes if self._usable(node)}
+        if not workers:
+            self._untested(f"{folder} was not measured: no node is left.")
+            return
+        content = secrets.token_hex(16)
+        common = {"folder": folder, "name": f".gpudoctor-preflight-{self._token}"}
+        first = next(iter(workers.values()))
+        marked = await self._ask_unit(first, {"do": "storage.mark", **common, "content": content}, self._left())
+        if marked is None or marked.get("failure"):
+            content = ""
+        limit = max(1.0, self._left() - 2.0)
+
+        async def use(node: int, unit: MeasuredUnit) -> None:
+            work = {"do": "storage.examine", **common, "content": content, "index": node}
+            answer = await self._ask_unit(unit, {**work, "bytes": self._budget.storage_bytes}, limit)
+            event = {"what": "storage", "node": node, "folder": folder, "visible": False, "writable": False}
+            event |= {"same": None, "figures": [], "failure": "its rank was lost"}
+            if answer is not None:
+                known = ("visible", "writable", "same", "figures")
+                event |= {key: answer[key] for key in known if key in answer}
+                event["failure"] = answer.get("failure", "") + (_where(answer) if answer.get("stack") else "")
+                if len(nodes) < 2:
+                    event["same"] = None
+            self._note(**event)
+
+        await asyncio.gather(*(use(node, unit) for node, unit in workers.items()))
+        if content:
+            await self._ask_unit(first, {"do": "storage.mark", **common, "remove": True}, 5.0)
+
+    async def _burn(self) -> None:
+        async def load(unit: MeasuredUnit) -> None:
+            work = {"do": "card.burn", "device": unit.device, "local": unit.card, "seconds": self._wishes.burn}
+            self._take_unit(unit, await self._ask_unit(unit, work, self._left()))
+
+        await asyncio.gather(*(load(unit) for unit in self._usable() if self._has_torch(unit)))
+
+
+def _where(answer: Mapping[str, Any]) -> str:
+    """Where a worker stood, for the end of a sentence; "" where that is not known."""
+    stack = [line for line in answer.get("stack", ()) if "worker.py" not in line]
+    if not stack:
+        return ""
+    place, _, function = stack[-1].rpartition(" ")
+    return f" in {function} ({place.rpartition('/')[2]})"

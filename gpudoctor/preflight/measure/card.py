@@ -1,0 +1,224 @@
+"""One unit alone: products, bandwidth of its memory, transfers from and to the host, equal values."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import time
+from typing import Any
+
+from gpudoctor.preflight.measure.timing import figure, repeated
+from gpudoctor.preflight.worker import load_torch
+
+CPU_SIDE = 1024
+CPU_COPY = 64 << 20
+CARD_SIDE = 8192
+CARD_COPY = 1 << 30
+HOST_COPY = 256 << 20
+DIGEST_SIDE = 1024
+"""Rows and columns of the products whose values are compared. Whole numbers up to 127 make every partial sum
+exact in fp32 (127 * 127 * 1024 < 2^24), so that no order of the sums changes a bit."""
+
+
+def examine(work: Any, _: Any) -> Any:
+    """Figures and digests of one unit."""
+    torch = load_torch()
+    cpu = work["device"] == "cpu"
+    device = torch.device("cpu") if cpu else torch.device("cuda", work["local"])
+    answer = describe(torch, device)
+    if cpu:
+        torch.set_num_threads(_usable_cpus())
+    else:
+        torch.cuda.set_device(device)
+    kinds = _kinds(torch, device)
+    share = work["seconds"] / (len(kinds) + (1.5 if cpu else 3.0))
+    figures = []
+    answer["digests"] = {}
+    for name in kinds:
+        figures.append(_product(torch, device, name, share))
+        answer["digests"][f"{name} {DIGEST_SIDE}"] = _digests(torch, device, name)
+    figures.append(_memory(torch, device, share))
+    if not cpu:
+        figures += _host_copies(torch, device, share)
+    answer["figures"] = figures
+    return answer
+
+
+def burn(work: Any, _: Any) -> Any:
+    """Figures of load that lasts: products over and over, the first part beside the last."""
+    torch = load_torch()
+    cpu = work["device"] == "cpu"
+    device = torch.device("cpu") if cpu else torch.device("cuda", work["local"])
+    name = "fp32" if cpu else "bf16"
+    if cpu:
+        torch.set_num_threads(_usable_cpus())
+    part = max(1.0, work["seconds"] / 4)
+    figures = []
+    digests = []
+    for when, seconds in (("first", part), ("", max(0.0, work["seconds"] - 2 * part)), ("last", part)):
+        if seconds:
+            load = _product(torch, device, name, seconds)
+            digests += _digests(torch, device, name)
+            if when:
+                figures.append(dict(load, when=when))
+                figures += [dict(item, when=when) for item in ([] if cpu else _readings(torch, device))]
+    return {"figures": figures, "digests": {f"{name} {DIGEST_SIDE}": digests}}
+
+
+def describe(torch: Any, device: Any) -> Any:
+    """Name, bus and UUID of a unit."""
+    if device.type == "cpu":
+        return {"device": "cpu"}
+    known = torch.cuda.get_device_properties(device)
+    bus = ""
+    if hasattr(known, "pci_bus_id"):
+        bus = f"{known.pci_domain_id:08X}:{known.pci_bus_id:02X}:{known.pci_device_id:02X}.0"
+    uuid = str(getattr(known, "uuid", ""))
+    uuid = uuid if not uuid or uuid.startswith("GPU-") else "GPU-" + uuid
+    return {"device": "cuda", "name": known.name, "bus_id": bus, "uuid": uuid}
+
+
+def _kinds(torch: Any, device: Any) -> Any:
+    """Numbers whose products are measured."""
+    if device.type == "cpu":
+        return ["fp32"]
+    kinds = ["fp16"] if torch.cuda.get_device_capability(device) < (8, 0) else ["bf16", "fp16"]
+    if torch.cuda.get_device_capability(device) >= (8, 9) and hasattr(torch, "_scaled_mm"):
+        kinds.append("fp8")
+    return kinds
+
+
+def _product(torch: Any, device: Any, name: Any, seconds: Any) -> Any:
+    """Operations a second of square products."""
+    side = CPU_SIDE if device.type == "cpu" else CARD_SIDE
+    multiply = _multiplier(torch, device, name, side)
+    multiply()
+    times = _timed(torch, device, multiply, seconds)
+    return figure("matmul", times, 2.0 * side**3, dtype=name)
+
+
+def _multiplier(torch: Any, device: Any, name: Any, side: Any, seed: Any = 7) -> Any:
+    """A function that multiplies two matrices of whole numbers, equal on each unit."""
+    most = {"fp16": 15, "fp8": 7}.get(name, 127)
+    numbers = torch.Generator().manual_seed(seed)
+    a, b = (
+        torch.randint(-most, most + 1, (side, side), generator=numbers, dtype=torch.int16) for _ in range(2)
+    )
+    kind = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}.get(name)
+    if name == "fp8":
+        one = torch.ones((), device=device)
+        left = a.float().to(device).to(torch.float8_e4m3fn)
+        right = b.float().to(device).to(torch.float8_e4m3fn).t()
+        return lambda: torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+    left, right = a.to(kind).to(device), b.to(kind).to(device)
+    return lambda: torch.mm(left, right)
+
+
+def _timed(torch: Any, device: Any, once: Any, seconds: Any) -> Any:
+    """Seconds of each call, by the device's own clock where it has one."""
+    if device.type == "cpu":
+        return repeated(lambda: _run(once), seconds)
+
+    def timed() -> Any:
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(_INNER):
+            once()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / 1e3 / _INNER
+
+    return repeated(timed, seconds)
+
+
+_INNER = 8
+"""Calls between two marks on a card: a launch costs microseconds."""
+
+
+def _run(once: Any) -> Any:
+    once()
+
+
+def _digests(torch: Any, device: Any, name: Any, repetitions: Any = 3) -> Any:
+    """A digest of each repetition of one product: equal wherever nothing is corrupted."""
+    multiply = _multiplier(torch, device, name, DIGEST_SIDE, seed=11)
+    return [digest(torch, multiply()) for _ in range(repetitions)]
+
+
+def digest(torch: Any, values: Any) -> Any:
+    """A digest of the bits of a tensor, by sums that no order changes."""
+    bits = values.contiguous().view(torch.int32 if values.element_size() == 4 else torch.int16).reshape(-1)
+    bits = bits.to(torch.int64)
+    places = torch.arange(1, bits.numel() + 1, device=bits.device, dtype=torch.int64)
+    sums = (int(bits.sum()), int((bits * (2 * places + 1)).sum()))
+    return hashlib.sha256(repr(sums).encode()).hexdigest()[:16]
+
+
+def _memory(torch: Any, device: Any, seconds: Any) -> Any:
+    """Bytes read and written a second by a copy inside the memory of a unit."""
+    size = CPU_COPY if device.type == "cpu" else _room(torch, device, CARD_COPY)
+    source = torch.ones(size, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    target.copy_(source)
+    times = _timed(torch, device, lambda: target.copy_(source), seconds)
+    return figure("memory_bandwidth", times, 2.0 * size, payload=size)
+
+
+def _room(torch: Any, device: Any, size: Any) -> Any:
+    """The size, or what a quarter of the free memory allows."""
+    free, _ = torch.cuda.mem_get_info(device)
+    return max(1 << 20, min(size, free // 4))
+
+
+def _host_copies(torch: Any, device: Any, seconds: Any) -> Any:
+    """Bytes a second from pinned memory of the host, and to it."""
+    host = torch.ones(HOST_COPY, dtype=torch.uint8).pin_memory()
+    there = torch.empty(HOST_COPY, dtype=torch.uint8, device=device)
+    found = []
+    for quantity, target, source in (("host_to_device", there, host), ("device_to_host", host, there)):
+
+        def once(target: Any = target, source: Any = source) -> Any:
+            target.copy_(source, non_blocking=True)
+
+        once()
+        times = _timed(torch, device, once, seconds / 2)
+        found.append(figure(quantity, times, float(HOST_COPY), payload=HOST_COPY))
+    return found
+
+
+def _readings(torch: Any, device: Any) -> Any:
+    """Clock, power and temperature while the card works, from nvidia-smi; none where it does not answer."""
+    multiply = _multiplier(torch, device, "bf16", CARD_SIDE)
+    uuid = describe(torch, device)["uuid"]
+    query = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw,temperature.gpu", "--format=csv,noheader,nounits"]
+    try:
+        asked = subprocess.Popen(
+            query + (["-i", uuid] if uuid else []), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+    except OSError:
+        return []
+    end = time.monotonic() + 10.0
+    while asked.poll() is None and time.monotonic() < end:
+        for _ in range(_INNER):
+            multiply()
+        torch.cuda.synchronize(device)
+    if asked.poll() is None:
+        asked.kill()
+        asked.wait()
+        return []
+    found = []
+    assert asked.stdout is not None
+    parts = asked.stdout.read().decode("utf-8", "replace").splitlines()[:1]
+    scales = (("clock", 1e6), ("power", 1.0), ("temperature", 1.0))
+    for (quantity, scale), text in zip(scales, parts[0].split(",") if parts else ()):  # noqa: B905
+        try:
+            found.append({"quantity": quantity, "value": float(text) * scale})
+        except ValueError:
+            continue
+    return found
+
+
+def _usable_cpus() -> Any:
+    """CPUs that this process may use; a launcher's OMP_NUM_THREADS is meant for one rank of several."""
+    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)

@@ -1,0 +1,244 @@
+"""Several units together: latency of a small message, bandwidth of a large one, the sum of an all-reduce."""
+
+from __future__ import annotations
+
+import os
+import socket
+import statistics
+import time
+from datetime import timedelta
+from typing import Any
+
+from gpudoctor.preflight.measure.timing import figure
+from gpudoctor.preflight.worker import load_torch
+
+WARMUPS = 2
+SMALL = 8
+"""Bytes of the small message."""
+_CHUNK = 1 << 18
+
+
+def open_port(work: Any, state: Any) -> Any:
+    """A port at which the others of a group find this unit."""
+    if work["backend"] == "tcp":
+        listener = socket.create_server(("::" if ":" in work["address"] else "", 0), family=_family(work))
+        state["listener"] = listener
+        return {"port": listener.getsockname()[1]}
+    load_torch()
+    from torch.distributed import TCPStore
+
+    limit = timedelta(seconds=work["limit"])
+    # the members come one after the other: the store must not wait for them here
+    store = TCPStore(work["address"], 0, is_master=True, wait_for_workers=False, timeout=limit)
+    state["store"] = store
+    return {"port": store.port}
+
+
+def examine(work: Any, state: Any) -> Any:
+    """Figures of one group; each of its units gets this work, with its index among them."""
+    if work["backend"] == "tcp":
+        return _sockets(work, state)
+    return _process_group(work, state)
+
+
+def _process_group(work: Any, state: Any) -> Any:
+    torch = load_torch()
+    from torch import distributed
+
+    limit = timedelta(seconds=work["limit"])
+    store = state.pop("store", None) if work["index"] == 0 else None
+    if store is None:
+        store = distributed.TCPStore(
+            work["address"], work["port"], is_master=False, wait_for_workers=False, timeout=limit
+        )
+    device = torch.device("cpu") if work["backend"] == "gloo" else torch.device("cuda", work["local"])
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    before = os.environ.get("NCCL_ALGO")
+    if work.get("algorithm"):
+        os.environ["NCCL_ALGO"] = work["algorithm"]
+    begin = time.monotonic()
+    try:
+        distributed.init_process_group(
+            work["backend"], store=store, rank=work["index"], world_size=work["size"], timeout=limit
+        )
+        try:
+            figures, wrong = _measure(torch, distributed, device, work)
+            distributed.barrier()
+        finally:
+            distributed.destroy_process_group()
+    finally:
+        if before is None:
+            os.environ.pop("NCCL_ALGO", None)
+        else:
+            os.environ["NCCL_ALGO"] = before
+    answer = {"figures": figures, "seconds": time.monotonic() - begin}
+    if wrong:
+        answer["failure"] = wrong
+        answer["wrong"] = True
+    return answer
+
+
+def _measure(torch: Any, distributed: Any, device: Any, work: Any) -> Any:
+    figures = []
+    if work["size"] == 2:
+        figures.append(_latency(torch, distributed, device, work))
+    bandwidth, wrong = _bandwidth(torch, distributed, device, work)
+    return [*figures, bandwidth], wrong
+
+
+def _latency(torch: Any, distributed: Any, device: Any, work: Any) -> Any:
+    """Seconds of a small message one way: half of a round trip."""
+    small = torch.zeros(SMALL, dtype=torch.uint8, device=device)
+    times: list[float] = []
+    for turn in range(60):
+        begin = time.perf_counter()
+        for sender in (0, 1):
+            if work["index"] == sender:
+                distributed.send(small, 1 - sender)
+            else:
+                distributed.recv(small, 1 - sender)
+        _settle(torch, device)
+        if turn >= 10:
+            times.append((time.perf_counter() - begin) / 2)
+    return figure("latency", times, payload=SMALL)
+
+
+def _bandwidth(torch: Any, distributed: Any, device: Any, work: Any) -> Any:
+    """Bus bandwidth of an all-reduce; all units stop together, when the first one's time is over."""
+    size = work["size"]
+    count = max(64, work["payload"] // 4)
+    values = torch.empty(count, dtype=torch.float32, device=device)
+    times: list[float] = []
+    end = None
+    for turn in range(10_000):
+        if turn == WARMUPS:
+            end = time.perf_counter() + work["seconds"]
+        values.fill_(work["index"] + 1)
+        # the first number says whether the first unit has had enough; the others follow it
+        values[0] = float(
+            work["index"] == 0 and end is not None and time.perf_counter() > end and turn > WARMUPS + 1
+        )
+        _settle(torch, device)
+        begin = time.perf_counter()
+        distributed.all_reduce(values)
+        _settle(torch, device)
+        taken = time.perf_counter() - begin
+        if turn >= WARMUPS:
+            times.append(taken)
+        if float(values[0]):
+            break
+    expected = size * (size + 1) / 2
+    wrong = ""
+    if not bool((values[1:] == expected).all()):
+        bad = int((values[1:] != expected).sum())
+        wrong = f"the sum of an all-reduce is wrong in {bad} of {count - 1} numbers"
+    amount = 2.0 * (size - 1) / size * count * 4
+    algorithm = (work.get("algorithm") or "").lower()
+    return figure("bus_bandwidth", times, amount, payload=count * 4, algorithm=algorithm), wrong
+
+
+def _settle(torch: Any, device: Any) -> Any:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+# Without torch: two units over a plain connection.
+
+
+def _family(work: Any) -> Any:
+    return socket.AF_INET6 if ":" in work["address"] else socket.AF_INET
+
+
+def _sockets(work: Any, state: Any) -> Any:
+    """The same figures of two units over one TCP connection: both send at once, as in an all-reduce of two."""
+    if work["index"] == 0:
+        listener = state.pop("listener")
+        listener.settimeout(work["limit"])
+        stream, _ = listener.accept()
+        listener.close()
+    else:
+        stream = socket.create_connection((work["address"], work["port"]), timeout=work["limit"])
+    stream.settimeout(work["limit"])
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with stream:
+        return {"figures": [_ping(stream, work), _exchange(stream, work)]}
+
+
+def _ping(stream: Any, work: Any) -> Any:
+    times: list[float] = []
+    for _ in range(60):
+        begin = time.perf_counter()
+        if work["index"] == 0:
+            stream.sendall(b"x" * SMALL)
+            _take(stream, SMALL)
+        else:
+            _take(stream, SMALL)
+            stream.sendall(b"x" * SMALL)
+        times.append((time.perf_counter() - begin) / 2)
+    return figure("latency", times[10:], payload=SMALL, algorithm="tcp")
+
+
+def _exchange(stream: Any, work: Any) -> Any:
+    """Both send a payload while they receive one."""
+    import threading
+
+    payload = b"\0" * work["payload"]
+    times: list[float] = []
+    end = time.perf_counter() + work["seconds"]
+    for turn in range(10_000):
+        last = work["index"] == 0 and turn >= WARMUPS + 1 and time.perf_counter() > end
+        begin = time.perf_counter()
+        sender = threading.Thread(
+            target=stream.sendall, args=((b"\1" if last else b"\0") + payload[1:],), daemon=True
+        )
+        sender.start()
+        first = _take(stream, len(payload))
+        sender.join(work["limit"])
+        times.append(time.perf_counter() - begin)
+        if last or (work["index"] == 1 and first == 1):
+            break
+    return figure("bus_bandwidth", times[WARMUPS:], float(len(payload)), payload=len(payload), algorithm="tcp")
+
+
+def _take(stream: Any, count: Any) -> Any:
+    """Receive so many bytes; the first one."""
+    first = None
+    while count:
+        got = stream.recv(min(count, _CHUNK))
+        if not got:
+            raise ConnectionError("the other side closed the connection")
+        first = got[0] if first is None else first
+        count -= len(got)
+    return first
+
+
+# Inside a node: copies from card to card, by one process.
+
+
+def peers(work: Any, _: Any) -> Any:
+    """Bytes a second from each card of a node to each other one."""
+    torch = load_torch()
+    cards = work["cards"]
+    size = work["payload"]
+    found = []
+    for source in cards:
+        for target in cards:
+            if source != target:
+                found.append(dict(_copy(torch, source, target, size, work["seconds"]), pair=[source, target]))
+    return {"figures": found}
+
+
+def _copy(torch: Any, source: Any, target: Any, size: Any, seconds: Any) -> Any:
+    here = torch.ones(size, dtype=torch.uint8, device=torch.device("cuda", source))
+    there = torch.empty(size, dtype=torch.uint8, device=torch.device("cuda", target))
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < 4 or time.perf_counter() < end:
+        begin = time.perf_counter()
+        there.copy_(here, non_blocking=True)
+        torch.cuda.synchronize(target)
+        torch.cuda.synchronize(source)
+        times.append(time.perf_counter() - begin)
+    times = times[1:]
+    return dict(figure("peer_bandwidth", times, float(size), payload=size), median=statistics.median(times))

@@ -1,0 +1,212 @@
+"""Who an agent is: its rank, the world, the head's address and port, from the launcher or from flags."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+
+from gpudoctor.errors import UsageError
+
+DEFAULT_PORT = 29400
+"""The port of the coordinator unless something says another one; the default of torchrun's rendezvous too."""
+_FIRST_OF_JOBS, _PORTS_OF_JOBS = 20_000, 10_000
+"""Ports for jobs of a scheduler, below the range from which Linux takes ports for outgoing connections."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankPlace:
+    """An agent's place among the others."""
+
+    rank: int
+    world: int
+    local: int | None
+    """Index among the agents of its node, as the launcher says; None where it does not."""
+    head: str
+    """Host of rank 0."""
+    port: int
+    """Port of the coordinator; 0 where one agent is alone: any free one."""
+    token: str
+    """The same for all agents of a job, and for no other job."""
+    source: str
+    """`torchrun`, `srun`, `mpirun`, `flags`, `RANK and WORLD_SIZE`, or `alone`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceFlags:
+    """What the command line says of an agent's place."""
+
+    rank: int | None = None
+    world: int | None = None
+    head: str | None = None
+    port: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Said:
+    """Rank and world size as one source says them."""
+
+    source: str
+    rank: int
+    world: int
+    local: int | None = None
+    names: tuple[str, str] = ("", "")
+    """Its names for rank and world size."""
+
+
+def find_place(flags: PlaceFlags, environment: Mapping[str, str]) -> RankPlace:
+    """The agent's place; raises `UsageError` where two sources disagree or one makes no sense."""
+    said = list(_sources(flags, environment))
+    for one in said:
+        _consistent(one)
+    for other in said[1:]:
+        _agreeing(said[0], other)
+    job = _job(environment)
+    if not said or said[0].world == 1:
+        return RankPlace(
+            rank=0,
+            world=1,
+            local=0,
+            head="127.0.0.1",
+            port=flags.port or 0,
+            token=_token(job),
+            source=said[0].source if said else "alone",
+        )
+    first = said[0]
+    return RankPlace(
+        rank=first.rank,
+        world=first.world,
+        local=next((one.local for one in said if one.local is not None), None),
+        head=_head(first, flags, environment),
+        port=_port(first, flags, environment),
+        token=_token(job),
+        source=first.source,
+    )
+
+
+def _sources(flags: PlaceFlags, environment: Mapping[str, str]) -> Iterator[_Said]:
+    """What each source says, the most particular one first."""
+    if flags.rank is not None or flags.world is not None:
+        if flags.rank is None or flags.world is None:
+            given, missing = ("--rank", "--world") if flags.world is None else ("--world", "--rank")
+            raise UsageError(f"{given} was given without {missing}; give both")
+        yield _Said(source="flags", rank=flags.rank, world=flags.world, names=("--rank", "--world"))
+    torchrun = "TORCHELASTIC_RUN_ID" in environment
+    pair = _pair(environment, "RANK", "WORLD_SIZE")
+    if pair:
+        source = "torchrun" if torchrun else "RANK and WORLD_SIZE"
+        local = _number(environment, "LOCAL_RANK")
+        yield _Said(source=source, rank=pair[0], world=pair[1], local=local, names=("RANK", "WORLD_SIZE"))
+    if torchrun and pair:
+        return  # a scheduler that started torchrun counts its own tasks, not torchrun's
+    if "SLURM_STEP_ID" in environment or "SLURM_STEP_NODELIST" in environment:
+        world = "SLURM_STEP_NUM_TASKS" if "SLURM_STEP_NUM_TASKS" in environment else "SLURM_NTASKS"
+        if step := _pair(environment, "SLURM_PROCID", world):
+            local = _number(environment, "SLURM_LOCALID")
+            yield _Said(source="srun", rank=step[0], world=step[1], local=local, names=("SLURM_PROCID", world))
+    for rank, world, local_name in (
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+        ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+    ):
+        if found := _pair(environment, rank, world):
+            local = _number(environment, local_name)
+            yield _Said(source="mpirun", rank=found[0], world=found[1], local=local, names=(rank, world))
+            return
+
+
+def _pair(environment: Mapping[str, str], rank: str, world: str) -> tuple[int, int] | None:
+    """Rank and world size by their variables; None where neither is set."""
+    values = _number(environment, rank), _number(environment, world)
+    if values == (None, None):
+        return None
+    if values[0] is None or values[1] is None:
+        if rank != "RANK":
+            return None  # part of another program's environment
+        given, missing = (rank, world) if values[1] is None else (world, rank)
+        raise UsageError(
+            f"{given} is set and {missing} is not; set both, or start gpudoctor by torchrun or srun"
+        )
+    return values[0], values[1]
+
+
+def _number(environment: Mapping[str, str], name: str) -> int | None:
+    text = environment.get(name, "").strip()
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"{name}={text} is not a whole number; correct or unset it") from None
+
+
+def _consistent(said: _Said) -> None:
+    rank, world = said.names
+    if said.world < 1:
+        raise UsageError(f"{world} is {said.world}; a job has at least one rank")
+    if not 0 <= said.rank < said.world:
+        raise UsageError(
+            f"{rank} is {said.rank} and {world} is {said.world}; ranks go from 0 to {said.world - 1}: "
+            f"correct one of them"
+        )
+
+
+def _agreeing(first: _Said, other: _Said) -> None:
+    for index, name in enumerate(("rank", "world size")):
+        own, its = (first.rank, first.world)[index], (other.rank, other.world)[index]
+        if own != its:
+            raise UsageError(
+                f"two sources disagree about the {name}: {first.names[index]} is {own}, {other.names[index]} "
+                f"is {its}; correct one of them or unset it"
+            )
+
+
+def _head(first: _Said, flags: PlaceFlags, environment: Mapping[str, str]) -> str:
+    if flags.head:
+        return flags.head
+    if head := environment.get("MASTER_ADDR", "").strip():
+        return head
+    if first.source == "srun":
+        nodes = environment.get("SLURM_STEP_NODELIST") or environment.get("SLURM_JOB_NODELIST") or ""
+        if nodes:
+            return first_host(nodes)
+    raise UsageError(
+        f"{first.source} says that there are {first.world} ranks, and nothing says where rank 0 is; "
+        "give --head HOST or set MASTER_ADDR"
+    )
+
+
+def _port(first: _Said, flags: PlaceFlags, environment: Mapping[str, str]) -> int:
+    port = flags.port
+    if port is None:
+        master = _number(environment, "MASTER_PORT")
+        if master is not None:
+            # torchrun's own store listens at MASTER_PORT
+            port = master + 1 if first.source == "torchrun" else master
+        elif first.source == "srun":
+            job = re.sub(r"\D", "", environment.get("SLURM_JOB_ID", "0")) or "0"
+            step = re.sub(r"\D", "", environment.get("SLURM_STEP_ID", "0")) or "0"
+            port = _FIRST_OF_JOBS + (int(job) * 7 + int(step)) % _PORTS_OF_JOBS
+        else:
+            port = DEFAULT_PORT
+    if not 0 < port < 65_536:
+        raise UsageError(f"the coordinator's port would be {port}; give --port between 1 and 65535")
+    return port
+
+
+def first_host(nodes: str) -> str:
+    """The first host of a list as Slurm writes it: `node[03-07,9],login` is `node03`."""
+    first = re.match(r"[^,\[]*(?:\[[^\]]*\][^,\[]*)*", nodes.strip())
+    text = first[0] if first else nodes
+    return re.sub(r"\[([^\],-]*)[^\]]*\]", r"\1", text)
+
+
+def _job(environment: Mapping[str, str]) -> str:
+    """What all agents of one job know of it, and those of another one have different."""
+    if run := environment.get("TORCHELASTIC_RUN_ID"):
+        return f"torchrun {run} {environment.get('TORCHELASTIC_RESTART_COUNT', '')}"
+    if job := environment.get("SLURM_JOB_ID"):
+        return f"slurm {job} {environment.get('SLURM_STEP_ID', '')}"
+    return environment.get("OMPI_MCA_ess_base_jobid") or environment.get("PMIX_NAMESPACE") or ""
+
+
+def _token(job: str) -> str:
+    return sha256(f"gpudoctor preflight {job}".encode()).hexdigest()[:16]
