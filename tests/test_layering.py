@@ -369,7 +369,7 @@ SHARED_NAMES = {
     "cli has one module a command, with its name": {"check", "compare", "preflight", "report", "run", "watch"},
     "the type is in model, its reader or maker elsewhere": {"comparison", "job", "kernel_log", "memory", "packages"},
     "each reader has this part": {"child", "events", "fields", "opening", "reader", "reading", "survey"},
-    "one thing, read in two places": {"bus", "kubernetes", "rank_positions"},
+    "one thing, read in two places": {"bus", "card", "kubernetes", "rank_positions"},
     "the probe does in the training process what another folder does outside": {
         "calls", "deaths", "leaks", "optimizer", "settings", "steps", "values",
     },
