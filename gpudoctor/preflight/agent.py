@@ -436,6 +436,6 @@ def _why_unreached(error: Exception, host: str, port: int) -> str:
 
 def _end_with_us() -> Callable[[], None] | None:
     """What a child does before it starts: it asks to be killed when this process ends."""
-    from gpudoctor.recorder.start import die_with_parent
+    from gpudoctor.recorder.start_command import die_with_parent
 
     return die_with_parent if sys.platform == "linux" else None

@@ -30,7 +30,7 @@ from gpudoctor.model.signs.preflight import (
 from gpudoctor.model.signs.process import Gap
 from gpudoctor.model.signs.recording import Recording, RunEnd
 from gpudoctor.testing import make_gpu, make_patient, make_survey
-from gpudoctor.trial.verdict import verdict_words
+from gpudoctor.trial.trial_verdict import verdict_words
 from gpudoctor.vitals.build_recorded_patient import admit_recording
 
 TRAINING = """
