@@ -419,11 +419,12 @@ class Coordinator:
         try:
             answer = await asyncio.wait_for(asyncio.shield(waiting), limit + self._budget.grace)
         except asyncio.TimeoutError:
-            self._lose(
-                member,
-                LossKind.STUCK,
-                f"it gave no answer within {round(limit, 1):g} s and still sent signs of life",
-            )
+            quiet = time.monotonic() - member.heard
+            if quiet > 2 * BEAT_SECONDS:
+                self._lose(member, LossKind.SILENT, f"it answered nothing for {quiet:.0f} s")
+            else:
+                words = f"it gave no answer within {round(limit, 1):g} s and still sent signs of life"
+                self._lose(member, LossKind.STUCK, words)
             return None
         except asyncio.CancelledError:
             send(member.writer, {"type": "cancel", "id": number})
