@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from forks import fork_trainings
 
-from gpudoctor.recorder.start import CommandError
+from gpudoctor.recorder.start_command import CommandError
 from gpudoctor.trial.bounded_run import RunSpec, run_bounded
 from gpudoctor.trial.processes import adopt_orphans
 from gpudoctor.trial.window import steps_made, warm_up, window

@@ -172,7 +172,7 @@ def _odd(places: Mapping[int, str]) -> tuple[int, ...]:
 
 def _by_launcher(log: JobLog, root: LogEvent, reporters: Mapping[int, LogEvent]) -> FailingRank | None:
     """The rank of a cause that names none, by how the launcher says that the ranks ended."""
-    killed = _killed(log, reporters)
+    killed = _killed(log, {})  # that rank may have printed its fault, too
     if killed is not None and not root.exception:
         return killed
     local = dict(root.values).get("local_rank", "")
