@@ -47,7 +47,7 @@ def preflight_part(canvas: Canvas, found: Preflight, verbose: bool) -> None:
     if rows:
         canvas.blank()
         several = any(row.measured > 1 for row in rows)
-        head = ("", "slowest", "median", "fastest") if several else ("", "measured")
+        head: tuple[str, ...] = ("", "slowest", "median", "fastest") if several else ("", "measured")
         table = [head, *((row.title, one_line(row.worst), row.middle, row.best)[: len(head)] for row in rows)]
         while len(head) > 2 and _width(table) > canvas.width:  # the least telling column goes first
             table = [row[:-1] for row in table]
