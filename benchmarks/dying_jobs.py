@@ -29,6 +29,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent / "dying"
 ROWS, LENGTH = 160, 16
+LABELS = {"srun": "srun", "mpi": "mpi", "bare": "none"}
+"""What forked ranks write before their lines."""
 LIMIT = 90.0
 """Seconds after which a job that should be dead is ended, and counted as not produced."""
 
@@ -48,6 +50,12 @@ class Death:
     surroundings: Callable[["Stage"], contextlib.AbstractContextManager[None]] | None = None
     also: tuple[str, ...] = field(default=())
     """Codes that name the same cause as well."""
+    hows: tuple[str, ...] = ()
+    """The launchers that run it; () for those that are asked for."""
+    at: int = 0
+    """The step in which it happens; 0 for a random one."""
+    first: bool = False
+    """Whether rank 0 is the one that dies."""
 
 
 @dataclass
@@ -161,6 +169,66 @@ DEATHS = (
     Death("handled", None, "a handled traceback, ends well", "handled"),
 )  # fmt: skip
 
+OTHERS = (
+    Death(
+        "o_trainer",
+        "FAIL001",
+        "KeyError in a loader worker",
+        "others/trainer",
+        hows=("plain",),
+        also=("DATA010",),
+    ),
+    Death("o_accelerated", "FAIL002", "SIGKILL", "others/accelerated", hows=("plain",)),
+    Death("o_spawned", "FAIL001", "ValueError of the script's own", "others/spawned", hows=("spawn",)),
+    Death("o_spawned_killed", "FAIL002", "SIGKILL", "others/spawned_killed", hows=("spawn",)),
+    Death(
+        "o_barrier",
+        "FAIL004",
+        "does not reach a monitored barrier",
+        "others/barrier",
+        hows=("bare",),
+        options=SHORT,
+    ),
+    Death(
+        "o_silent_exit",
+        "FAIL001",
+        "exits with a code and no word",
+        "others/silent_exit",
+        hows=("srun",),
+        also=("FAIL004", "FAIL018"),
+    ),
+    Death(
+        "o_early_stop", "FAIL004", "one rank stops early", "others/early_stop", hows=("bare",), options=SHORT
+    ),
+    Death(
+        "o_token_id",
+        "FAIL001",
+        "IndexError: a token id out of range",
+        "others/token_id",
+        hows=("mpi",),
+        also=("FAIL003",),
+    ),
+    Death(
+        "o_slow_preprocessing",
+        "FAIL004",
+        "rank 0 is busy longer than the timeout",
+        "others/slow_preprocessing",
+        hows=("srun",),
+        first=True,
+        options=SHORT,
+    ),
+    Death(
+        "o_validation",
+        "FAIL004",
+        "one rank validates, the others time out",
+        "others/validation",
+        hows=("bare",),
+        options=SHORT,
+    ),
+    Death("o_stops_itself", "FAIL001", "an exception without a message", "others/stops_itself", hows=("bare",)),
+)
+"""Programs that print in other styles than those that autopsy was first mended with."""
+
 
 def free_port() -> int:
     with socket.create_server(("", 0)) as server:
@@ -175,7 +243,8 @@ def furnish(stage: Stage, seed: int) -> None:
     for rank in range(stage.ranks * 2):
         path = stage.folder / "shards" / f"train-{rank:05d}.bin"
         path.write_bytes(random.Random(seed * 1000 + rank).randbytes(ROWS * LENGTH))
-    shutil.copy(HERE / "job.py", stage.folder / "job.py")
+    for shared in (HERE / "job.py", HERE / "others" / "small.py"):
+        shutil.copy(shared, stage.folder / shared.name)
     shutil.copy(
         HERE / f"{stage.death.script}.py", stage.folder / "train.py"
     )  # a log must not tell by a file's name
@@ -188,8 +257,10 @@ def command(stage: Stage, logs: Path) -> list[str]:
     script = str(stage.folder / "train.py")
     arguments = [str(stage.folder), "--at", str(stage.at), *death.options]
     arguments += ["--victim", str(stage.victim)] if death.one_rank else []
-    if stage.how == "srun":
-        extra = ["--cancel", str(stage.folder / "cancel"), *stage.many_options]
+    if stage.how == "spawn":
+        return [sys.executable, script, *arguments, "--ranks", str(stage.ranks)]
+    if stage.how in LABELS:
+        extra = ["--labels", LABELS[stage.how], "--cancel", str(stage.folder / "cancel"), *stage.many_options]
         words = ["--ranks", str(stage.ranks), "--port", str(stage.port), *extra, script, *arguments]
         return [*stage.prelude, sys.executable, str(HERE / "many.py"), *words]
     streams = {
@@ -203,7 +274,11 @@ def command(stage: Stage, logs: Path) -> list[str]:
 
 
 def end(job: "subprocess.Popen[bytes]") -> None:
-    """Ends the job's own process group, whatever is left of it."""
+    """Ends the job: torchrun ends its ranks, which have groups of their own; then the job's own group."""
+    if job.poll() is None:
+        job.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            job.wait(timeout=40)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(job.pid, signal.SIGKILL)
     job.wait()
@@ -220,7 +295,12 @@ def run(stage: Stage, out: Path) -> int | None:
     log.write_bytes(b"")
     stage.log = log
     surroundings = stage.death.surroundings or (lambda _: contextlib.nullcontext())
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+        "MASTER_PORT": str(stage.port),
+    }
     with open(log, "ab") as stream, surroundings(stage):
         stage.job = subprocess.Popen(
             command(stage, logs), stdout=stream, stderr=stream, stdin=subprocess.DEVNULL, env=environment,
@@ -239,9 +319,10 @@ def run(stage: Stage, out: Path) -> int | None:
 def produce(death: Death, how: str, ranks: int, seed: int, out: Path) -> dict[str, object]:
     """One log and its truth."""
     chance = random.Random(f"{seed} {death.name} {how}")
-    victim = 0 if death.name == "disk_full" else chance.randrange(1, ranks)
+    victim = 0 if death.name == "disk_full" or death.first else chance.randrange(1, ranks)
     with tempfile.TemporaryDirectory(prefix="job-") as folder:
-        stage = Stage(death, how, Path(folder), ranks, victim, chance.randrange(11, 20), free_port())
+        at = death.at or chance.randrange(11, 20)
+        stage = Stage(death, how, Path(folder), ranks, victim, at, free_port())
         furnish(stage, seed)
         begin = time.monotonic()
         status = run(stage, out)
@@ -255,18 +336,16 @@ def produce(death: Death, how: str, ranks: int, seed: int, out: Path) -> dict[st
 
 
 def verdict_of(log: Path) -> tuple[str | None, int | None]:
-    """The code that `gpudoctor autopsy` names first, and the rank of the line that it calls the root."""
+    """The code that `gpudoctor autopsy` names first, and the rank that it says failed first."""
     words = [sys.executable, "-P", "-m", "gpudoctor", "autopsy", "--format", "json", str(log)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     try:
         report = json.loads(done.stdout)
     except ValueError:
         return f"no report: {done.stderr.strip()[-80:]}", None
-    roots = (
-        [item["rank"] for item in report["log"]["moments"] if item["role"] == "root"] if report["log"] else []
-    )
+    rank = report["log"]["rank"] if report["log"] else None
     code = report["findings"][0]["code"] if report["findings"] else None
-    return code, roots[0] if roots else None
+    return code, rank
 
 
 def score(folder: Path) -> int:
@@ -290,8 +369,9 @@ def score(folder: Path) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", nargs="+", choices=[death.name for death in DEATHS])
+    parser.add_argument("--only", nargs="+", choices=[death.name for death in (*DEATHS, *OTHERS)])
     parser.add_argument("--how", nargs="+", default=["tee", "plain", "folder", "srun"])
+    parser.add_argument("--others", action="store_true", help="the programs of other styles alone")
     parser.add_argument("--ranks", type=int, default=4, help="of a torchrun job")
     parser.add_argument("--many", type=int, default=64, help="of a forked job")
     parser.add_argument("--seed", type=int, default=0)
@@ -302,11 +382,11 @@ def main() -> int:
     options.folder.mkdir(parents=True, exist_ok=True)
     truth = options.folder / "truth.json"
     rows = json.loads(truth.read_text()) if truth.exists() else []
-    for how in options.how:
-        for death in DEATHS:
-            if options.only and death.name not in options.only:
-                continue
-            ranks = options.many if how == "srun" else options.ranks
+    jobs = [(how, death) for how in options.how for death in (() if options.others else DEATHS)]
+    jobs += [(how, death) for death in OTHERS for how in death.hows] if options.others or options.only else []
+    for how, death in jobs:
+        if not options.only or death.name in options.only:
+            ranks = options.many if how in LABELS else options.ranks
             row = produce(death, how, ranks, options.seed, options.folder)
             rows = [old for old in rows if old["log"] != row["log"]] + [row]
             truth.write_text(json.dumps(sorted(rows, key=lambda row: str(row["log"])), indent=1) + "\n")

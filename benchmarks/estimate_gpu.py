@@ -26,7 +26,7 @@ from gpudoctor.errors import DoctorError
 from gpudoctor.estimate import Device, Estimate, estimate
 from gpudoctor.estimate.measure import JobMeasurement, MeasuredEstimate, compare, measure
 from gpudoctor.estimate.measure.cpu import on_cpu
-from gpudoctor.estimate.measure.launch import host_need
+from gpudoctor.estimate.measure.start_measurement import host_need
 
 Options = dict[str, Any]
 LLAMA = {

@@ -23,11 +23,11 @@ from typing import Any, TextIO
 from gpudoctor.errors import DoctorError
 from gpudoctor.estimate import TrainingJob, lookup
 from gpudoctor.estimate.measure import MeasuredEstimate, compare
-from gpudoctor.estimate.measure.launch import measure_program
+from gpudoctor.estimate.measure.start_measurement import measure_program
 from gpudoctor.estimate.synthetic import plan, write
 from gpudoctor.estimate.synthetic.deepspeed import ZERO, made
 from gpudoctor.estimate.synthetic.local_device import here
-from gpudoctor.estimate.synthetic.write import ask
+from gpudoctor.estimate.synthetic.write_program import ask
 
 MODELS = "pythia-70m,smollm2-135m"
 JOBS: dict[str, dict[str, Any]] = {

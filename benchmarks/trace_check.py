@@ -21,7 +21,7 @@ from typing import Any
 from gpudoctor.errors import DoctorError
 from gpudoctor.estimate import estimate_job, lookup
 from gpudoctor.estimate.job import TrainingJob
-from gpudoctor.estimate.traced.run import trace
+from gpudoctor.estimate.traced.trace_job import trace
 
 MODELS = (
     "llama-2-7b", "llama-3-8b", "mistral-7b", "qwen2.5-7b", "qwen3-8b", "gemma-2-9b", "phi-2", "gpt2",

@@ -35,38 +35,43 @@ _HEAD = """# Traces of other tools, from real GPUs
 
 Truth beside verdict: {number} public traces of the PyTorch profiler from {projects} projects, and what
 `gpudoctor report` says of them. `benchmarks/traces.py` wrote this page. It computes the truth by a sweep over
-all begins and ends, and shares no code with the importer. The traces are not part of gpudoctor; their addresses
-and sums are in `benchmarks/data/traces.json`. To make this page again, clone the projects and run
+all begins and ends, and shares no code with the importer. The traces are not part of gpudoctor. Their
+addresses and sums are in `benchmarks/data/traces.json`. To make this page again, clone the projects and run
 
     python benchmarks/traces.py --clones DIR
 
-The projects were divided into two groups before a verdict was seen. With the traces of **mend** gpudoctor was
-mended; those of **held** were first scored when that was done (`first look`). Their faults were mended then, so
-the last column of held is no fresh figure any more. Those of **fresh** were scored after that, once; they are
-other files of these projects, and of four more. One trace of a held project was known before, so it stands in
-mend. `before` is the version before this page ({before}). All are judged by one rule; it has become stricter
-since the first look (what a wait is worth is now the idle time during it).
+The projects were divided into two groups before a verdict was seen:
+
+- **mend**: gpudoctor was improved on these traces. One trace of a held project was known before, so it is in
+  this group.
+- **held**: first scored when that was done (`first look`). Their faults were fixed then, so their last column
+  is no longer a fresh figure.
+- **fresh**: scored after that, once. They are other files of these projects, and of four more.
+
+`before` is the version before this page ({before}). One rule judges all traces. It has become stricter since
+the first look: a wait is now worth the idle time during it.
 
 | group | traces | right before | right at the first look | right now |
 |---|---:|---:|---:|---:|
 """
 _RULE = """
-A verdict is right when all of this holds, else wrong, with the reason in the table:
+A verdict is right if all of this holds. Else it is wrong, and the table has the reason:
 
 - The number of steps and the idle share of the device are the truth's (shares within {near:.0f} points).
-- Collectives that no kernel hides for 10 % of the time are a finding (DIST002); so are copies to the device
-  (DATA005).
-- Where the host waits in synchronising calls and the device is idle meanwhile, for 5 % of the time, there is
-  SYNC001. Where the loader takes 10 % of the time and the device is idle meanwhile, there is DATA001.
-- Where the device is idle for 30 % of the time, and neither loader nor waits explain it, there is PERF011 or
-  PERF014, or the verdict says that so much is not computation.
-- No finding claims more than the device is idle; SYNC001 and DATA001 no more than it is idle meanwhile, DIST002
-  and DATA005 no more than their exposed share.
+- Collectives that no kernel hides are a finding (DIST002) if they take 10 % of the time. So are copies to the
+  device (DATA005).
+- SYNC001 is there if the host waits in synchronising calls for 5 % of the time, with the device idle meanwhile.
+- DATA001 is there if the loader takes 10 % of the time, with the device idle meanwhile.
+- The device may be idle for 30 % of the time without a loader or waits that explain it. Then PERF011 or
+  PERF014 is there, or the verdict says that so much is not computation.
+- No finding claims more than the device is idle. SYNC001 and DATA001 claim no more than it is idle meanwhile.
+  DIST002 and DATA005 claim no more than their exposed share.
 
-The rule was written by who mended gpudoctor. It tests numbers and the direction of a finding, not the remedy.
-Times are of the marked steps but the first, as in a recording; of a trace without marks, of all of it. `idle`
-is the device's. `collectives`, `exposed` (those that no kernel hides) and `copies` (exposed ones to the device)
-are shares of the time. `blocked` is the host in synchronising calls, and in copies of 50 µs and more.
+The person who improved gpudoctor also wrote the rule. It tests numbers and the direction of a finding, not
+the remedy. Times are of the marked steps but the first, as in a recording. If a trace has no marks, they are
+of all of it. `idle` is the device's. `collectives`, `exposed` (those that no kernel hides) and `copies`
+(exposed ones to the device) are shares of the time. `blocked` is the host in synchronising calls, and in
+copies of 50 µs and more.
 
 """
 _COLUMNS = (
@@ -78,12 +83,14 @@ _TAIL = """
 ## What a trace cannot show
 
 - What happens less often than once in its few steps, and memory over time.
-- What loader workers do, and other ranks: whether a collective waits for a late rank or for the network, the
-  trace of one rank cannot tell.
+- What loader workers and other ranks do. One rank's trace cannot tell whether a collective waits for a late
+  rank or for the network.
 - How well a kernel uses the card while it runs.
 - The job without the profiler. Shapes and stacks slow the host, so the card looks more idle than it is.
 
-Cards: {cards}.
+| card | traces |
+|---|--:|
+{cards}
 """
 
 
@@ -270,7 +277,8 @@ def judge(true: dict[str, Any], told: dict[str, Any]) -> list[str]:
     _expect(why, shares, "SYNC001", true["blocked_idle"], 0.05, "SYNC003")
     _expect(why, shares, "DATA001", true["loader_idle"], 0.10)
     explained = true["blocked_idle"] + true["loader_idle"]
-    silent = not {"PERF011", "PERF014"} & set(shares) and "no computation" not in told["verdict"]
+    unexplained = any(words in told["verdict"] for words in ("not computation", "no computation"))
+    silent = not {"PERF011", "PERF014"} & set(shares) and not unexplained
     if idle - explained >= 0.30 and silent:
         why.append(f"idle for {idle:.0%} and nothing says why".replace("%", " %"))
     bounds = {
@@ -332,7 +340,7 @@ def page(rows: list[dict[str, Any]]) -> str:
     for row in sorted(rows, key=lambda row: (row["card"], row["repository"], row["path"], row["commit"])):
         text += f"| {' | '.join(_cells(row))} |\n"
     cards = Counter(row["card"] for row in rows)
-    return text + _TAIL.format(cards=", ".join(f"{card} ({many})" for card, many in sorted(cards.items())))
+    return text + _TAIL.format(cards="\n".join(f"| {card} | {many} |" for card, many in sorted(cards.items())))
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -29,7 +30,10 @@ ALLOWED = {
         "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.report", "gpudoctor.vitals",
         "gpudoctor.watch",
     },
-    "gpudoctor/estimate": {"gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.estimate"},
+    "gpudoctor/estimate": {
+        "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.estimate",
+        "gpudoctor.vitals.host",  # a measurement asks how much memory is free
+    },
     "gpudoctor/report": {
         "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.estimate",
         "gpudoctor.report",
@@ -359,3 +363,25 @@ def test_no_part_of_gpudoctor_names_a_check():
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and codes.fullmatch(node.value)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+SHARED_NAMES = {
+    "cli has one module a command, with its name": {"check", "compare", "preflight", "report", "run", "watch"},
+    "the type is in model, its reader or maker elsewhere": {"comparison", "job", "kernel_log", "memory", "packages"},
+    "each reader has this part": {"child", "events", "fields", "opening", "reader", "reading", "survey"},
+    "one thing, read in two places": {"bus", "card", "kubernetes", "rank_positions"},
+    "the probe does in the training process what another folder does outside": {
+        "calls", "deaths", "leaks", "optimizer", "settings", "steps", "values",
+    },
+    "what is in progress in its folder": {"session"},
+    "answers worked out once": {"memo"},
+}  # fmt: skip
+"""File names that several modules have, by the reason why the name means the same in each, or is clear by its folder."""
+
+
+def test_a_module_has_a_name_of_its_own_or_one_that_its_folder_makes_clear():
+    names = Counter(path.stem for path in modules("gpudoctor") if not path.stem.startswith("__"))
+    shared = {name for name, times in names.items() if times > 1}
+    known = set().union(*SHARED_NAMES.values())
+    assert shared - known == set(), "rename one of them, or give the reason in SHARED_NAMES"
+    assert known - shared == set(), "no longer shared: take it out of SHARED_NAMES"

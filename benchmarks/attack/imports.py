@@ -85,7 +85,7 @@ def _torch(folder: Path, touched: Path) -> Iterator[Attempt]:
         "gpudoctor.estimate.synthetic.local_device",
         "gpudoctor.estimate.traced.__main__",
         "gpudoctor.estimate.measure.child",
-        "gpudoctor.estimate.synthetic.facts",
+        "gpudoctor.estimate.synthetic.transformers_facts",
     ):
         touched.unlink(missing_ok=True)
         subprocess.run(

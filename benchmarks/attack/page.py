@@ -14,11 +14,15 @@ PAGE = ROOT / "docs" / "reliability.md"
 
 _HEAD = """# Reliability
 
-What was done to break gpudoctor, how often, and what broke. `python benchmarks/attack` makes the table: every
-attempt is drawn from a seed and asserts what must happen (the exit code, a sentence and no traceback, a time limit,
-a memory limit, the bytes of a program's output, the files that it leaves).
+The table shows what was done to break gpudoctor, how often, and what broke. `python benchmarks/attack` makes
+it. A seed draws every attempt. Each attempt asserts what must happen:
 
-Measured on {machine}, {date}, Python {python}, seed {seed}, in {minutes:.0f} minutes. Run it yourself:
+- the exit code, with a sentence and no traceback;
+- a time limit and a memory limit;
+- the bytes of a program's output, and the files that it leaves.
+
+Measured on {date} with Python {python}, seed {seed}, in {minutes:.0f} minutes. Machine: {machine}. Run it
+yourself:
 
     pip install -e '.[test]'
     python benchmarks/attack --broken
@@ -26,16 +30,15 @@ Measured on {machine}, {date}, Python {python}, seed {seed}, in {minutes:.0f} mi
 | what | tried | held | broken |
 |---|---:|---:|---:|
 """
-_VERSIONS = """
-The row of programs also ran in other interpreters (`--only unharmed --python PATH`), recorded by the
-same gpudoctor:
+_VERSIONS = """The row of programs also ran in other interpreters (`--only unharmed --python PATH`). The same
+gpudoctor recorded them:
 
 | interpreter | torch | tried | held | broken |
 |---|---|---:|---:|---:|
 """
-_TAIL = """
-What a program can find when it looks for us is in [what-run-changes.md](what-run-changes.md). How a file from outside
-is bounded is in [design.md](design.md), the limits are in `gpudoctor/model/read_limits.py`.
+_TAIL = """[what-run-changes.md](what-run-changes.md) says what a program can find when it looks for us.
+[design.md](design.md) says how a file from outside is bounded. The limits are in
+`gpudoctor/model/read_limits.py`.
 """
 
 

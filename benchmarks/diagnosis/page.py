@@ -26,40 +26,45 @@ PUBLIC = {
 PAGE = ROOT / "docs" / "diagnosis.md"
 _HEAD = """# The diagnosis, scored
 
-{count} programs: {ailments} ailments, each in two styles (a plain loop; functions, classes and
-a `main`), each sick and in a twin that does the same work in good order. They are in
-[`benchmarks/diagnosis`](../benchmarks/diagnosis), written from the catalogue's definitions;
-each runs for seconds on a CPU. A sick program is a hit where the first finding names the
-ailment, a right line is the guilty line among that finding's places, a false alarm is a warning
-or an error on a well twin.
+{count} programs: {ailments} ailments in two styles each (a plain loop; functions, classes and a `main`). Each
+is there sick, and as a well twin that does the same work in good order. They are in
+[`benchmarks/diagnosis`](../benchmarks/diagnosis), written from the catalogue's definitions. Each runs for
+seconds on a CPU.
 
-Measured on {machine}, {date}, with {versions}. The page is made from
-[`diagnosis-score.json`](../benchmarks/data/diagnosis-score.json) by
-`benchmarks/diagnosis/page.py`.
+- A *hit*: the first finding on a sick program names the ailment.
+- A *right line*: the guilty line is among that finding's places.
+- A *false alarm*: a warning or an error on a well twin.
+
+Measured on {date}. Machine: {machine}. Versions: {versions}. `benchmarks/diagnosis/page.py` makes the page from
+[`diagnosis-score.json`](../benchmarks/data/diagnosis-score.json).
 """
-_RIVAL = """train-doctor looks for the speed of a run and says nothing of losses, gradients, memory or
-modes, so most of the rows are none of its business; they are counted all the same, since a user
-does not know beforehand what is wrong. Its words are read generously: a finding counts for
-every ailment that it could mean, a note that the command ended early counts as having named the
-death, and its suggestion to try `torch.compile`, which comes with almost every program, is set
-aside both as a first place and as an alarm. It names no lines. It stops after 50 steps and two
-seconds by default; for programs that die its window is the whole run.
+_RIVAL = """train-doctor looks for the speed of a run. It says nothing about losses, gradients, memory or
+modes, so most of the rows are outside its task. They are counted all the same, since a user does not know
+beforehand what is wrong. Its words are read generously:
+
+- A finding counts for every ailment that it could mean.
+- A note that the command ended early counts as having named the death.
+- It suggests `torch.compile` for almost every program. That counts neither as a first place nor as an alarm.
+
+It names no lines. It stops after 50 steps and two seconds by default. For programs that die its window is the
+whole run.
 """
 _PUBLIC = """## Programs by other authors
 
-Public programs, made to run on a CPU with small made-up data, as they are and with faults that somebody
-put in as a person would make them. The expected codes were written before gpudoctor ran. *Strict*: the cause
-first, and nothing said above a note that is not true. Only the programs that were scored once tell how right
-gpudoctor is on programs that nobody has seen; the others were mended with. They were run by
-[`public_faults.py`](../benchmarks/public_faults.py).
+These are public programs, made to run on a CPU with small made-up data. Each runs as it is, and with faults
+that a person put in. The expected codes were written before gpudoctor ran. *Strict*: the cause comes first,
+and every finding above a note is true. Only the programs that were scored once show how right gpudoctor is on
+unseen programs. The others were used to improve it. [`public_faults.py`](../benchmarks/public_faults.py) ran
+them.
 """
-_CAUTION = """These are the programs with which the checks were mended, each run once: before the mending 68 of
-the first 74 sick ones had the right finding first
-(two of the other six were too little ill to be found, and were made worse). 55 programs in
-other shapes (iterable sets, generators, loops in other modules, runs of 40 to 60 steps) that no
-check had seen gave 37 of 42 first places and 4 alarms on 13 well ones; what they showed was
-mended too, and they are not part of the table. Notes are not alarms, and neither are the sampler
-that the two-rank twins lack on purpose and what follows from it.
+_CAUTION = """The checks were improved on these programs, and each ran once. Before that, 68 of the first 74
+sick ones had the right finding first. Two of the other six were too little ill to be found, and were made
+worse.
+
+55 programs in other shapes are not part of the table. They are iterable sets, generators, loops in other
+modules, and runs of 40 to 60 steps. No check had seen them. They gave 37 of 42 first places and 4 alarms on
+13 well ones. What they showed was fixed too. Notes are not alarms. The two-rank twins lack a sampler on
+purpose: that finding and its consequences are not alarms.
 """
 
 

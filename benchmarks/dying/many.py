@@ -63,8 +63,9 @@ def child(rank: int, ranks: int, port: int, script: str, arguments: list[str], p
 class Labels:
     """Writes whole lines of many ranks, each with its label, as they come."""
 
-    def __init__(self, ranks: int) -> None:
+    def __init__(self, ranks: int, style: str) -> None:
         self.width = len(str(ranks - 1))
+        self.style = style
         self.rest: dict[int, bytes] = {}
 
     def take(self, rank: int, data: bytes) -> None:
@@ -79,12 +80,25 @@ class Labels:
     def write(self, rank: int, lines: list[bytes]) -> None:
         for line in lines:
             if line:
-                sys.stdout.buffer.write(f"{rank:{self.width}d}: ".encode() + line)
+                sys.stdout.buffer.write(self.label(rank).encode() + line)
         sys.stdout.buffer.flush()
 
+    def label(self, rank: int) -> str:
+        return {"srun": f"{rank:{self.width}d}: ", "mpi": f"[1,{rank}]<stdout>:", "none": ""}[self.style]
 
-def told(rank: int, status: int, oom: bool) -> str:
-    """What srun prints of a task that ended badly."""
+
+def told(rank: int, pid: int, status: int, oom: bool, style: str) -> str:
+    """What the launcher prints of a task that ended badly."""
+    if style == "mpi":
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            ended = f"exited on signal {number} ({signal.strsignal(number)})"
+            return f"mpirun noticed that process rank {rank} with PID {pid} on node {NODE} {ended}."
+        return (
+            "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+            "the job to be terminated. The first process to do so was:\n\n"
+            f"  Process name: [[{pid},1],{rank}]\n  Exit code:    {os.WEXITSTATUS(status)}"
+        )
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         words = {signal.SIGKILL: "Killed", signal.SIGSEGV: "Segmentation fault", signal.SIGTERM: "Terminated"}
@@ -109,6 +123,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--ranks", type=int, default=64)
     parser.add_argument("--missing", type=int, default=-1, help="a rank that is not started")
+    parser.add_argument("--labels", choices=["srun", "mpi", "none"], default="srun")
     parser.add_argument("--port", type=int, default=29511)
     parser.add_argument("--cancel", help="a file: when it is there, the job is cancelled for its time limit")
     parser.add_argument(
@@ -118,7 +133,7 @@ def main() -> int:
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    labels, selector, alive = Labels(options.ranks), selectors.DefaultSelector(), {}
+    labels, selector, alive = Labels(options.ranks, options.labels), selectors.DefaultSelector(), {}
     for rank in range(options.ranks):
         if rank == options.missing:
             continue
@@ -147,7 +162,8 @@ def main() -> int:
             rank = alive.pop(pid)
             if status:
                 worst = max(worst, 1)
-                print(told(rank, status, options.oom), flush=True)
+                if options.labels == "srun" or (options.labels == "mpi" and failed_at is None):
+                    print(told(rank, pid, status, options.oom, options.labels), flush=True)
                 failed_at = failed_at or time.monotonic()
         if options.cancel and Path(options.cancel).exists() and not stopped:
             print(
@@ -160,14 +176,21 @@ def main() -> int:
                 os.kill(pid, signal.SIGTERM)
         if failed_at and not stopped and time.monotonic() - failed_at > GRACE and alive:
             stopped = True
-            print("srun: Job step aborted: Waiting up to 32 seconds for job step to finish.", flush=True)
-            print(f"slurmstepd: error: *** STEP {STEP} ON {NODE} CANCELLED AT {stamp()} ***", flush=True)
+            if options.labels == "srun":
+                print("srun: Job step aborted: Waiting up to 32 seconds for job step to finish.", flush=True)
+                print(f"slurmstepd: error: *** STEP {STEP} ON {NODE} CANCELLED AT {stamp()} ***", flush=True)
             for pid in alive:
                 os.kill(pid, signal.SIGTERM)
         if failed_at and stopped and not killed and time.monotonic() - failed_at > GRACE + 10 and alive:
             killed = True
             for pid in alive:
                 os.kill(pid, signal.SIGKILL)
+    for pid, rank in alive.items():  # their pipes closed before they could be waited for
+        _, status = os.waitpid(pid, 0)
+        if status:
+            worst = max(worst, 1)
+            if options.labels == "srun":
+                print(told(rank, pid, status, options.oom, options.labels), flush=True)
     return worst
 
 

@@ -17,42 +17,46 @@ DATA = ROOT / "benchmarks" / "data"
 PAGE = ROOT / "docs" / "trials.md"
 _HEAD = """# The trials, tried
 
-`gpudoctor verify` claims to prove remedies. Here it is held to that: on programs that are sick on
-purpose, on commands that are identical, and on its own cost. Every figure on this page is made by
-a program in [`benchmarks`](../benchmarks) and stands as data in
-[`benchmarks/data`](../benchmarks/data); `python benchmarks/trials/page.py` makes the page.
+`gpudoctor verify` claims to prove remedies. This page tests that claim: on programs that are sick on purpose,
+on identical commands, and on its own cost. A program in [`benchmarks`](../benchmarks) makes every figure on
+this page. The data are in [`benchmarks/data`](../benchmarks/data). `python benchmarks/trials/page.py` makes
+the page.
 """
 _PATIENTS = """## Sick programs, cured
 
-{count} programs, each slow in one way, each with a well twin that does the same work in good order
-([`benchmarks/trials/patients`](../benchmarks/trials/patients)). Each is copied into an empty folder
-and gets one call, `gpudoctor verify --keep -- python patient.py`. *Cured* means all of this: the
-first finding names the cause; a remedy of it is proven, its interval clear of 1.02 and the loss
-unmoved; `--keep` has written it into the program; `gpudoctor run` names the cause there at most
-in a note; and a step of the mended program takes at most 15 % longer than the well twin's (*ratio*): the
-median of {pairs} pairs of runs one right after the other, timed by the programs themselves.
+The set is in [`benchmarks/trials/patients`](../benchmarks/trials/patients): {count} programs, each slow in
+one way. Each has a well twin that does the same work in good order. Each is copied into an empty folder and
+gets one call, `gpudoctor verify --keep -- python patient.py`. *Cured* means all of this:
 
-**{cured} of {count} cured.** Measured on {machine}, {date}, Python {python}, {versions}.{remark}
+- The first finding names the cause.
+- A remedy of it is proven: its interval is clear of 1.02, and the loss is unmoved.
+- `--keep` has written it into the program, and `gpudoctor run` names the cause there at most in a note.
+- A step of the mended program takes at most 15 % longer than the well twin's (*ratio*).
+
+The ratio is the median of {pairs} pairs of runs, one right after the other. The programs time themselves.
+
+**{cured} of {count} cured**. Measured on {date} with Python {python}, {versions}. The machine has
+{machine}.{remark}
 """
-_AGAIN = """
-Again: `python benchmarks/verify_patients.py --rival PYTHON` (about {minutes:.0f} minutes; `--only NAME`
-for one of them, `--pairs`, `--budget`), where PYTHON is an interpreter beside which train-doctor is
-installed.
+_AGAIN = """Again: `python benchmarks/verify_patients.py --rival PYTHON` (about {minutes:.0f} minutes). PYTHON
+is an interpreter beside which train-doctor is installed. `--only NAME` runs one of them. Other flags are
+`--pairs` and `--budget`.
 """
 _RIVAL = """## Side by side with `train-doctor fix`
 
-The same programs, each in a folder of its own, `train-doctor fix --keep` with its defaults: five
-pairs a change, four changes at most. Its words are read generously: any of its findings or
-suggestions that could mean the cause counts; that `torch.compile` might help, which it says of
-almost every program, does not. *Mended* is its own patch, timed beside the well twin as above.
+The same programs, each in a folder of its own. `train-doctor fix --keep` has its defaults: five pairs a
+change, four changes at most. Its words are read generously. Any of its findings or suggestions that could
+mean the cause counts. It says of almost every program that `torch.compile` might help: that does not count.
+*Mended* is its own patch, timed beside the well twin as above.
 """
 _NULL = """## Identical commands, and ones that are a little faster
 
-How often a trial says *faster* of a command against itself, and how often it finds one that is 5 %
-or 10 % faster: {trials} simulated trials a row, by the code that `verify` runs (pairs, stalls set
-aside, looks, intervals). *Measured* takes its windows from
-[`trial-noise.csv`](../benchmarks/data/trial-noise.csv): {windows}, recorded by the machinery of
-`verify`.{spread} A trial stops at 16 pairs; *unclear* is what it says then.
+The table shows how often a trial says *faster* of a command against itself. It also shows how often a trial
+finds a command that is 5 % or 10 % faster. A row is {trials} simulated trials, by the code that `verify` runs
+(pairs, stalls set aside, looks, intervals).
+
+*Measured* takes its windows from [`trial-noise.csv`](../benchmarks/data/trial-noise.csv): {windows}. The
+machinery of `verify` recorded them.{spread} A trial stops at 16 pairs; *unclear* is what it says then.
 """
 _NULL_AGAIN = """
 Again: `python benchmarks/trial_null.py --json benchmarks/data/trial-null.json`; new noise:
@@ -60,10 +64,10 @@ Again: `python benchmarks/trial_null.py --json benchmarks/data/trial-null.json`;
 """
 _OVERHEAD = """## What a trial costs beside the training
 
-Whole calls of `verify`, less what the program takes by itself: its start until the first step,
-measured without us, and its steps. What is left is ours, in seconds a run: before the first step,
-after the last, and everything beside the runs (diagnosis, reading, statistics, report). The goal is
-{goal:g} s a run.{remark}
+Whole calls of `verify` were timed. The program's own time is subtracted: its steps, and its start until the
+first step, measured without us. What is left is ours, in seconds a run: before the first step, after the
+last, and beside the runs. Beside the runs are diagnosis, reading, statistics and report. The goal is {goal:g}
+s a run.{remark}
 """
 _OVERHEAD_AGAIN = """
 Again: `python benchmarks/verify_overhead.py --json benchmarks/data/verify-overhead.json`.
@@ -114,8 +118,8 @@ def patients(data: dict[str, Any]) -> str:
 
 
 def remark(words: str) -> str:
-    """A sentence on the machine, where there is one."""
-    return f" The machine: {words}." if words else ""
+    """The remark on the machine as a sentence, if there is one."""
+    return f" {words}." if words else ""
 
 
 def interval(proof: dict[str, Any] | None) -> str:
@@ -164,9 +168,11 @@ def _totals(ours: dict[str, Any], theirs: dict[str, Any]) -> str:
     mine = median(ours[name]["verify_seconds"] for name in both)
     other = median(theirs[name]["seconds"] for name in both)
     return (
-        f"Cause found: {count(ours, 'found')} and {count(theirs, 'found')}; a change proven: "
-        f"{count(ours, 'proven')} and {count(theirs, 'proven')}; the well twin's step reached: "
-        f"{count(ours, 'reached')} and {count(theirs, 'reached')}; median time: {mine:.0f} s and {other:.0f} s."
+        "gpudoctor and train-doctor, in that order:\n\n"
+        f"- cause found: {count(ours, 'found')} and {count(theirs, 'found')};\n"
+        f"- a change proven: {count(ours, 'proven')} and {count(theirs, 'proven')};\n"
+        f"- the well twin's step reached: {count(ours, 'reached')} and {count(theirs, 'reached')};\n"
+        f"- median time: {mine:.0f} s and {other:.0f} s."
     )
 
 

@@ -101,7 +101,7 @@ def measured(answer: "Answer", arguments: argparse.Namespace, path: str | None) 
     Raises `UsageError`, and `IncompleteError` where nothing was measured.
     """
     from gpudoctor.estimate.measure import MeasureEnd, measure
-    from gpudoctor.estimate.measure.launch import LIMIT, host_need
+    from gpudoctor.estimate.measure.start_measurement import LIMIT, host_need
 
     shown = answer.shown
     found = measure(

@@ -106,7 +106,7 @@ def read_job(targets: Sequence[str]) -> DeclaredJob:
 
 def _add(path: str, told: DeclaredJob) -> "ConfigFile":
     from gpudoctor.vitals.configs import UnreadConfig, parse
-    from gpudoctor.vitals.configs.text import read_text
+    from gpudoctor.vitals.configs.config_text import read_text
     from gpudoctor.vitals.memory.from_config import read_config
 
     try:

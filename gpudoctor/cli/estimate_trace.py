@@ -16,7 +16,7 @@ from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Estimate
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.traced.child import SCRIPT_SECONDS, SECONDS, ask_child
-from gpudoctor.estimate.traced.result import TraceComparison, Traced, from_object
+from gpudoctor.estimate.traced.traced_estimate import TraceComparison, Traced, from_object
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.config_json import UnknownArchitecture

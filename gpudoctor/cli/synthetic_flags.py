@@ -66,8 +66,8 @@ def _given(arguments: argparse.Namespace) -> list[str]:
 
 def here() -> "RunPlace":
     """Where it would run. Raises `IncompleteError` without torch, or where the driver does not answer."""
+    from gpudoctor.estimate.synthetic.feasibility import need_torch
     from gpudoctor.estimate.synthetic.local_device import here as look
-    from gpudoctor.estimate.synthetic.plan import need_torch
 
     need_torch()
     return look()
@@ -83,7 +83,7 @@ def plan_of(
     from gpudoctor.cli.estimate_flags import job_fields, shape_numbers
     from gpudoctor.cli.estimate_model import find_model
     from gpudoctor.estimate import TrainingJob
-    from gpudoctor.estimate.synthetic.plan import plan
+    from gpudoctor.estimate.synthetic.feasibility import plan
 
     fields = {**job_fields(arguments), **(changes or {})}
     raw, said = _read_deepspeed(arguments.deepspeed, fields)

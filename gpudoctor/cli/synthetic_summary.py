@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from gpudoctor.estimate import Estimate
     from gpudoctor.estimate.flops import StepFlops
     from gpudoctor.estimate.measure import MeasuredEstimate
-    from gpudoctor.estimate.synthetic.plan import Synthetic
+    from gpudoctor.estimate.synthetic.feasibility import Synthetic
     from gpudoctor.model.run import RunSummary
 
 _ENGINE_ROWS = frozenset({"load"})

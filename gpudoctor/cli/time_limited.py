@@ -80,7 +80,7 @@ def limited(work: Callable[[], T], seconds: float) -> T:
 
 
 def _in_the_child(work: Callable[[], object], writing: int) -> None:
-    from gpudoctor.recorder.start import die_with_parent
+    from gpudoctor.recorder.start_command import die_with_parent
 
     die_with_parent()
     for number in ASKED:

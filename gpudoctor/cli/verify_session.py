@@ -66,7 +66,7 @@ def examine_and_try(
     from gpudoctor.trial.session import TrialSession
     from gpudoctor.trial.summary import summarise_trials
     from gpudoctor.trial.trial_runner import TrialRunner
-    from gpudoctor.trial.verdict import proven_report
+    from gpudoctor.trial.trial_verdict import proven_report
     from gpudoctor.ui.status_line import StatusLine
     from gpudoctor.vitals.recording import read_recording
 

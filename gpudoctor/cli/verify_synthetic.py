@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from gpudoctor.cli.verify_result import VerifyResult
     from gpudoctor.engine.examination import Request
     from gpudoctor.estimate.measure import MeasuredEstimate
-    from gpudoctor.estimate.synthetic.plan import Synthetic
-    from gpudoctor.estimate.synthetic.write import WrittenProgram
+    from gpudoctor.estimate.synthetic.feasibility import Synthetic
+    from gpudoctor.estimate.synthetic.write_program import WrittenProgram
     from gpudoctor.model import Report
     from gpudoctor.trial.processes import CleanupWatchdog
     from gpudoctor.trial.protection import RunProtection
@@ -66,7 +66,7 @@ class SyntheticRun:
     def measure(self, guard: "RunProtection", scratch: Path, line: "StatusLine") -> None:
         """The first steps under the meter: memory by instant, beside the estimate."""
         from gpudoctor.estimate.measure import compare
-        from gpudoctor.estimate.measure.launch import measure_program
+        from gpudoctor.estimate.measure.start_measurement import measure_program
         from gpudoctor.trial.processes import die_with_us
 
         assert self.written is not None
@@ -105,7 +105,7 @@ class SyntheticRun:
 
     def variant(self, changes: Mapping[str, Any], folder: Path, number: int, *, anew: bool = True) -> "Arm":
         """The arm of the same job with other fields. Raises `DoctorError` where that cannot run here."""
-        from gpudoctor.estimate.synthetic.write import ask
+        from gpudoctor.estimate.synthetic.write_program import ask
         from gpudoctor.report.estimate_words import flags_text
         from gpudoctor.trial.trial_runner import Arm
 
@@ -119,7 +119,7 @@ def examine_synthetic(
     scratch: Path, watchdog: "CleanupWatchdog", request: "Request", arguments: argparse.Namespace
 ) -> "VerifyResult":
     """Write the job, measure it, try it. What can be refused is, before anything runs."""
-    from gpudoctor.estimate.synthetic.write import ask
+    from gpudoctor.estimate.synthetic.write_program import ask
     from gpudoctor.recorder.folder import new_folder
     from gpudoctor.ui.status_line import StatusLine
 
@@ -147,7 +147,7 @@ def examine_synthetic(
 
 def _written(plan: "Synthetic", facts: dict[str, Any], folder: Path, name: str = "") -> "WrittenProgram":
     from gpudoctor.cli.synthetic_summary import title_of
-    from gpudoctor.estimate.synthetic.write import write
+    from gpudoctor.estimate.synthetic.write_program import write
 
     origin = (
         shlex.join(["gpudoctor", *sys.argv[1:]]) if sys.argv[1:2] == ["verify"] else "gpudoctor verify --model"

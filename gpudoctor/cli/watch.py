@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.engine.registry import Registry
     from gpudoctor.engine.settings import Settings
-    from gpudoctor.watch.source import Outlet, TickSource
+    from gpudoctor.watch.tick_source import Outlet, TickSource
 
 EPILOG = """\
 examples:
@@ -128,8 +128,8 @@ def _requests(
 def _source(
     arguments: argparse.Namespace, request: "Request", of_output: "Request", stack: ExitStack
 ) -> "TickSource":
-    from gpudoctor.watch.source import TickSource
     from gpudoctor.watch.tape import TapeReader
+    from gpudoctor.watch.tick_source import TickSource
 
     outlets: list[Outlet] = []
     if arguments.csv:

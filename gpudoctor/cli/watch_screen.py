@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
     from gpudoctor.model.watch import Tick
     from gpudoctor.ui.watch.app import Actions
-    from gpudoctor.watch.source import TickSource
+    from gpudoctor.watch.tick_source import TickSource
 
 
 Opened = Callable[[], "tuple[TickSource, Registry]"]

@@ -13,7 +13,7 @@ from gpudoctor.text import duration
 if TYPE_CHECKING:
     from gpudoctor.model import Report
     from gpudoctor.model.watch import Tick
-    from gpudoctor.watch.source import TickSource
+    from gpudoctor.watch.tick_source import TickSource
 
 ONCE_SECONDS = 8.0
 """How long `--once` looks: enough samples for a verdict."""

@@ -169,6 +169,23 @@ def _elsewhere(case: Examined) -> str:
     return ""
 
 
+def _ranks_lost(case: Examined) -> str:
+    preflight = optional(lambda: case.patient.preflight)
+    if preflight is None:
+        return "nothing was measured"
+    lost = len({loss.rank for loss in preflight.losses})
+    return f"{count(lost, 'rank')} of {preflight.world} did not take part to the end" if lost else ""
+
+
+def _units_unmeasured(case: Examined) -> str:
+    preflight = optional(lambda: case.patient.preflight)
+    if preflight is None:
+        return ""
+    measured = {unit.node for unit in preflight.units if unit.figures and not unit.failure}
+    missing = len(preflight.nodes) - len(measured)
+    return f"{count(missing, 'node')} of {len(preflight.nodes)} gave no figure" if missing else ""
+
+
 def _file_cut(case: Examined) -> str:
     log = optional(lambda: case.patient.kernel_log)
     return "the part that could be read has no Xid event" if log is not None and log.problems else ""
@@ -308,6 +325,18 @@ JOB_HEALTHY = Claim(
     says="looks healthy",
     needs=(CRASHED, PASSED, READ, TRAINING, PLACE),
 )
+CLUSTER_HEALTHY = Claim(
+    name="cluster-healthy",
+    commands=("preflight",),
+    says="nodes: each looks healthy",
+    needs=(
+        CRASHED,
+        PASSED,
+        Need(name="nothing was left unmeasured", missing=_unread),
+        Need(name="every rank took part to the end", missing=_ranks_lost),
+        Need(name="a unit of each node was measured", missing=_units_unmeasured),
+    ),
+)
 NO_XID = Claim(
     name="no-xid",
     commands=("report",),
@@ -400,7 +429,7 @@ CURED: Claim[TrialRow] = Claim(
     ),
 )
 CLAIMS = (
-    MACHINE_HEALTHY, JOB_HEALTHY, NO_XID, SAVED_GPUS_WELL, RUN_HEALTHY, REST_WELL, WATCH_WELL,
+    MACHINE_HEALTHY, JOB_HEALTHY, CLUSTER_HEALTHY, NO_XID, SAVED_GPUS_WELL, RUN_HEALTHY, REST_WELL, WATCH_WELL,
     OTHER_SPEED, PROVEN, CURED
 )  # fmt: skip
 """Every sentence that calls something well, better or cured, of every command."""
@@ -408,7 +437,8 @@ CLAIMS = (
 
 def health(case: Examined) -> Claim[Examined]:
     """The claim that an examination without a run can make."""
-    return MACHINE_HEALTHY if case.patient.kind is PatientKind.MACHINE else JOB_HEALTHY
+    kinds = {PatientKind.MACHINE: MACHINE_HEALTHY, PatientKind.CLUSTER: CLUSTER_HEALTHY}
+    return kinds.get(case.patient.kind, JOB_HEALTHY)
 
 
 def unexamined(case: Examined | Ran | ProcessWindow) -> tuple[str, ...]:

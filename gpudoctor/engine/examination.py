@@ -346,6 +346,7 @@ def describe(patient: Patient) -> Subject:
     host = _or_none(lambda: patient.host)
     survey = _or_none(lambda: patient.gpu_survey)
     torch = _or_none(lambda: patient.torch)
+    measured = _or_none(patient.signs.preflight.take) if patient.kind is PatientKind.CLUSTER else None
     details: list[tuple[str, str]] = []
     if survey and survey.gpus and not isinstance(survey.driver_version, Absent):
         details.append(("driver", survey.driver_version))
@@ -354,12 +355,16 @@ def describe(patient: Patient) -> Subject:
     if host:
         details.append(("CPUs", f"{host.cpu_budget:g}"))
         details.append(("memory", f"{(host.memory_limit or host.memory_total) / (1 << 30):.0f} GiB"))
+    gpus = tuple(gpu.name for gpu in survey.gpus) if survey else ()
+    if measured is not None:
+        gpus = tuple(unit.name for unit in measured.units if unit.device == "cuda")
+        details += [("nodes", str(len(measured.nodes))), ("ranks", str(measured.world))]
     return Subject(
         kind=patient.kind.value,
         title=patient.title,
         targets=patient.targets,
         host=host.hostname if host else "",
-        gpus=tuple(gpu.name for gpu in survey.gpus) if survey else (),
+        gpus=gpus,
         details=tuple(details),
     )
 

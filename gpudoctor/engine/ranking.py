@@ -5,14 +5,17 @@ expected gain times confidence, then severity, then effort, then what uses a res
 it is short. Notes that a run measured come before notes that neither a run nor a remedy prices: those are of
 the machine or of the text, whatever happened. What a finding calls its cause comes before it, in its place. Two
 remedies that turn the same knob differently, or one that uses what another finding says is scarce, are told
-apart here and nowhere else: the lower one is set aside with the reason.
+apart here and nowhere else: the lower one is set aside with the reason. If a cause has a remedy, the remedies
+of its effect are set aside too: they would treat a symptom.
 """
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from gpudoctor.model import (
     Applicability,
+    Code,
     Confidence,
     Effect,
     Finding,
@@ -67,9 +70,12 @@ def rank(cases: Iterable[Case]) -> tuple[Ranked, ...]:
     ordered = _causes_first(sorted(cases, key=_place))
     scarce = _scarcity(ordered)
     taken: list[_Turned] = []
+    answered: set[Code] = set()
     ranked: list[Ranked] = []
     for position, case in enumerate(ordered, start=1):
-        kept, aside = _settle(case, scarce, taken)
+        kept, aside = _settle(case, scarce, taken, answered)
+        if kept:
+            answered.add(case.finding.code)
         ranked.append(
             Ranked(
                 rank=position,
@@ -175,18 +181,23 @@ def _scarcity(cases: Sequence[Case]) -> dict[Resource, str]:
 
 
 def _settle(
-    case: Case, scarce: dict[Resource, str], taken: list[_Turned]
+    case: Case, scarce: dict[Resource, str], taken: list[_Turned], answered: AbstractSet[Code]
 ) -> tuple[list[Remedy], list[SetAside]]:
     """Remedies of one finding that stand, best first, and those that do not.
 
     `taken` holds the knobs that better placed remedies turn, and grows by the best remedy kept here.
+    `answered` has the codes of better placed findings that keep a remedy.
     """
     span = case.finding.span
     place = (span.path, span.line) if span else None
     kept: list[Remedy] = []
     aside: list[SetAside] = []
     for remedy in sorted(case.remedies, key=_worth):
-        clash = _short(case, remedy, scarce) or _turned_already(remedy, place, taken)
+        clash = (
+            _symptom(case.finding, answered)
+            or _short(case, remedy, scarce)
+            or _turned_already(remedy, place, taken)
+        )
         if clash is None:
             kept.append(remedy)
         else:
@@ -194,6 +205,12 @@ def _settle(
     for knob, value in kept[0].sets if kept else ():
         taken.append(_Turned(knob, value, place, kept[0].id))
     return kept, aside
+
+
+def _symptom(finding: Finding, answered: AbstractSet[Code]) -> str | None:
+    """Why a remedy would treat a symptom only: the finding's cause has a remedy of its own."""
+    cause = finding.effect_of
+    return f"{cause} causes this finding: fix {cause} first" if cause in answered else None
 
 
 def _short(case: Case, remedy: Remedy, scarce: dict[Resource, str]) -> str | None:

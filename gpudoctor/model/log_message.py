@@ -131,6 +131,8 @@ class LogSummary:
     world: int | None
     """Number of ranks, where the log says it."""
     last_step: int | None
+    rank: int | None
+    """The rank that failed first; None if the log does not show it, or shows several."""
     finished: bool
     """Whether the program said that its training was complete."""
     died: bool

@@ -101,9 +101,14 @@ _VARIANTS = frozenset({"ti", "super", "d", "laptop", "mobile", "max", "mig"})
 
 def peak(name: str) -> Peak | None:
     """The peak of a card by its driver's name; None if it is not in the table, a laptop's or a MIG slice."""
-    said = _words(name)
-    fits = [row for row in PEAKS if (words := _words(row.card)) <= said and not (said - words) & _VARIANTS]
+    fits = [row for row in PEAKS if names_card(row.card, name)]
     return max(fits, key=lambda row: len(_words(row.card)), default=None)
+
+
+def names_card(card: str, name: str) -> bool:
+    """Whether a driver's name holds all words of a card's, and none more that makes it another card."""
+    words, said = _words(card), _words(name)
+    return words <= said and not (said - words) & _VARIANTS
 
 
 def peak_flops(name: str) -> float | None:

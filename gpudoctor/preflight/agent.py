@@ -35,6 +35,8 @@ BEAT_SECONDS = 1.0
 RETRY_SECONDS = 0.3
 ANSWER_SECONDS = 10.0
 """Longest wait for the coordinator's answer to a greeting."""
+LEAVE_SECONDS = 3.0
+"""Longest wait for the end of this rank's own work."""
 AFTER_SECONDS = 30.0
 """Longest wait for the exit code of a deputy that reports."""
 WORKER = "gpudoctor.preflight.worker"
@@ -68,6 +70,7 @@ async def _take_part(place: RankPlace, budget: Budget, wishes: Wishes, report: R
             preflight = await coordinator.examine()
             code = await asyncio.to_thread(report, preflight)
             await coordinator.finish(code)
+            await asyncio.wait({own}, timeout=LEAVE_SECONDS)
         finally:
             own.cancel()
             with contextlib.suppress(asyncio.CancelledError, IncompleteError):
@@ -327,7 +330,7 @@ class Agent:
             out, _ = await asyncio.wait_for(process.communicate(), limit)
             report = json.loads(out)
         except asyncio.TimeoutError:
-            return {"failure": f"the machine's checks took more than {limit:g} s", "kind": "late"}
+            return {"failure": f"the machine's checks took more than {round(limit, 1):g} s", "kind": "late"}
         except ValueError:
             return {
                 "failure": f"the machine's checks ended with exit code {process.returncode}",
@@ -433,6 +436,6 @@ def _why_unreached(error: Exception, host: str, port: int) -> str:
 
 def _end_with_us() -> Callable[[], None] | None:
     """What a child does before it starts: it asks to be killed when this process ends."""
-    from gpudoctor.recorder.start import die_with_parent
+    from gpudoctor.recorder.start_command import die_with_parent
 
     return die_with_parent if sys.platform == "linux" else None

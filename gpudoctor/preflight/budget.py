@@ -13,7 +13,7 @@ class Budget:
     mode: str
     """`quick`, `standard` or `deep`."""
     limits: Mapping[Stage, float]
-    """Longest time of each stage."""
+    """Longest time of each stage; of a burn, what it may take beyond its own seconds."""
     test_limit: float
     """Longest time of one test of a group, a new process group included."""
     card_seconds: float
@@ -42,6 +42,7 @@ BUDGETS = {
             Stage.PAIRS: 8.0,
             Stage.GROUP: 6.0,
             Stage.STORAGE: 6.0,
+            Stage.BURN: 15.0,
         },
         test_limit=5.0,
         card_seconds=1.5,
@@ -59,6 +60,7 @@ BUDGETS = {
             Stage.PAIRS: 45.0,
             Stage.GROUP: 25.0,
             Stage.STORAGE: 20.0,
+            Stage.BURN: 30.0,
         },
         test_limit=10.0,
         card_seconds=4.0,
@@ -76,6 +78,7 @@ BUDGETS = {
             Stage.PAIRS: 1200.0,
             Stage.GROUP: 600.0,
             Stage.STORAGE: 120.0,
+            Stage.BURN: 120.0,
         },
         test_limit=40.0,
         card_seconds=20.0,

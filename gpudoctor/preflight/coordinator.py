@@ -35,6 +35,9 @@ ALGORITHMS = ("", "Ring", "NVLS")
 """Values of NCCL_ALGO that are measured inside a node, apart; "" leaves the choice to NCCL."""
 
 
+_OUR_WORKER = "/preflight/worker.py:"
+
+
 class Stopped(Exception):
     """A signal asked for the end."""
 
@@ -207,7 +210,7 @@ class Coordinator:
         if stage is Stage.ARRIVE and self._wishes.arrive:
             return self._wishes.arrive
         if stage is Stage.BURN:
-            return self._wishes.burn * 1.2 + 30.0
+            return self._wishes.burn * 1.2 + self._budget.limits[Stage.BURN]
         return self._budget.limits[stage]
 
     def _left(self) -> float:
@@ -385,9 +388,8 @@ class Coordinator:
         if node < 0 or node in self._out:
             return
         self._out.add(node)
-        if any(unit.node == node for unit in self._units) or self._stage in (Stage.ARRIVE, Stage.MACHINE):
-            name = self._name(node) if node in self.gathered.nodes else f"node {node}"
-            self._untested(f"{name} took no part in what followed its loss in the stage {self._stage.value}.")
+        name = self._name(node)
+        self._untested(f"{name} took no part in what followed its loss in the stage {self._stage.value}.")
 
     async def _watching(self) -> None:
         """Beats to every rank, and a look at who is silent."""
@@ -417,9 +419,12 @@ class Coordinator:
         try:
             answer = await asyncio.wait_for(asyncio.shield(waiting), limit + self._budget.grace)
         except asyncio.TimeoutError:
-            self._lose(
-                member, LossKind.STUCK, f"it gave no answer within {limit:g} s and still sent signs of life"
-            )
+            quiet = time.monotonic() - member.heard
+            if quiet > 2 * BEAT_SECONDS:
+                self._lose(member, LossKind.SILENT, f"it answered nothing for {quiet:.0f} s")
+            else:
+                words = f"it gave no answer within {round(limit, 1):g} s and still sent signs of life"
+                self._lose(member, LossKind.STUCK, words)
             return None
         except asyncio.CancelledError:
             send(member.writer, {"type": "cancel", "id": number})
@@ -508,7 +513,7 @@ class Coordinator:
         )
         why = answer.get("failure") or answer.get("cards_failure")
         if why and answer.get("kind") in ("late", "stuck"):
-            why = f"torch could not be imported within {limit:g} s{_where(answer)}"
+            why = f"torch could not be imported within {round(limit, 1):g} s{_where(answer)}"
         if why:
             hint = " Name the training's interpreter with --python." if "not installed" in why else ""
             self._untested(
@@ -848,7 +853,7 @@ class Coordinator:
 
 def _where(answer: Mapping[str, Any]) -> str:
     """Where a worker stood, for the end of a sentence; "" where that is not known."""
-    stack = [line for line in answer.get("stack", ()) if "worker.py" not in line]
+    stack = [line for line in answer.get("stack", ()) if not line.startswith("<") and _OUR_WORKER not in line]
     if not stack:
         return ""
     place, _, function = stack[-1].rpartition(" ")

@@ -118,7 +118,7 @@ class WorkerProcess:
 
     async def _stuck(self, limit: float) -> Message:
         """Where a worker stood when its time was over; it is ended."""
-        words, kind = f"timed out after {limit:g} s", "late"
+        words, kind = f"timed out after {round(limit, 1):g} s", "late"
         process = self._process
         stack: list[str] = []
         if process is not None:
@@ -126,7 +126,7 @@ class WorkerProcess:
             if state in "Tt":
                 words, kind = "its worker was stopped by a signal", "stuck"
             elif state == "D":
-                words, kind = f"its worker waited for a device for {limit:g} s", "stuck"
+                words, kind = f"its worker waited for a device for {round(limit, 1):g} s", "stuck"
             with contextlib.suppress(OSError):
                 os.kill(process.pid, signal.SIGUSR1)
                 os.kill(process.pid, signal.SIGCONT)
@@ -175,8 +175,9 @@ class WorkerProcess:
     async def close(self) -> None:
         """End the worker and wait until it is gone."""
         self.end()
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(asyncio.gather(*(process.wait() for process in self._ended)), CLOSE_SECONDS)
+        if waiting := [asyncio.ensure_future(process.wait()) for process in self._ended]:
+            await asyncio.wait(waiting, timeout=CLOSE_SECONDS)
+        self._ended.clear()
 
 
 def state_of(pid: int) -> str:

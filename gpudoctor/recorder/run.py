@@ -17,7 +17,7 @@ from gpudoctor.recorder.folder import CommandEnd, write_end, write_manifest
 from gpudoctor.recorder.live_ranks import STOP, Now, look
 from gpudoctor.recorder.machine import GpuReadings, MachineSampler
 from gpudoctor.recorder.signal_forwarder import SignalForwarder, stop_like
-from gpudoctor.recorder.start import probed, start
+from gpudoctor.recorder.start_command import probed, start
 from gpudoctor.recorder.stop import GRACE, LAST, Stopper, Tell
 from gpudoctor.text import duration
 from gpudoctor.vitals.host.cgroup import control_group

@@ -10,7 +10,7 @@ from gpudoctor.estimate.result import Device, Estimate, Instant, Line
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.measure import MeasuredEstimate
-    from gpudoctor.estimate.traced.result import TraceComparison
+    from gpudoctor.estimate.traced.traced_estimate import TraceComparison
 
 Object = dict[str, Any]
 

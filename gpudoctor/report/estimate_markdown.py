@@ -9,7 +9,7 @@ from gpudoctor.report.markdown import escape
 from gpudoctor.text import size
 
 if TYPE_CHECKING:
-    from gpudoctor.estimate.traced.result import TraceComparison
+    from gpudoctor.estimate.traced.traced_estimate import TraceComparison
 
 
 def render_estimate_markdown(answer: Answer, *, explain: bool = False) -> str:

@@ -16,7 +16,7 @@ from gpudoctor.text import capitalised, duration, joined, size
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.measure import MeasuredEstimate
-    from gpudoctor.estimate.traced.result import Traced
+    from gpudoctor.estimate.traced.traced_estimate import Traced
 
 GIB = 1 << 30
 _CHECKPOINTING = {"none": "no checkpointing", "layer": "checkpointing"}

@@ -25,6 +25,7 @@ def log_object(log: LogSummary) -> JsonObject:
         "ranks": list(log.ranks),
         "world": log.world,
         "last_step": log.last_step,
+        "rank": log.rank,
         "finished": log.finished,
         "died": log.died,
         "moments": [_moment(item) for item in log.moments],

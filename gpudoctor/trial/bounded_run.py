@@ -22,7 +22,7 @@ from typing import Any
 from gpudoctor.recorder.ending import end_all
 from gpudoctor.recorder.folder import CommandEnd, write_end, write_manifest
 from gpudoctor.recorder.machine import GpuReadings, MachineSampler
-from gpudoctor.recorder.start import CommandError, probed
+from gpudoctor.recorder.start_command import CommandError, probed
 from gpudoctor.trial.processes import Held, die_with_us
 
 ENOUGH, DONE = "enough", "done-"

@@ -16,7 +16,7 @@ from gpudoctor.model.signs.recording import Recording
 from gpudoctor.trial.candidates import Candidate, Untried, candidates, joined
 from gpudoctor.trial.cure import Cures, has_sign
 from gpudoctor.trial.decision import LOOKS
-from gpudoctor.trial.pairs import BaselineFailed, Tried, try_arm
+from gpudoctor.trial.paired_runs import BaselineFailed, Tried, try_arm
 from gpudoctor.trial.trial_runner import Arm, TrialRunner
 from gpudoctor.trial.window import FEWEST_STEPS, longest_rhythm, steps_made, warm_up
 from gpudoctor.vitals.recording import read_recording

@@ -8,7 +8,7 @@ from statistics import median
 from gpudoctor.model.proof import Conclusion, TrialPair, TrialRow, TrialSummary
 from gpudoctor.trial.candidates import Untried, plan_of
 from gpudoctor.trial.decision import LOOKS, SMALLEST_EFFECT
-from gpudoctor.trial.pairs import Tried
+from gpudoctor.trial.paired_runs import Tried
 from gpudoctor.trial.session import Attempt, TrialSession
 
 _ORDER = list(Conclusion)

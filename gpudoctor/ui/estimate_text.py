@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
 from gpudoctor.estimate.result import Estimate, Instant, Line, Verdict
-from gpudoctor.estimate.traced.result import TraceComparison, at_peak
+from gpudoctor.estimate.traced.traced_estimate import TraceComparison, at_peak
 from gpudoctor.report import estimate_words as words
 from gpudoctor.report.printable import printable
 from gpudoctor.text import joined, percent, size

@@ -153,4 +153,5 @@ class Exporter:
     def close(self) -> None:
         """Stop serving."""
         self._server.shutdown()
+        self._server.server_close()  # or who asks now waits for an answer
         self._thread.join(1.0)

@@ -14,7 +14,7 @@ from gpudoctor.vitals.build_patient import PatientRequest, admit
 from gpudoctor.vitals.process.watcher import WINDOW, Watcher
 from gpudoctor.vitals.targets import Targets
 from gpudoctor.watch.job_output import JobOutput
-from gpudoctor.watch.summary import summarise
+from gpudoctor.watch.window_summary import summarise
 
 EXAMINE_EVERY = 2.0
 """Seconds between two examinations; the window is taken anew every tick."""

@@ -3,10 +3,13 @@
 import ast
 import importlib.util
 import json
+import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from command import gpudoctor
 
 CORPUS = Path(__file__).parents[2] / "benchmarks" / "diagnosis"
 
@@ -42,8 +45,16 @@ def test_the_page_shows_the_data(corpus):
 @pytest.mark.parametrize(
     ("name", "style", "state"), [("exception", "plain", "sick"), ("zero-grad-missing", "classes", "sick")]
 )
-def test_a_sample_is_diagnosed(corpus, name, style, state):
+def test_a_sample_is_diagnosed(corpus, monkeypatch, name, style, state):
     ailment = next(item for item in corpus("ailments").AILMENTS if item.name == name)
-    outcome = corpus("score").run_one(ailment, style, state, None)
+    score = corpus("score")
+
+    def forked(words, *, cwd, timeout, **_):
+        assert words[:3] == [sys.executable, "-m", "gpudoctor.cli"]
+        return gpudoctor(*words[3:], cwd=cwd, timeout=timeout, trainings=1)
+
+    started = SimpleNamespace(run=forked, TimeoutExpired=subprocess.TimeoutExpired)
+    monkeypatch.setattr(score, "subprocess", started)
+    outcome = score.run_one(ailment, style, state, None)
     assert outcome.error == ""
     assert outcome.hit and outcome.line is not False

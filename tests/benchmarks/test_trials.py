@@ -112,14 +112,15 @@ def test_rows_of_the_page(module):
     assert ours.cured
     theirs = rival.Theirs(name="a", findings=("checkpoint_in_hot_loop",), found=True, seconds=50.0)
     how = {"date": "2026-01-02", "machine": "a CPU", "python": "3", "versions": {"torch": "2"}, "pairs": 3,
-           "remark": "busy"}  # fmt: skip
+           "remark": "Busy"}  # fmt: skip
     data = {
         "how": how,
         "gpudoctor": {"a": {**vars(ours), "ratio_to_well": ours.ratio, "cured": ours.cured}},
         "train-doctor": {"a": json.loads(json.dumps(vars(theirs)))},
     }
     text = page.patients(data)
-    assert "**1 of 1 cured.**" in text and "The machine: busy." in text
+    words = " ".join(text.split())
+    assert "**1 of 1 cured**. " in words and "The machine has a CPU. Busy." in words
     assert (
         "| Saved too often | OBS003 | 2.00x [1.80, 2.20] | 3 | identical | yes | 20 ms | 10 ms | 10 ms |"
         in text

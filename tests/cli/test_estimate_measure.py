@@ -83,7 +83,7 @@ def test_three_real_steps_beside_the_estimate_and_a_calibration(ask, tmp_path):
 
 def replaced(monkeypatch, code):
     """Run this in the child instead."""
-    monkeypatch.setattr("gpudoctor.estimate.measure.launch.child_code", lambda _: code)
+    monkeypatch.setattr("gpudoctor.estimate.measure.start_measurement.child_code", lambda _: code)
 
 
 def test_what_raises_in_the_child_is_one_sentence(ask, monkeypatch):

@@ -8,20 +8,26 @@ import textwrap
 
 import pytest
 from command import gpudoctor
+from probed import run_script
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 
 
-def run_of(tmp_path, text, *words, launcher=(), timeout=120, **files):
+def run_of(tmp_path, text, *words, **files):
     """What `run` found in a program: (code, severity, message) of each finding, the first cause first."""
     for name, content in {"main": text, **files}.items():
         (tmp_path / f"{name}.py").write_text(textwrap.dedent(content))
     out = tmp_path / "report.json"
-    command = [sys.executable, *launcher, str(tmp_path / "main.py"), *words]
+    command = [sys.executable, str(tmp_path / "main.py"), *words]
     done = gpudoctor(
         "run", "--recording", str(tmp_path / "rec"), "--format", "json", "--output", str(out), "--", *command,
-        cwd=tmp_path, timeout=timeout, trainings=1,
+        cwd=tmp_path, timeout=120, trainings=1,
     )  # fmt: skip
+    return findings(out, done)
+
+
+def findings(out, done):
+    """The same of the report that a command has written."""
     assert out.exists(), done.stderr
     found = json.loads(out.read_text())["findings"]
     return [(item["code"], item["severity"], item["message"]) for item in found]
@@ -72,7 +78,7 @@ def test_what_ran_goes_before_what_a_default_says(tmp_path):
 
 
 TWO_RANKS = """
-import sys, time
+import time
 import torch, torch.distributed as dist
 from torch import nn
 
@@ -94,21 +100,19 @@ for step in range(180):
     rows = torch.randn(8, 16)
     if dist.get_rank() == 1:
         time.sleep(0.01)  # late
-        if step == int(sys.argv[1]):
-            time.sleep(60)
     loss = net(rows).square().mean()
     best.zero_grad()
     loss.backward()
     best.step()
 dist.destroy_process_group()
 """
-TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
 
 
-@pytest.mark.slow
 def test_the_rank_that_is_late_is_found_although_the_other_waits_in_its_forward_pass(tmp_path):
-    """DDP broadcasts the buffer before each forward pass."""
-    first, *_ = run_of(tmp_path, TWO_RANKS, "-1", launcher=TORCHRUN)
+    """DDP broadcasts the buffer before each forward pass. (A run over torchrun is in virtual_device/test_ranks.py.)"""
+    run = run_script(tmp_path, TWO_RANKS, prefix="", ranks=2)
+    out = tmp_path / "report.json"
+    first, *_ = findings(out, gpudoctor("report", "--format", "json", "--output", str(out), str(run.folder)))
     assert first[:2] == ("DIST001", "warning")
     assert first[2].startswith("Rank 1 is late by 1")
 

@@ -104,7 +104,7 @@ def test_a_small_job_from_flags_to_report(tmp_path):
     done = gpudoctor(
         "verify", *TINY, "--method", "lora", "--no-checkpointing", "--budget", "3m", "--top", "1", "--steps", "5",
         "--ignore", "ENV,GPU", "--quiet", "--recording", str(tmp_path / "rec"), "--format", "json", cwd=folder,
-        timeout=300, trainings=24, XDG_STATE_HOME=str(tmp_path / "state"), CUDA_VISIBLE_DEVICES="",
+        timeout=300, trainings=24, loaded=("transformers", "peft"), XDG_STATE_HOME=str(tmp_path / "state"), CUDA_VISIBLE_DEVICES="",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)

@@ -13,14 +13,24 @@ from gpudoctor.engine.claims import CLAIMS, FEWEST_SAMPLES, FEWEST_STEPS
 from gpudoctor.engine.comparison import compare
 from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.selection import make_selection
-from gpudoctor.model import Code, Cost, PatientKind, Severity
+from gpudoctor.model import Code, Cost, Patient, PatientKind, Severity, Sign, Signs
 from gpudoctor.model.proof import Conclusion, Cure, Proof, TrialRow, TrialSummary
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.model.signs.kernel_log import KernelLog
+from gpudoctor.model.signs.preflight import (
+    Figure,
+    Loss,
+    LossKind,
+    Preflight,
+    PreflightNode,
+    Quantity,
+    Stage,
+    Unit,
+)
 from gpudoctor.model.signs.process import Gap
 from gpudoctor.model.signs.recording import Recording, RunEnd
 from gpudoctor.testing import make_gpu, make_patient, make_survey
-from gpudoctor.trial.verdict import verdict_words
+from gpudoctor.trial.trial_verdict import verdict_words
 from gpudoctor.vitals.build_recorded_patient import admit_recording
 
 TRAINING = """
@@ -42,6 +52,23 @@ def verdict(patient, *checks, problems=()):
 
 def machine(*checks, gpus=1, problems=()):
     patient = make_patient(gpus=[make_gpu(index) for index in range(gpus)])
+    return verdict(patient, *(checks or (Well,)), problems=problems)
+
+
+def cluster(*checks, problems=(), lost=False, units=2):
+    figures = (Figure(quantity=Quantity.MATMUL, value=1e11, dtype="fp32"),)
+    loss = Loss(rank=1, node=1, stage=Stage.CARD, kind=LossKind.DIED, words="killed by signal 9")
+    preflight = Preflight(
+        mode="quick",
+        backend="gloo",
+        world=2,
+        nodes=tuple(PreflightNode(index=index, name=f"n{index}", ranks=(index,)) for index in range(2)),
+        units=tuple(
+            Unit(node=index, local=0, device="cpu", name="a CPU", figures=figures) for index in range(units)
+        ),
+        losses=(loss,) if lost else (),
+    )
+    patient = Patient(PatientKind.CLUSTER, "2 nodes", Signs(preflight=Sign.of("the preflight", preflight)))
     return verdict(patient, *(checks or (Well,)), problems=problems)
 
 
@@ -222,6 +249,16 @@ CASES = {
             ),
         },
     ),
+    "cluster-healthy": (
+        lambda: cluster(),
+        {
+            "no check crashed": lambda: cluster(Well, Broken),
+            "a check passed": lambda: cluster(Blind),
+            "nothing was left unmeasured": lambda: cluster(problems=("torch is not installed",)),
+            "every rank took part to the end": lambda: cluster(lost=True),
+            "a unit of each node was measured": lambda: cluster(units=1),
+        },
+    ),
     "other-speed": (
         compared,
         {
@@ -298,6 +335,10 @@ def test_what_lacks_one_is_not(claim, need):
             lambda: run(ranks=((0, 4), (1, 4))),
             "Nothing wrong was found, but 2 of its 4 ranks were seen: ",
         ),
+        (cluster, "2 nodes: each looks healthy (1 check passed)."),
+        (lambda: cluster(lost=True), "but 1 rank of 2 did not take part to the end."),
+        (lambda: cluster(units=1), "but 1 node of 2 gave no figure."),
+        (lambda: cluster(Sick), "2 nodes: "),
         (saved_gpus, "Nothing is wrong with the 2 GPUs of the machine that wrote file: 1 check passed."),
         (lambda: saved_gpus(Sick), "The machine that wrote file"),
         (lambda: saved_gpus(unlisted=6), "(1 check passed), but the file lists 2 of 8 GPUs."),

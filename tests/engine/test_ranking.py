@@ -231,3 +231,28 @@ def test_a_cause_stands_before_its_effect_and_in_its_place():
     dear = Case(finding=finding("OBS001", cost=Cost(step_share=0.8)), remedies=())
     mild = Case(finding=finding("MEM002", effect_of=Code("OBS001")), remedies=())
     assert order(other, mild, dear) == ["OBS001", "DATA001", "MEM002"]
+
+
+def test_the_remedies_of_an_effect_are_set_aside_if_its_cause_has_one():
+    """Freezing parameters without a gradient is wrong if the loss is zero: the labels are to be corrected."""
+    cause = finding("NUM012", cost=Cost(breaks="nothing is learned"))
+    effect = finding("NUM005", cost=Cost(breaks="a part does not train"), effect_of=Code("NUM012"))
+    freeze = remedy("NUM005-freeze")
+    answered = rank(
+        [Case(finding=effect, remedies=(freeze,)), Case(finding=cause, remedies=(remedy("NUM012-labels"),))]
+    )
+    assert [(item.finding.code, [kept.id for kept in item.remedies]) for item in answered] == [
+        ("NUM012", ["NUM012-labels"]), ("NUM005", []),
+    ]  # fmt: skip
+    assert [(aside.remedy.id, aside.reason) for aside in answered[1].set_aside] == [
+        ("NUM005-freeze", "NUM012 causes this finding: fix NUM012 first")
+    ]
+    for others in (
+        [],
+        [Case(finding=cause, remedies=())],
+        [Case(finding=finding("LOOP002"), remedies=(remedy("X"),))],
+    ):
+        ranked = rank([Case(finding=effect, remedies=(freeze,)), *others])
+        assert [kept.id for item in ranked for kept in item.remedies if item.finding.code == "NUM005"] == [
+            freeze.id
+        ]

@@ -13,9 +13,9 @@ need("torch", "transformers", "peft")
 from gpudoctor.errors import UsageError  # noqa: E402
 from gpudoctor.estimate.job import TrainingJob  # noqa: E402
 from gpudoctor.estimate.real.build import build  # noqa: E402
-from gpudoctor.estimate.traced import run  # noqa: E402
-from gpudoctor.estimate.traced.cuda import fake_world  # noqa: E402
-from gpudoctor.estimate.traced.run import follow, trace  # noqa: E402
+from gpudoctor.estimate.traced import trace_job as run  # noqa: E402
+from gpudoctor.estimate.traced.cuda_behaviour import fake_world  # noqa: E402
+from gpudoctor.estimate.traced.trace_job import follow, trace  # noqa: E402
 
 PLAIN = TrainingJob(method="full", seq=24, batch=2, dtype="fp32", attention="eager", checkpointing="none")
 

@@ -13,7 +13,7 @@ from gpudoctor.estimate.traced import child
 from gpudoctor.estimate.traced.allocator import Allocator, replay
 from gpudoctor.estimate.traced.extrapolate import depth_of, residue, whole
 from gpudoctor.estimate.traced.ledger import Ledger, TracedWindow
-from gpudoctor.estimate.traced.result import TraceComparison, Traced, from_object
+from gpudoctor.estimate.traced.traced_estimate import TraceComparison, Traced, from_object
 
 MIB = 1 << 20
 

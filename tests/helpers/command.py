@@ -3,18 +3,17 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from forks import Begun, Request, zygote
+from forks import FORKS_TRAININGS, Begun, Request, zygote
 
 TIMEOUT = 60
-_FORKS_TRAININGS = sys.platform == "linux" and hasattr(subprocess, "_fork_exec")
-"""Whether zygote_training.py works here: Linux, Python 3.11 or later; elsewhere interpreters are started."""
 
 
 def _program(trainings: int) -> str:
-    return "zygote_training.py" if trainings and _FORKS_TRAININGS else "zygote_command.py"
+    return "zygote_training.py" if trainings and FORKS_TRAININGS else "zygote_command.py"
 
 
 def begin(
@@ -38,13 +37,14 @@ def gpudoctor(
     timeout: float = TIMEOUT,
     start: bool = False,
     trainings: int = 0,
+    loaded: Sequence[str] = (),
     **variables: str,
 ) -> subprocess.CompletedProcess[str]:
     """`gpudoctor WORDS` with extra environment variables; output captured as text.
 
     `start` starts an interpreter for it (so do variables that Python itself reads); else a process that has
     gpudoctor loaded is forked. The first `trainings` Python scripts that the command starts are forked too, from
-    one that has torch.
+    one that has torch and what is `loaded`.
     """
     environment = {**os.environ, "PYTHONUTF8": "1", **variables}
     if not start and hasattr(os, "fork") and not any(name.startswith("PYTHON") for name in variables):
@@ -52,7 +52,7 @@ def gpudoctor(
             return zygote(_program(trainings)).run(
                 Request(
                     words=["-m", *words], folder=cwd or Path.cwd(), environment=environment, said=Path(said),
-                    limit=timeout, trainings=trainings,
+                    limit=timeout, trainings=trainings, loaded=loaded,
                 )
             )  # fmt: skip
     return subprocess.run(

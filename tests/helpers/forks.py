@@ -4,14 +4,23 @@ import atexit
 import functools
 import json
 import os
+import socket
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from gpudoctor.trial.processes import adopt_orphans
 
 Finished = subprocess.CompletedProcess[str]
+FORKS_TRAININGS = sys.platform == "linux" and hasattr(subprocess, "_fork_exec")
+"""Whether zygote_training.py works here: Linux, Python 3.11 or later; elsewhere interpreters are started."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +35,14 @@ class Request:
     """Seconds after which it is killed."""
     trainings: int = 0
     """So many Python scripts that a command starts are forked as well (zygote_training.py)."""
+
+    loaded: Sequence[str] = ()
+    """Modules that it, or what it starts, finds loaded; the process that it is forked from loads them once."""
+    door: str = ""
+    """The config of a trial's door that it goes through before it begins (zygote.py)."""
+    meet: str = ""
+    """The socket at which a training waits to be started by this very process (zygote_training.py)."""
+    parent: int = field(default_factory=os.getpid)
 
     name: str = ""
     """By which it and what it forks can be found in /proc, at most 15 bytes (Linux)."""
@@ -129,3 +146,34 @@ def zygote(program: str) -> Zygote:
     made = Zygote(program, own_environment())
     atexit.register(made.close)
     return made
+
+
+def fork_trainings(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Have the next `count` Python scripts that this process starts forked from a process that has torch.
+
+    They are its real children: whoever forks them ends at once, and orphans are adopted by this process.
+    """
+    if not FORKS_TRAININGS:
+        return
+    from zygote_training import Spare, Starting
+
+    adopt_orphans()
+    made = []
+    with TemporaryDirectory() as place, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+        meet = str(Path(place, "meet"))
+        server.bind(meet)
+        server.listen()
+        asked = Request(
+            words=["spare"],
+            folder=Path(place),
+            environment=own_environment(),
+            said=Path(place),
+            limit=60,
+            meet=meet,
+        )
+        for _ in range(count):
+            zygote("zygote_training.py").run(asked)
+            line, _ = server.accept()
+            pid, _, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            made.append(Spare(pid, line))
+    monkeypatch.setattr(subprocess, "_fork_exec", Starting(made))

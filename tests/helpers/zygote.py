@@ -3,27 +3,31 @@
 Only the way in is another than under `gpudoctor run` (test_injection.py has the real one); the script is a main
 program, its end and its death are an interpreter's. Reads from standard input, a line each, JSON lists of what is
 to run at a time (`words`: the script and its arguments, `environment`, `folder`, `said`: the folder for what it says,
-`limit` in seconds, `name`: the kernel's name for the process), and answers each with the list of process ids and,
+`limit` in seconds, `name`: the kernel's name for the process, `loaded`: modules that it finds loaded, `door`: the
+config of a trial's door, if it goes through one), and answers each with the list of process ids and,
 once all have ended, with that of exit codes.
 """
 
 import atexit
 import ctypes
 import gc
+import importlib
 import json
 import os
 import pkgutil
 import signal
 import sys
 import time
+from collections.abc import Callable
 from types import CodeType
 
 
-def serve() -> dict | None:
+def serve(load: Callable[[list[str]], None]) -> dict | None:
     """Answer requests; returns in a child, with its request, and in the parent at the end, with None."""
     for line in sys.stdin:
-        children = []
-        for request in json.loads(line):
+        children, requests = [], json.loads(line)
+        load([name for request in requests for name in request["loaded"]])
+        for request in requests:
             pid = os.fork()
             if pid == 0:
                 os.setpgid(0, 0)
@@ -32,6 +36,14 @@ def serve() -> dict | None:
         print(json.dumps([pid for pid, _ in children]), flush=True)
         print(json.dumps([os.waitstatus_to_exitcode(wait(pid, limit)) for pid, limit in children]), flush=True)
     return None
+
+
+def load(names: list[str]) -> None:
+    """Load these modules, for this child and all later ones."""
+    if any(name not in sys.modules for name in names):
+        for name in names:
+            importlib.import_module(name)
+        keep()
 
 
 def keep() -> None:
@@ -139,12 +151,17 @@ if __name__ == "__main__":
 
     import torch
     import torch._dynamo  # what the first optimizer imports
+    from zygote_training import forget, pass_the_door
 
     torch.set_num_threads(1)
     keep()
-    asked = serve()
+    asked = serve(load)
     if asked is not None:
         become(asked)
+        if asked["door"]:
+            pass_the_door(asked["door"], [sys.executable, *sys.argv])
+            forget()
+            sys.argv[:] = asked["words"]
         code = main_code()
         with Main():
             if code is None:

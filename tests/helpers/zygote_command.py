@@ -10,6 +10,7 @@ import runpy
 import sys
 
 from zygote import Main, become, keep, serve
+from zygote import load as load_more
 
 _LEFT_OUT = tuple(
     f"gpudoctor.{name}."
@@ -37,7 +38,7 @@ def load() -> None:
 if __name__ == "__main__":
     load()
     keep()
-    asked = serve()
+    asked = serve(load_more)
     if asked is not None:
         become(asked)
         sys.path[0] = asked["folder"]  # as `python -m` has it

@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 
 from zygote import Main, become, keep, leave_at_exit, main_code, serve
@@ -21,6 +22,7 @@ from zygote import Main, become, keep, leave_at_exit, main_code, serve
 _MOST = 1 << 20
 """Bytes of a request for a spare: an environment and a command."""
 _STREAMS = 3
+_PATIENCE = 30.0
 _DOOR = "from gpudoctor.trial.jail.enter import main"
 """In the code of the program that closes the door of a trial and then becomes the command."""
 _PARENT_DEATH = 1
@@ -53,6 +55,20 @@ def spares(count: int) -> tuple[list[Spare], dict | None]:
         theirs.close()
         made.append(Spare(pid, ours))
     return made, None
+
+
+def orphan(request: dict) -> dict:
+    """What is asked of a child whose parent has gone: it is the child of the process that asks, the next subreaper."""
+    if os.fork():
+        os._exit(0)
+    deadline = time.monotonic() + _PATIENCE
+    while os.getppid() != request["parent"]:
+        if time.monotonic() > deadline:
+            os._exit(1)
+        time.sleep(0.001)
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    line.connect(request["meet"])
+    return asked_of(line, request["parent"])
 
 
 def asked_of(line: socket.socket, parent: int) -> dict:
@@ -121,6 +137,12 @@ def pass_the_door(config: str, words: list[str]) -> None:
         os.execvp = kept
 
 
+def forget() -> None:
+    """Take our own modules away: the program that comes has none."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "gpudoctor"]:
+        del sys.modules[name]
+
+
 def turn_into(request: dict, loaded: dict) -> None:
     """Be the program that was asked for, and none of ours; `loaded` is what its parent does not have."""
     if request["session"]:
@@ -130,8 +152,7 @@ def turn_into(request: dict, loaded: dict) -> None:
     os.chdir(request["folder"])
     if request["door"]:
         pass_the_door(request["door"], [sys.executable, *request["words"]])
-    for name in [name for name in sys.modules if name.partition(".")[0] == "gpudoctor"]:
-        del sys.modules[name]
+    forget()
     sys.modules.update(loaded)
     sys.argv[:] = request["words"]
     sys.orig_argv[:] = [sys.executable, *sys.argv]
@@ -164,10 +185,19 @@ if __name__ == "__main__":
 
     taken = load(["torch", "torch._dynamo"])
     keep()
-    asked = serve()
+
+    def load_more(names: list[str]) -> None:
+        if any(name not in taken for name in names):
+            sys.modules.update(taken)
+            taken.update(load(names))
+            for name in taken:
+                sys.modules.pop(name, None)
+            keep()
+
+    asked = serve(load_more)
     if asked is not None:
         become(asked)
-        waiting, wanted = spares(asked["trainings"])
+        waiting, wanted = ([], orphan(asked)) if asked["meet"] else spares(asked["trainings"])
         if wanted is None:
             taken.clear()
             subprocess._fork_exec = Starting(waiting)

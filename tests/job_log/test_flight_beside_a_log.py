@@ -1,13 +1,13 @@
 """`gpudoctor autopsy` ties the dumps of the flight recorder to the log and the script of the job."""
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from flight_dumps import make_ranks, write
+from forks import own_environment
+from probed import run_ranks
 
 from gpudoctor.cli import main
 
@@ -141,9 +141,11 @@ dist.init_process_group("gloo", timeout=timedelta(seconds=60))
 rank = dist.get_rank()
 
 def dump():
-    with open(f"{sys.argv[1]}/trace_rank_{rank}", "wb") as file:
+    with open(f"{sys.argv[1]}/part_{rank}", "wb") as file:
         file.write(_dump_fr_trace())
-    time.sleep(3)  # until the others have written theirs
+    os.rename(file.name, f"{sys.argv[1]}/trace_rank_{rank}")
+    while not all(os.path.exists(f"{sys.argv[1]}/trace_rank_{other}") for other in range(3)):
+        time.sleep(0.01)
     os._exit(0)
 
 def validate():
@@ -151,7 +153,7 @@ def validate():
 
 for step in range(20):
     dist.all_reduce(torch.ones(4, 4))
-threading.Timer(2, dump).start()
+threading.Timer(1, dump).start()
 if sys.argv[2] == "absent" and rank == 1:
     time.sleep(60)
 elif sys.argv[2] == "healthy":
@@ -168,19 +170,10 @@ def test_dumps_that_a_real_job_wrote(tmp_path, capsys, case):
     pytest.importorskip("torch")
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("TORCH_")},
-        "TORCH_FR_BUFFER_SIZE": "2000", "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(20_000 + os.getpid() % 20_000), "WORLD_SIZE": "3",
-    }  # fmt: skip
-    jobs = [
-        subprocess.Popen(
-            [sys.executable, str(script), str(tmp_path), case], env={**environment, "RANK": str(rank)}
-        )
-        for rank in range(3)
-    ]
-    for job in jobs:
-        assert job.wait(timeout=120) == 0
+    kept = {name: value for name, value in own_environment().items() if not name.startswith("TORCH_")}
+    variables = {**kept, "TORCH_FR_BUFFER_SIZE": "2000", "OMP_NUM_THREADS": "1"}
+    for ended in run_ranks(script, [str(tmp_path), case], variables, 3):
+        assert ended.returncode == 0, ended.stderr
     dumps = sorted(tmp_path.glob("trace_rank_*"))
     assert len(dumps) == 3
     for path in dumps:
@@ -190,4 +183,4 @@ def test_dumps_that_a_real_job_wrote(tmp_path, capsys, case):
         assert code == 0 and "FAIL004 " not in printed
     else:
         assert code == 1 and "Rank 1 did not enter all_reduce number 21." in printed
-        assert "Ranks 0, 2 waited in it at train.py:18 (validate)" in printed
+        assert "Ranks 0, 2 waited in it at train.py:20 (validate)" in printed

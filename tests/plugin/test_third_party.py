@@ -66,19 +66,25 @@ def rules():
 '''
 
 
-def install(tmp_path: Path, module: str) -> Path:
-    """Build the package with its real build backend and lay the wheel out as an installer would."""
-    source = tmp_path / "source"
-    (source / "acme_gpudoctor").mkdir(parents=True)
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """The package, built with its real build backend."""
+    source = tmp_path_factory.mktemp("source")
+    (source / "acme_gpudoctor").mkdir()
     (source / "pyproject.toml").write_text(PROJECT)
-    (source / "acme_gpudoctor" / "__init__.py").write_text(module)
+    (source / "acme_gpudoctor" / "__init__.py").write_text(MODULE)
     build = "from hatchling.build import build_wheel; print(build_wheel('dist'))"
     done = subprocess.run(
         [sys.executable, "-c", build], cwd=source, capture_output=True, text=True, check=True, timeout=60
     )
-    site = tmp_path / "site"
-    with zipfile.ZipFile(source / "dist" / done.stdout.split()[-1]) as wheel:
-        wheel.extractall(site)
+    return source / "dist" / done.stdout.split()[-1]
+
+
+def install(wheel: Path, site: Path, module: str) -> Path:
+    """Lay the wheel out as an installer would; with another module in it, as if it had been built from that."""
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(site)
+    (site / "acme_gpudoctor" / "__init__.py").write_text(module)
     return site
 
 
@@ -91,8 +97,8 @@ def gpudoctor(site: Path, *words: str, **variables: str) -> subprocess.Completed
 
 
 @pytest.fixture
-def acme(tmp_path):
-    return install(tmp_path, MODULE)
+def acme(wheel, tmp_path):
+    return install(wheel, tmp_path / "site", MODULE)
 
 
 def test_its_check_and_rule_work_like_ours(acme):
@@ -121,8 +127,8 @@ def test_it_is_listed_and_explained(acme):
         (MODULE.replace('answers = Code("ACME001")', 'answers = Code("ACME009")'), "which no check has"),
     ],
 )
-def test_a_broken_plugin_is_a_sentence_and_the_rest_goes_on(tmp_path, module, said):
-    site = install(tmp_path, module)
+def test_a_broken_plugin_is_a_sentence_and_the_rest_goes_on(wheel, tmp_path, module, said):
+    site = install(wheel, tmp_path / "site", module)
     done = gpudoctor(site, "check", "--format", "json", "--select", "ENV010")
     assert done.returncode == 3
     assert "Traceback" not in done.stderr

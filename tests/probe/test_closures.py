@@ -1,7 +1,7 @@
 """Closures of optimizers: what runs in them is the loop's, and the gradients of a step are those after it."""
 
 from packages import need
-from probed import run_plain, run_script
+from probed import run_script, run_without
 
 need("torch")
 
@@ -39,7 +39,7 @@ def test_gradients_that_a_closure_clears_are_not_told_uncleared(tmp_path):
     told = run.rank
     assert len(told.steps("index")) == 12
     assert not [record for record in told.of("numeric") if record["kind"] == "uncleared"]
-    assert run_plain(tmp_path, run.script).stdout == run.result.stdout
+    assert run_without(run.script).stdout == run.result.stdout
 
 
 def test_a_closure_that_clears_nothing_is_told(tmp_path):

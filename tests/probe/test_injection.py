@@ -45,14 +45,10 @@ def test_a_training_is_reached_and_sees_its_own_path(tmp_path):
     assert run_plain(tmp_path, run.script).stdout == run.result.stdout
 
 
-def test_a_look_for_torch_before_its_import_changes_nothing(tmp_path):
-    pytest.importorskip("torch")
-    looks = "import importlib.util\nassert importlib.util.find_spec('torch') and importlib.util.find_spec('torch')\n"
-    run = run_script(tmp_path, looks + "import torch\nprint(torch.ones(2).sum().item())", prefix="", start=True)
-    assert len(run.ranks) == 1  # transformers and datasets look so
-    assert not run.rank.of("lost")
-
-
+LOOKING = (
+    "import importlib.util\nassert importlib.util.find_spec('torch') and importlib.util.find_spec('torch')\n"
+)
+"""What transformers and datasets do before they import torch."""
 COLLECTING = """
 import gc, sys
 def watch(phase, info):
@@ -66,13 +62,14 @@ gc.set_threshold(100)
 """
 
 
-@pytest.mark.parametrize("before", ["", "gc.disable()\n"])
+@pytest.mark.parametrize("before", [LOOKING, "gc.disable()\n"], ids=["after a look for torch", "without"])
 def test_no_garbage_is_collected_while_the_hooks_go_in(tmp_path, before):
     pytest.importorskip("torch")  # whose objects make a full collection take longer than everything that we do
     text = f"{COLLECTING}{before}import torch\nprint(gc.isenabled())\n"
     run = run_script(tmp_path, text, prefix="", start=True)
-    assert run.result.stdout.split() == [str(not before)]
+    assert run.result.stdout.split() == [str(before == LOOKING)]
     assert len(run.ranks) == 1
+    assert not run.rank.of("lost")
 
 
 def test_nothing_is_loaded_before_torch_is(tmp_path):

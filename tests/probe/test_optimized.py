@@ -16,23 +16,24 @@ from gpudoctor.vitals.recording import read_recording
 need("torch")
 
 LIBRARIES = """
-import sys
+import os, sys
 from importlib import _bootstrap_external as machinery
 
 sys.dont_write_bytecode = True
 original = machinery.cache_from_source
+PYTHONS = os.path.dirname(os.__file__) + os.sep
 
 
 def cache_from_source(path, debug_override=None, *, optimization=None):
     library = str(path).partition("site-packages")[2]
-    if optimization is None and library and "gpudoctor" not in library:
+    if optimization is None and (library or str(path).startswith(PYTHONS)) and "gpudoctor" not in library:
         optimization = ""
     return original(path, debug_override, optimization=optimization)
 
 
 machinery.cache_from_source = cache_from_source
 """
-"""A sitecustomize: libraries come from the files that an interpreter without -O has compiled, which saves the
+"""A sitecustomize: libraries, Python's own too, come from the files that an interpreter without -O has compiled, which saves the
 minute that torch takes. What is the program's and what is ours is compiled as the flags say."""
 
 TRAINING = '''

@@ -9,7 +9,7 @@ import pytest
 from recorded import Recorded
 
 from gpudoctor.recorder.folder import CommandEnd, kept_environment, new_folder, write_end, write_manifest
-from gpudoctor.recorder.start import SITE, CommandError, probed, start
+from gpudoctor.recorder.start_command import SITE, CommandError, probed, start
 
 
 def test_streams_exit_code_and_last_lines_are_the_commands(tmp_path):

@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+from forks import fork_trainings
 
-from gpudoctor.recorder.start import CommandError
+from gpudoctor.recorder.start_command import CommandError
 from gpudoctor.trial.bounded_run import RunSpec, run_bounded
 from gpudoctor.trial.processes import adopt_orphans
 from gpudoctor.trial.window import steps_made, warm_up, window
@@ -129,10 +130,10 @@ def test_the_window_ends_after_its_steps_and_what_started_it_does_not_go_on(fold
     assert os.getcwd() == str(folder.parent)
 
 
-@pytest.mark.slow
-def test_a_run_of_no_fixed_length_ends_when_enough_was_seen(folder):
+def test_a_run_of_no_fixed_length_ends_when_enough_was_seen(folder, monkeypatch):
     pytest.importorskip("torch")
     Path("train.py").write_text(TRAIN)
+    fork_trainings(monkeypatch, 1)
     asked = []
 
     def enough(place: Path, seconds: float) -> bool:

@@ -40,7 +40,7 @@ from gpudoctor.trial.leaks import held, search
 from gpudoctor.trial.session import TrialSession
 from gpudoctor.trial.summary import summarise_trials
 from gpudoctor.trial.trial_runner import TrialRun
-from gpudoctor.trial.verdict import verdict_words
+from gpudoctor.trial.trial_verdict import verdict_words
 from gpudoctor.trial.window import TrialWindow
 from gpudoctor.vitals.source import read_source
 from gpudoctor_rules.memory.advice import ADVICE
@@ -395,7 +395,7 @@ def test_another_findings_remedy_with_the_same_edit_has_the_proof_where_it_is_go
 
 
 def proven_report_of(report, session):
-    from gpudoctor.trial import verdict
+    from gpudoctor.trial import trial_verdict as verdict
 
     marked = [verdict._marked(item, session.attempts) for item in report.findings]
     return [verdict._placed(item, place, None) for place, item in enumerate(marked, start=1)]

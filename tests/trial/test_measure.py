@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpudoctor.model.proof import Conclusion
-from gpudoctor.trial.pairs import BaselineFailed, Tried, try_arm
+from gpudoctor.trial.paired_runs import BaselineFailed, Tried, try_arm
 from gpudoctor.trial.summary import reason_of
 from gpudoctor.trial.trial_runner import BASELINE, Arm, TrialRun
 from gpudoctor.trial.window import TrialWindow

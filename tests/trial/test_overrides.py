@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from packages import need
-from probed import run_plain, run_script
+from probed import run_script, run_without
 
 need("torch")
 
@@ -167,4 +167,4 @@ def test_a_config_that_is_read_is_another_text(tmp_path):
     """
     run = run_script(tmp_path, text, prefix="", GPUDOCTOR_OVERRIDES=json.dumps(overrides))
     assert run.result.stdout.split() == ["2", "2", "2"]
-    assert run_plain(tmp_path, run.script).stdout.split() == ["1", "1", "2"]
+    assert run_without(run.script).stdout.split() == ["1", "1", "2"]

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forks import Request, zygote
 from probed import environment
 from trees import fingerprint
 
@@ -123,16 +124,31 @@ def guard_of(level: Level, scratch: Path) -> RunProtection:
 
 
 def run_guarded(
-    guard: RunProtection, tree: Path, scratch: Path, *words: str, name: str = "recording"
+    guard: RunProtection,
+    tree: Path,
+    scratch: Path,
+    *words: str,
+    name: str = "recording",
+    script: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
+    """The words, or run.py; `script` is one that a forked process runs, which has torch."""
     recording = scratch / name
     recording.mkdir()
     with guard.protect(recording) as protection:
         table = json.dumps(dict(protection.overrides))
         variables = environment(recording, GPUDOCTOR_OVERRIDES=table, AWAY=str(tree.parent / "elsewhere"))
+        variables |= protection.environment
+        if script is not None:
+            assert protection.prefix[1:4] == ("-I", "-S", "-c")
+            return zygote("zygote.py").run(
+                Request(
+                    words=[str(script)], folder=tree, environment=variables, said=recording, limit=60,
+                    door=protection.prefix[5],
+                )
+            )  # fmt: skip
         return subprocess.run(
             [*protection.prefix, *(words or (sys.executable, "run.py"))], cwd=tree,
-            env={**variables, **protection.environment}, capture_output=True, text=True, timeout=60, check=False,
+            env=variables, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
 
 
@@ -217,15 +233,16 @@ print(first)
 """
 
 
-@pytest.mark.slow
 def test_what_torch_writes_by_itself_is_redirected(tree, scratch):
     torch = pytest.importorskip("torch")
     guard = guard_of(Level.LANDLOCK, scratch)  # redirects as WRITERS does, and refuses what gets past it
     model = torch.nn.Linear(4, 4)
     torch.save(model.state_dict(), "model.pt")
+    script = tree.parent / "training.py"
+    script.write_text(TRAINING)
     before = fingerprint(tree)
     for name in ("first", "second"):
-        done = run_guarded(guard, tree, scratch, sys.executable, "-c", TRAINING, name=name)
+        done = run_guarded(guard, tree, scratch, name=name, script=script)
         assert done.stdout == f"{float(model.weight[0, 0])}\n", done.stderr
     assert fingerprint(tree) == before
 

@@ -14,7 +14,7 @@ from gpudoctor.trial.decision import (
     student_cdf,
     student_quantile,
 )
-from gpudoctor.trial.pairs import judge_losses
+from gpudoctor.trial.paired_runs import judge_losses
 
 
 @pytest.mark.parametrize(

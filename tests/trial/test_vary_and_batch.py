@@ -15,8 +15,8 @@ from gpudoctor.trial.batch import find_batch
 from gpudoctor.trial.session import TrialSession
 from gpudoctor.trial.summary import summarise_trials
 from gpudoctor.trial.trial_runner import Arm, TrialRun
+from gpudoctor.trial.trial_verdict import verdict_words
 from gpudoctor.trial.vary import against, varied, with_value
-from gpudoctor.trial.verdict import verdict_words
 from gpudoctor.trial.window import TrialWindow
 
 COMMAND = ("python", "train.py", "--batch_size", "8", "lr=0.1", "+depth=2")

@@ -3,7 +3,7 @@
 import pytest
 
 from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
-from gpudoctor.trial.verdict import verdict_words
+from gpudoctor.trial.trial_verdict import verdict_words
 
 WAITS = "The training waits for data 71 % of every step. "
 PROMISE = "Curing the first two findings should make this run 1.43x to 3.5x faster; no other finding is worth your time."

@@ -5,6 +5,7 @@ import sys
 from contextlib import nullcontext
 
 import pytest
+from forks import fork_trainings
 from virtual import FOLDER, HEAD, extension
 
 from gpudoctor.trial.trial_runner import Arm, Protection, TrialRunner
@@ -25,9 +26,8 @@ for step in range(400):
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("last", [30, 110])
-def test_an_arm_without_syncs_is_no_faster_than_its_device(tmp_path, last):
+def test_an_arm_without_syncs_is_no_faster_than_its_device(tmp_path, monkeypatch, last):
     """Until its queue is full, for some 25 steps, the host runs ahead. Curing the read can give back a little."""
     script = tmp_path / "main.py"
     script.write_text(HEAD + LOOP)
@@ -36,6 +36,7 @@ def test_an_arm_without_syncs_is_no_faster_than_its_device(tmp_path, last):
     bench.skip, bench.steps = 10, last
     environment = {"GPUDOCTOR_VIRTUAL_DEVICE": str(extension())}
     cured = script.read_text().replace("total = loss.item()", "total = 0.0")
+    fork_trainings(monkeypatch, 2)
     sick = bench.lap(Arm(name="baseline", environment=environment))
     well = bench.lap(Arm(name="cured", environment=environment, sources={str(script): cured}))
     assert not sick.problem and not well.problem

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpudoctor.model import Absent, Unavailable
 from gpudoctor.model.signs.host import Limit
-from gpudoctor.vitals.host import Space, Tree, read_host
+from gpudoctor.vitals.host import Space, Tree, available_memory, read_host
 from gpudoctor.vitals.host.bus import acs_control
 from gpudoctor.vitals.host.cgroup import parse_membership
 from gpudoctor.vitals.host.disks import mount_of, parse_mountinfo
@@ -182,6 +182,28 @@ def test_slurm_step_is_held_to_the_tightest_group_above_it(tmp_path):
     assert host.memory_limit == 4 * GIB
     assert host.memory_used_in_cgroup == 3 * GIB
     assert host.memory_available == GIB
+
+
+def test_a_new_process_gets_what_the_tightest_group_leaves(tmp_path):
+    job = "/sys/fs/cgroup/slurm/job_42"
+    nested = {
+        "/proc/self/mountinfo": ROOT + V2.format(root="/"),
+        "/proc/self/cgroup": "0::/slurm/job_42/step_0\n",
+        f"{job}/memory.max": f"{8 * GIB}\n",
+        f"{job}/memory.current": f"{6 * GIB}\n",
+        f"{job}/memory.stat": f"file {GIB}\nshmem 0\n",
+        f"{job}/step_0/memory.max": "max\n",
+    }
+    assert available_memory(machine(tmp_path / "nested", nested)) == 3 * GIB
+    first = "/sys/fs/cgroup/memory"
+    version_1 = {
+        "/proc/self/mountinfo": ROOT + f"31 1 0:27 / {first} rw - cgroup cgroup rw,memory\n",
+        "/proc/self/cgroup": "4:memory:/docker/abc\n",
+        f"{first}/docker/abc/memory.limit_in_bytes": f"{4 * GIB}\n",
+        f"{first}/docker/abc/memory.usage_in_bytes": f"{GIB}\n",
+    }
+    assert available_memory(machine(tmp_path / "first", version_1)) == 3 * GIB
+    assert available_memory(machine(tmp_path / "bare", {})) == 32 * GIB
 
 
 def test_wsl_has_neither_control_groups_nor_a_bus(tmp_path):

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.job_log.evidence_needed import evidence_needed
+from gpudoctor.analysis.job_log.failing_rank import left_early
 from gpudoctor.analysis.job_log.findings import log_evidence
 from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
 from gpudoctor.analysis.job_log.flight_verdict import flight_verdict
 from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
+from gpudoctor.analysis.run.deaths import death
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count
@@ -55,6 +57,12 @@ class CauseNotInLog(Check):
         dumps = optional(lambda: patient.flight_records)
         if dumps is not None and flight_verdict(dumps, STUCK_SECONDS, True) is not None:
             return  # the flight recorder says it
+        recording = optional(lambda: patient.recorded_run)
+        told = death(recording) if recording is not None and recording.ranks else None
+        if told is not None and told.kind:
+            return  # a rank recorded its exception or signal
+        if left_early(log) is not None:
+            return  # FAIL004 names the rank
         lines = sum(item.count for item in cause.of(LogRole.CASCADE))
         needed = evidence_needed(log, cause)
         yield self.finding(

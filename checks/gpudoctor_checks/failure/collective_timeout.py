@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.job_log.beside import in_named_script
+from gpudoctor.analysis.job_log.failing_rank import FailingRank, left_early
+from gpudoctor.analysis.job_log.findings import followers, log_evidence
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.job_log.flight_verdict import FlightKind, FlightVerdict, flight_verdict, unproven
 from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
@@ -29,6 +31,7 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.signs.flight_recorder import FlightRecords
+from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import capitalised, count
 from gpudoctor.text import ranks as named
@@ -48,7 +51,9 @@ class CollectiveTimeoutDetail(Detail):
     recorded: FlightKind | None = None
     """What the dumps of the flight recorder show; None without them."""
     who: str = ""
-    """The ranks to look at by these dumps: `rank 3`."""
+    """The ranks to look at by these dumps, or by the log: `rank 3`."""
+    left: bool = False
+    """A rank ended without an error before the others."""
 
 
 class CollectiveTimeout(Check):
@@ -63,10 +68,11 @@ class CollectiveTimeout(Check):
         From a recording: the exceptions of all ranks, whose times and messages separate the root from its
         echoes. Their last step, phase and line. From a job's log: the messages that name it, in the exception
         or line that came first. Stack dumps in the log or beside it add the rank that was at a different place,
-        and its line. From the dumps of torch's flight recorder, one per rank. The collectives of each process
-        group are aligned by their numbers. A rank that did not enter the next one, or entered another one, is
-        named. A rank that waits in another group is not blamed. gpudoctor follows the chain to a rank that does
-        not wait.
+        and its line. The rank that failed first printed no timeout, waited at another line, or ended before the
+        others without an error. From the dumps of torch's flight recorder, one per rank. The
+        collectives of each process group are aligned by their numbers. A rank that did not enter the next one,
+        or entered another one, is named. A rank that waits in another group is not blamed. gpudoctor follows
+        the chain to a rank that does not wait.
     False alarms:
         Dumps of a running job show ranks that are briefly ahead of others. A wait under 10 s does not count. If
         a file was copied without its time, nothing shows how long an operation waited. Then only a log of a
@@ -116,12 +122,22 @@ class CollectiveTimeout(Check):
         LogMessage(
             kind="barrier",
             cue="monitoredbarrier",
-            pattern=r"[Rr]anks? (?P<missing>[\d, ]+) failed to pass monitoredBarrier in (?P<limit>\d+) ms|"
-            "reached monitoredBarrier, but received errors while waiting for send/recv from rank "
-            r"(?P<absent>\d+)",
-            text="[Rank {missing}][Rank {absent}] did not reach a barrier that the other ranks waited at.",
+            pattern=r"[Rr]anks? (?P<missing>[\d, ]+) failed to pass monitoredBarrier in (?P<limit>\d+) ms",
+            text="[Rank {missing}] did not reach a barrier that the other ranks waited at.",
             everywhere=True,
             source="torch.distributed.monitored_barrier",
+        ),
+        LogMessage(
+            kind="barrier-peer",
+            cue="monitoredbarrier",
+            pattern="reached monitoredBarrier, but received errors while waiting for send/recv from rank "
+            r"(?P<peer>\d+)",
+            text="Rank {peer} ended while another rank waited for its answer at a barrier.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            waits=True,
+            source="torch.distributed.monitored_barrier: rank 0 ends when it has named the missing ranks",
         ),
         LogMessage(
             kind="store-get",
@@ -214,6 +230,11 @@ class CollectiveTimeout(Check):
         if records is not None:
             yield from self._dumped(records, patient)
             return
+        log = optional(lambda: patient.job_log)
+        left = left_early(log) if log is not None else None
+        if log is not None and left is not None:
+            yield self._left(log, left)
+            return
         recording = patient.recorded_run
         told = death(recording)
         if told is None or told.death is not Death.COLLECTIVE:
@@ -242,6 +263,25 @@ class CollectiveTimeout(Check):
             cost=Cost(breaks="the run died"),
             subject=told.kind,
             detail=CollectiveTimeoutDetail(odd.rank if odd is not None else -1, mismatch),
+        )
+
+    def _left(self, log: JobLog, left: FailingRank) -> Finding:
+        """By a log of nothing but lost connections: a rank that ended without an error."""
+        cause = first_cause(log)
+        assert cause is not None
+        who = "The other ranks lost their connection in the next collective."
+        return self.finding(
+            f"{left.words} {who}{followers(cause)}",
+            evidence=(*left.evidence, *log_evidence(cause)),
+            confidence=Confidence.PROBABLE,
+            cost=Cost(breaks="the run died"),
+            subject=named(left.ranks),
+            detail=CollectiveTimeoutDetail(
+                rank=left.rank if left.rank is not None else -1,
+                mismatch=False,
+                who=named(left.ranks),
+                left=True,
+            ),
         )
 
     def _dumped(self, records: FlightRecords, patient: Patient) -> Iterator[Finding]:

@@ -77,7 +77,7 @@ class Uncaught(Check):
         told = death(recording)
         if told is None or told.death not in (Death.EXCEPTION, Death.SILENT):
             return
-        if not recording.ranks and _named_by_output(patient):
+        if not recording.ranks and _told_by_output(patient):
             return
         place = user_place(told)
         spans: list[SourceSpan] = []
@@ -109,11 +109,10 @@ class Uncaught(Check):
         )
 
 
-def _named_by_output(patient: Patient) -> bool:
-    """Whether the command's output names the first cause: another finding, or this one, says it then."""
+def _told_by_output(patient: Patient) -> bool:
+    """Whether the command's output shows a death: the finding on it says more than an exit code."""
     log = optional(lambda: patient.job_log)
-    cause = first_cause(log) if log is not None else None
-    return cause is not None and cause.root is not None
+    return log is not None and first_cause(log) is not None
 
 
 def _message(

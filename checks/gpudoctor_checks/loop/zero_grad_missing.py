@@ -15,7 +15,7 @@ from gpudoctor.analysis.source.checkpoints import saves_of
 from gpudoctor.analysis.source.control_flow import enclosing, loop_node
 from gpudoctor.analysis.source.loaders import Loader, loaders
 from gpudoctor.analysis.source.optimizers import assignments_to
-from gpudoctor.analysis.source.step_order import CLEARS, Kind, StepOrder, names_optimizer
+from gpudoctor.analysis.source.step_order import CLEARS, ENGINES, Kind, StepOrder, names_optimizer
 from gpudoctor.analysis.source.syntax import (
     FunctionNode,
     is_attribute,
@@ -41,9 +41,6 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script, Source
-
-OWNERS = ("deepspeed.", "fairscale.", "colossalai.", "megatron.", "mmcv.", "mmengine.", "apex.")
-"""Packages whose engines and wrapped optimizers clear gradients themselves, or may."""
 
 OURS = (
     "torch.",
@@ -405,7 +402,7 @@ def _hidden(local: frozenset[str], loop: Loop) -> bool:
         call = event.call
         if call is None or not isinstance(event.node, ast.Call):
             continue
-        if call.name.startswith(OWNERS):
+        if call.name.startswith(ENGINES):
             return True
         given = [*event.node.args, *(keyword.value for keyword in event.node.keywords)]
         if any(last_name(part) in local for part in given):

@@ -136,6 +136,9 @@ class OutOfMemory(Check):
                 "out of memory allocating",
                 "cuda failure 2",
                 "outofmemoryerror: allocation on device",
+                "cudamalloc failed",
+                "ggml",
+                "cuda error 2 at",
             ),
             pattern="CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUDA error: out of memory|cuda "
             r"runtime error \(2\)|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|Cuda failure "
@@ -143,9 +146,13 @@ class OutOfMemory(Check):
             r"RESOURCE_EXHAUSTED: (?:XLA:TPU compile permanent error\. )?(?:Ran )?[Oo]ut of memory|"
             "OutOfMemoryError: Allocation on device|"
             r"[Rr]esource ?[Ee]xhausted(?:Error)?:.{0,80}(?:OOM when allocating|[Oo]ut of memory)|"
-            "OutOfMemoryError: Out of memory allocating",
+            r"OutOfMemoryError: Out of memory allocating|cudaMalloc failed: out of memory|"
+            r"ggml[\w-]{0,60}(?:cuda|cublas|hip|vulkan|metal).{0,160}[Oo]ut of (?:device )?memory|"
+            r"CUDA error 2 at \S+: out of memory",
             text="The GPU ran out of memory inside a library call.",
             confidence=Confidence.PROBABLE,
+            everywhere=True,
+            source="also ggml (llama.cpp): ggml-cuda.cu",
         ),
         LogMessage(
             kind="out-of-memory",

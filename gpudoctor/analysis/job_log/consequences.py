@@ -66,7 +66,7 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     _row(
         "wrapped",
         ("terminated with", "processraisedexception", "processexitedexception"),
-        r"ProcessRaisedException|ProcessExitedException|"
+        r"ProcessRaisedException|ProcessExitedException(?!.*terminated with signal)|"
         r"-- Process \d+ terminated with (?:the following error|exit code)",
     ),
     _row(
@@ -185,7 +185,10 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     ),
     _row("actors", "raytaskerror(", r"^(?:ray\.exceptions\.)?RayTaskError\("),
     _row(
-        "mpi", "mpirun", r"mpirun (?:noticed that|detected that|has exited)|Primary job\s+terminated normally"
+        "mpi",
+        "mpirun",
+        r"mpirun (?:noticed that(?!.*on signal (?:4|6|7|8|9|11)\b)|detected that|has exited)|"
+        r"Primary job\s+terminated normally",
     ),
     _row(
         "trackers",

@@ -1,16 +1,16 @@
-"""Ranks that waited in different collectives, or did not say that they waited."""
+"""Ranks that waited in different collectives."""
 
 from collections import defaultdict
 
 from gpudoctor.analysis.job_log.first_cause import FirstCause
-from gpudoctor.model.signs.job_log import JobLog, LogEvent
+from gpudoctor.model.signs.job_log import LogEvent
 from gpudoctor.text import ranks
 
 _SHOWN = 4
 
 
-def disagreement(cause: FirstCause, log: JobLog) -> str:
-    """Sentences about ranks that waited in another collective, and ranks that did not; "" for none."""
+def disagreement(cause: FirstCause) -> str:
+    """A sentence about ranks that waited in another collective; "" for none."""
     root = cause.root
     if root is None or not root.waits:
         return ""
@@ -22,18 +22,13 @@ def disagreement(cause: FirstCause, log: JobLog) -> str:
             seen.add(item.rank)
             if _place(item)[0]:
                 places[_place(item)].add(item.rank)
-    words = ""
-    if len(places) > 1:
-        parts = [
-            f"{ranks(sorted(found))} in {name[0]}{f' number {name[1]}' if name[1] else ''}"
-            for name, found in places.items()
-        ]
-        words += f" The ranks waited in different collectives: {'; '.join(parts[:_SHOWN])}."
-    known = set(range(log.world)) if log.world else set(log.ranks)
-    missing = known - seen
-    if seen and missing and len(missing) < len(known):
-        words += f" {ranks(sorted(missing)).capitalize()} reported no timeout: look there first."
-    return words
+    if len(places) < 2:
+        return ""
+    parts = [
+        f"{ranks(sorted(found))} in {name[0]}{f' number {name[1]}' if name[1] else ''}"
+        for name, found in places.items()
+    ]
+    return f" The ranks waited in different collectives: {'; '.join(parts[:_SHOWN])}."
 
 
 def _place(event: LogEvent) -> tuple[str, str]:

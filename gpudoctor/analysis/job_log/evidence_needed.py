@@ -3,8 +3,10 @@
 import re
 
 from gpudoctor.analysis.job_log.consequences import ABORTED, PEER
+from gpudoctor.analysis.job_log.failing_rank import failing_rank
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole
 from gpudoctor.model.signs.job_log import JobLog
+from gpudoctor.text import ranks
 
 _LOCAL_RANK = re.compile(r"local_rank: (\d+)")
 
@@ -12,11 +14,15 @@ _LOCAL_RANK = re.compile(r"local_rank: (\d+)")
 def evidence_needed(log: JobLog, cause: FirstCause) -> tuple[str, ...]:
     """Sentences, the most telling evidence first; at least one."""
     found: list[str] = []
+    who = failing_rank(log)
+    if who is not None and who.words:
+        names = ranks(who.ranks)
+        found.append(f"{who.words} The whole output of {names} would decide: torchrun --log-dir logs --tee 3.")
     cascade = cause.of(LogRole.CASCADE)
     failed = [_LOCAL_RANK.search(item.text) for item in cascade]
-    ranks = sorted({int(item[1]) for item in failed if item})
-    if ranks:
-        names = ", ".join(map(str, ranks[:4]))
+    local = sorted({int(item[1]) for item in failed if item})
+    if local and not found:
+        names = ", ".join(map(str, local[:4]))
         found.append(
             f"The output of local rank {names} would decide: torchrun --tee 3 --log-dir logs keeps it."
         )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.job_log.beside import guilty_line, settings_of
 from gpudoctor.analysis.job_log.disagreement import disagreement
+from gpudoctor.analysis.job_log.failing_rank import FailingRank, failing_rank
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
 from gpudoctor.model import Check, Cost, Finding, LogDetail, LogLine, LogMessage, Patient, Severity, SourceSpan
 from gpudoctor.model.log_message import filled
@@ -24,9 +25,12 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
     kind = check.log_kind(root.kind, dict(root.values))
     message = next(item for item in check.log_messages if item.kind == kind)
     line = guilty_line(patient, root)
+    rank = failing_rank(log)
+    words = f" {rank.words}" if rank is not None and rank.words else ""
+    evidence = (*log_evidence(cause, line), *(rank.evidence if rank is not None else ()))
     yield check.finding(
-        f"{_who(root, cause)}{_what(message, root)}{disagreement(cause, log)}{followers(cause)}",
-        evidence=tuple(dict.fromkeys((*log_evidence(cause, line), *settings_of(patient, check.log_knobs)))),
+        f"{_who(root, cause, rank)}{_what(message, root)}{words}{disagreement(cause)}{followers(cause)}",
+        evidence=tuple(dict.fromkeys((*evidence, *settings_of(patient, check.log_knobs)))),
         confidence=message.confidence,
         severity=Severity.ERROR,
         cost=Cost(breaks="the run died"),
@@ -63,7 +67,7 @@ def followers(cause: FirstCause) -> str:
     return f" {count(lines, 'later error line')}{of} only follow{'s' if lines == 1 else ''} from it."
 
 
-def _who(root: LogEvent, cause: FirstCause) -> str:
+def _who(root: LogEvent, cause: FirstCause, rank: FailingRank | None) -> str:
     """The beginning of the sentence: the rank, the node and the step, as far as the log says them."""
     parts = []
     if len(cause.ranks) > 1:
@@ -72,6 +76,8 @@ def _who(root: LogEvent, cause: FirstCause) -> str:
         )
     elif root.rank is not None:
         parts.append(f"Rank {root.rank}")
+    elif rank is not None and rank.rank is not None:
+        parts.append(f"Rank {rank.rank}")
     if root.node:
         parts.append(f"node {root.node}")
     if root.step is not None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from gpudoctor.analysis.job_log.consequences import OF_A_GOOD_END
+from gpudoctor.analysis.job_log.consequences import OF_A_GOOD_END, PEER
 from gpudoctor.analysis.memo import once
 from gpudoctor.model.log_message import PLAIN, Bearing
 from gpudoctor.model.signs.job_log import JobLog, LogEvent
@@ -23,6 +23,8 @@ _A_LONG_WAY = 100
 """The same before a symptom: other ranks print some lines until they are killed."""
 _HALF_A_DAY = 43_200.0
 """Seconds: two clocks without a day that differ by more have midnight between them."""
+_LONELY = 2
+"""Ranks of a job that ends well which may lose a connection while they end."""
 _SAME_MOMENT = 90.0
 """Seconds within which the ranks of a job die of one cause: their lines are in the order of their buffers."""
 
@@ -105,6 +107,11 @@ def _only_noise(events: Sequence[LogEvent], log: JobLog) -> bool:
     """Whether what is left is what a job prints while it ends well."""
     if any(item.fatal for item in events):
         return log.finished and all(not item.exception and item.bearing is not Bearing.CAUSE for item in events)
+    if (
+        len({item.rank for item in events if item.exception and item.kind == PEER}) > _LONELY
+        and not log.finished
+    ):
+        return False
     return all(item.kind in OF_A_GOOD_END for item in events) or log.finished
 
 

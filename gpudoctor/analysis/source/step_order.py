@@ -24,8 +24,10 @@ CLEARS = re.compile(r"zero_?grad|clear_?grad|reset_?grad|zero_all", re.IGNORECAS
 CLIPS = frozenset(
     {"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_", "clip_gradients"}
 )
-OWNERS = ("deepspeed.", "fairscale.", "colossalai.", "megatron.", "mmcv.", "mmengine.", "apex.", "torch_xla.")
-"""Packages whose engines do parts of a step themselves."""
+ENGINES = ("deepspeed.", "fairscale.", "colossalai.", "megatron.", "mmcv.", "mmengine.", "apex.")
+"""Packages whose engines and wrapped optimizers do parts of a step themselves, and may clear gradients."""
+OWNERS = (*ENGINES, "torch_xla.")
+"""Packages that do parts of a step. torch_xla steps (`xm.optimizer_step`) but clears no gradients."""
 READ = (
     "torch.", "torch_optimizer.", "transformers.", "bitsandbytes.", "timm.", "accelerate.", "lightning.",
     "tqdm.", "wandb.", "print", "len", "isinstance", "hasattr", "getattr", "enumerate", "zip", "range", "str",

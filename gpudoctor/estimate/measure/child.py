@@ -14,7 +14,7 @@ from typing import Any
 
 from gpudoctor.errors import DoctorError
 from gpudoctor.estimate.job import TrainingJob
-from gpudoctor.estimate.measure import machine as machines
+from gpudoctor.estimate.measure import measuring_machine as machines
 from gpudoctor.estimate.measure.meters import (
     BACKWARD,
     BETWEEN,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gpudoctor.estimate.calibration_records import CPU, Calibration, CardObservation
 from gpudoctor.estimate.card import expected_reserved
 from gpudoctor.estimate.measure.cpu import DIFFERENCES, ONE_BY_ONE, UNPACKED, CpuDifference, on_cpu
-from gpudoctor.estimate.measure.result import JobMeasurement, MeasureEnd
+from gpudoctor.estimate.measure.measurement import JobMeasurement, MeasureEnd
 from gpudoctor.estimate.result import Estimate
 
 STATIC = "static"

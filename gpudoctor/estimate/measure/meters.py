@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gpudoctor.estimate.measure.result import MeasuredStep
+from gpudoctor.estimate.measure.measurement import MeasuredStep
 
 # On CUDA the caching allocator counts by itself (`max_memory_allocated`, reset at every mark). On the CPU torch
 # keeps no such count, so its allocator's own events are taken from the profiler: every block that it handed out

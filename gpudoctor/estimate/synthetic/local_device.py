@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpudoctor.errors import IncompleteError
-from gpudoctor.estimate.measure.machine import cpu_name, free_host_bytes, has_cuda
+from gpudoctor.estimate.measure.measuring_machine import cpu_name, free_host_bytes, has_cuda
 from gpudoctor.estimate.result import Device
 from gpudoctor.model.child_process import child_code
 

@@ -46,7 +46,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 def _job(request: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
     """One job's trace, or why there is none."""
     from gpudoctor.estimate.job import TrainingJob
-    from gpudoctor.estimate.traced.run import trace
+    from gpudoctor.estimate.traced.trace_job import trace
 
     try:
         job = TrainingJob(**{**fields, "lora_targets": tuple(fields["lora_targets"])})

@@ -18,11 +18,11 @@ from unittest.mock import patch
 
 from gpudoctor.errors import DoctorError, IncompleteError, UsageError
 from gpudoctor.estimate.real.config import NEEDS, Pattern
-from gpudoctor.estimate.traced.cuda import fake_world
+from gpudoctor.estimate.traced.cuda_behaviour import fake_world
 from gpudoctor.estimate.traced.extrapolate import depth_of
 from gpudoctor.estimate.traced.ledger import TracedWindow
-from gpudoctor.estimate.traced.result import Traced
-from gpudoctor.estimate.traced.run import numbers_of, traced_of
+from gpudoctor.estimate.traced.trace_job import numbers_of, traced_of
+from gpudoctor.estimate.traced.traced_estimate import Traced
 from gpudoctor.estimate.traced.tracker import Tracker, entering, leaving, mark_states
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import SCRIPT

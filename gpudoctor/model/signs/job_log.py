@@ -126,6 +126,37 @@ class LogFile:
     """Whether its last words are steps: it ended in the middle of the training."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankWords:
+    """What a rank printed last."""
+
+    rank: int
+    path: str
+    line: int
+    """1-based."""
+    text: str
+    """Without prefixes, secrets masked."""
+    step: float | None
+    """The last step or epoch in its last lines."""
+    stamp: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankExit:
+    """How the process of a rank ended by what its launcher printed."""
+
+    rank: int
+    code: int
+    """The exit code; of a signal its number, negative."""
+    launcher: str
+    """`torchrun`, `srun`, `mpirun`, `spawn`."""
+    path: str
+    line: int
+    """1-based."""
+    first: bool
+    """Whether the launcher says that it saw this end first."""
+
+
 class NoFailureLogged(Unavailable):
     """A command failed, and its output was read and names no failure."""
 
@@ -146,6 +177,10 @@ class JobLog:
     """Whether the program said that its training was complete."""
     stacks: tuple[RankStack, ...] = ()
     """Where the main threads of the ranks stood by their last stack dumps, by rank."""
+    last_words: tuple[RankWords, ...] = ()
+    """What each rank printed last, by rank; read only if something failed."""
+    exits: tuple[RankExit, ...] = ()
+    """How ranks ended by their launcher, in the order of its lines."""
     problems: tuple[str, ...] = ()
     """What could not be read, a sentence each."""
     memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)

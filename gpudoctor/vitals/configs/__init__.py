@@ -7,8 +7,8 @@ What walks folders is imported when it is first asked for: one named file needs 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from gpudoctor.vitals.configs.config_text import UnreadConfig
 from gpudoctor.vitals.configs.reading import parse, read_configs
-from gpudoctor.vitals.configs.text import UnreadConfig
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.configs.reading import find_configs, looks_like_config, looks_like_kubernetes_job

@@ -7,7 +7,7 @@ from typing import Final
 
 from gpudoctor.model.signs.configs import ConfigKind, ConfigValue, Entry, Said
 from gpudoctor.vitals.configs.canonical_keys import SUFFIXES, KeyMeaning, table
-from gpudoctor.vitals.configs.text import words
+from gpudoctor.vitals.configs.config_text import words
 from gpudoctor.vitals.configs.tree import Flat
 
 _SWITCHES: Final = ("enabled", "enable", "active", "is_enabled")

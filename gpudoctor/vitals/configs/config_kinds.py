@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from gpudoctor.model.signs.configs import ConfigKind
-from gpudoctor.vitals.configs.text import words
+from gpudoctor.vitals.configs.config_text import words
 from gpudoctor.vitals.configs.tree import Flat
 
 HF_KEYS: Final = words(

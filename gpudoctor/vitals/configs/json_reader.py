@@ -9,7 +9,7 @@ from bisect import bisect_right
 from typing import Final
 
 from gpudoctor.model.signs.configs import Scalar
-from gpudoctor.vitals.configs.text import UnreadConfig
+from gpudoctor.vitals.configs.config_text import UnreadConfig
 from gpudoctor.vitals.configs.tree import ConfigNode, ConfigPair
 
 _TOKEN: Final = re.compile(

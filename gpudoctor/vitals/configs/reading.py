@@ -11,7 +11,7 @@ from gpudoctor.model.read_limits import CONFIG_IN_FOLDER
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
 from gpudoctor.vitals.configs.canonical_settings import canonical
 from gpudoctor.vitals.configs.config_kinds import recognise
-from gpudoctor.vitals.configs.text import UnreadConfig, decode, read_text, words
+from gpudoctor.vitals.configs.config_text import UnreadConfig, decode, read_text, words
 from gpudoctor.vitals.configs.tree import MAX_ENTRIES, ConfigNode, Flat, flatten
 
 # Quick answers for walking a folder: is this file a training config, is it a Kubernetes job?

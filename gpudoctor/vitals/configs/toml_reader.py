@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gpudoctor.model.signs.configs import Scalar
-from gpudoctor.vitals.configs.text import TOO_DEEP, UnreadConfig
+from gpudoctor.vitals.configs.config_text import TOO_DEEP, UnreadConfig
 from gpudoctor.vitals.configs.tree import ConfigNode, ConfigPair
 
 _KEY: Final = re.compile(r"""[ \t]*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([A-Za-z0-9_-]+))[ \t]*(\.)?""")

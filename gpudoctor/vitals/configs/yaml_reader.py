@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, Final
 
 from gpudoctor.model.signs.configs import Scalar
-from gpudoctor.vitals.configs.text import TOO_DEEP, UnreadConfig
+from gpudoctor.vitals.configs.config_text import TOO_DEEP, UnreadConfig
 from gpudoctor.vitals.configs.tree import ConfigNode, ConfigPair
 
 MAX_EVENTS = 1_000_000

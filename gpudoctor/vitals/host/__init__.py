@@ -8,13 +8,13 @@ from gpudoctor.model import Absent, Reading
 from gpudoctor.model.signs.host import Host
 from gpudoctor.vitals.host import bus
 from gpudoctor.vitals.host import limits as cpus
-from gpudoctor.vitals.host.cgroup import read_group
+from gpudoctor.vitals.host.cgroup import GroupMemory, read_group
 from gpudoctor.vitals.host.disks import read_disks, read_mounts, usual_folders
 from gpudoctor.vitals.host.limits import container_kind, read_limits
-from gpudoctor.vitals.host.memory import read_memory, swap_rate
+from gpudoctor.vitals.host.memory import HostMemory, read_memory, swap_rate
 from gpudoctor.vitals.host.proc_tree import Space, Tree
 
-__all__ = ["Space", "Tree", "read_host"]
+__all__ = ["Space", "Tree", "available_memory", "read_host"]
 
 
 def read_host(
@@ -42,13 +42,12 @@ def read_host(
     devices, ethernet = bus.infiniband(tree)
     gpus = bus.gpu_addresses(tree)
     all_cpus = cpus.installed_cpus(tree)
-    available = memory.available if granted.room is None else min(memory.available, granted.room)
     return Host(
         cpus_installed=all_cpus,
         cpus_affinity=cpus.allowed_cpus(tree, all_cpus),
         cpu_quota=group.cpu_quota(),
         memory_total=memory.total,
-        memory_available=available,
+        memory_available=_left(memory, granted),
         memory_limit=granted.limit,
         memory_used_in_cgroup=granted.used,
         swap_total=memory.swap_total,
@@ -69,6 +68,20 @@ def read_host(
         system=_system(tree),
         hostname=(tree.text("/proc/sys/kernel/hostname") or platform.node()).strip(),
     )
+
+
+def available_memory(tree: Tree | None = None) -> int:
+    """Bytes that a new process can have: the least of what the machine and its control groups leave.
+
+    Raises `Unavailable` when the memory of the machine cannot be read.
+    """
+    tree = tree or Tree()
+    memory = read_memory(tree)
+    return _left(memory, read_group(tree, read_mounts(tree)).memory(memory.total))
+
+
+def _left(memory: HostMemory, granted: GroupMemory) -> int:
+    return memory.available if granted.room is None else min(memory.available, granted.room)
 
 
 def _shared_memory(tree: Tree) -> Reading[Space]:

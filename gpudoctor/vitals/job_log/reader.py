@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -12,6 +13,7 @@ from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, LogFrame, R
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.job_log.drafts import Drafts
 from gpudoctor.vitals.job_log.events import event_of
+from gpudoctor.vitals.job_log.last_words import OWN_TAIL, TAIL, Tail, exits, last_words
 from gpudoctor.vitals.job_log.line_filter import TRACEBACK, LineFilter, Worth
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, plain, take_apart
 from gpudoctor.vitals.job_log.matching import Match, Messages, messages_table, skeleton
@@ -39,6 +41,9 @@ _OPENING, _SHORTEST_OPENING = 3, 2
 _MOMENT = re.compile(r"\d{6}|\d\d:\d\d:\d\d")
 _FOLLOWED = 300
 """Lines behind a failure that are read for signs that the training went on."""
+_MOST_TAIL = 100_000
+"""Last lines of all files together that are kept."""
+_LONGEST_KEPT = 4096
 _BACK = 80
 """Lines before a failure among which its step is searched."""
 _LOOK_EVERY = 2_000
@@ -80,6 +85,7 @@ def read_job_log(
     events: list[LogEvent] = []
     problems: list[str] = []
     stacks: list[RankStack] = []
+    tails: list[Tail] = []
     state = _Job()
     for path in paths:
         shown = "standard input" if path == STANDARD_INPUT else path
@@ -107,9 +113,12 @@ def read_job_log(
                 for item in found
             ]
             stacks += reader.stacks()
+            tails.append(reader.tail(before, _MOST_TAIL // len(paths)))
     if not files:
         raise Unread("; ".join(problems) or "no log was named")
     events = _last_of_shell(_ordered(events, len(files)))
+    if all(item.bearing in (Bearing.HARMLESS, Bearing.HINT) for item in events):
+        tails = []
     return JobLog(
         files=tuple(files),
         events=tuple(replace(item, order=number) for number, item in enumerate(events)),
@@ -118,6 +127,8 @@ def read_job_log(
         last_step=state.last_step,
         finished=state.finished,
         stacks=with_ranks(stacks),
+        last_words=last_words(tails, state.world or (max(state.ranks) + 1 if state.ranks else None)),
+        exits=exits(tails),
         problems=tuple(problems),
     )
 
@@ -226,6 +237,7 @@ class _FileReader:
         """Pieces of a traceback whose end is still to come."""
         self._taken = 0
         """Pieces so far."""
+        self._tail: deque[tuple[bytes, int]] = deque(maxlen=OWN_TAIL if self._rank is not None else TAIL)
         self.lines = 0
 
     # Blocks and pieces
@@ -238,6 +250,10 @@ class _FileReader:
                 self._follow = _BEGINNING
             self.lines = numbers[-1]
             self._bytes += block.size
+            kept = self._tail.maxlen or 0
+            self._tail.extend(
+                (raw[:_LONGEST_KEPT], at) for raw, at in zip(pieces[-kept:], numbers[-kept:], strict=True)
+            )
             self._take(self._held[0] + pieces, self._held[1] + numbers, last=False)
 
     def _take(self, pieces: list[bytes], numbers: list[int], *, last: bool) -> None:
@@ -416,6 +432,9 @@ class _FileReader:
             at = self._reopened if self._reopened < len(self._opening) else 0
             self._reopened = at + 1 if self._opening and f"{line.rank} {alike}" == self._opening[at] else 0
             reopened = self._reopened >= max(len(self._opening), _SHORTEST_OPENING)
+            reopened = (
+                reopened and len(set(self._opening)) > 1
+            )  # a counter of one's own goes on behind a failure
             if reopened or len(self._begun_again) >= _SAME_BEGINNING:
                 self._restart()
         for chain in self._tracebacks.take(line, number):
@@ -555,6 +574,11 @@ class _FileReader:
             self._chain(chain)
         self._job.ranks |= self._own_ranks
         return list(self._drafts.finished(self.lines, self._ordinary))
+
+    def tail(self, before: int, most: int) -> Tail:
+        """Its last lines, at most so many; `before`: lines of the file that were not read."""
+        kept = list(self._tail)[-max(most, OWN_TAIL // 2) :]
+        return Tail(self._path, self._rank, [(raw, number + before) for raw, number in kept])
 
     def stacks(self) -> list[RankStack]:
         """Where its ranks stood; nothing where they trained on after the last dump."""

@@ -34,6 +34,11 @@ _RAISED = re.compile(
 )
 _OWN_TYPE = re.compile(r"^(?P<type>(?:\w+\.)*[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+)(?:: (?P<message>.*))?$")
 """An exception whose name says nothing of an error: counted right behind a frame only."""
+_BARE_TYPE = re.compile(
+    r"^(?P<type>(?:\w+\.)*(?!(?:Killed|Terminated|Hangup|Done|Finished|Epoch|Step|Training|Validation|Evaluating|"
+    r"Loading|Saving)$)[A-Z][a-z0-9]\w*)(?P<message>)$"
+)
+"""One word alone, without a message: counted right behind a frame only, if it is no usual word of a log."""
 _DOTTED = re.compile(
     r"^(?P<type>(?:[a-z_]\w*\.)+(?:[A-Z]\w*|[a-z]*error)(?:\(\w{1,80}\))?): (?P<message>.*)$", re.DOTALL
 )
@@ -225,7 +230,8 @@ class Tracebacks:
         behind_frame = bool(opened.frames) and opened.noise == 0
         opened.pending_code = False
         raised = _raised(stripped.lstrip("+| ") if stripped[:1] in "+|" else stripped)
-        if raised is None and behind_frame and (own := _OWN_TYPE.match(stripped)):
+        own = _OWN_TYPE.match(stripped) or _BARE_TYPE.match(stripped) if behind_frame else None
+        if raised is None and own is not None:
             raised = own["type"], (own["message"] or "").strip()
         if raised is None:
             blank = not text.strip() or text[:1] in " \t│|╭╰-" or _WITHIN.search(text)

@@ -9,7 +9,7 @@ from gpudoctor.model.signs.process import Gap, GpuWindow, HostWindow, ProcessWin
 from gpudoctor.vitals.process import procfs
 from gpudoctor.vitals.process.attach import Attachment, attach, blind_gap
 from gpudoctor.vitals.process.dump import find_pyspy
-from gpudoctor.vitals.process.gpus import GpuFeed
+from gpudoctor.vitals.process.gpu_histories import GpuFeed
 from gpudoctor.vitals.process.process_tree import ranks_under
 from gpudoctor.vitals.process.ranks import WatchedRank
 from gpudoctor.vitals.process.stack_sampler import StackSampler

@@ -7,6 +7,7 @@ from typing import Any
 
 from gpudoctor.model.signs.source import GuardKind
 from gpudoctor.vitals.source import class_model, conditions
+from gpudoctor.vitals.source.assignment_targets import assign
 from gpudoctor.vitals.source.attributes import attribute
 from gpudoctor.vitals.source.calls import call
 from gpudoctor.vitals.source.joins import join
@@ -15,7 +16,6 @@ from gpudoctor.vitals.source.program import SourceInterpreter
 from gpudoctor.vitals.source.qualified_names import guess
 from gpudoctor.vitals.source.scope import ScopeState
 from gpudoctor.vitals.source.symbols import LoopRecord
-from gpudoctor.vitals.source.targets import assign
 from gpudoctor.vitals.source.tensor_values import device_text, element
 from gpudoctor.vitals.source.values import (
     BATCH,

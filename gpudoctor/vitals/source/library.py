@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 from gpudoctor.model.graphless import NO_GRAPH
 from gpudoctor.model.signs.source import GuardKind, Known
-from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS as TENSOR_METHODS
-from gpudoctor.vitals.source.qualified_names import kind_of
-from gpudoctor.vitals.source.tables import (
+from gpudoctor.vitals.source.library_functions import (
     DDP,
     FACTORIES,
     LOADER_PREPARES,
@@ -17,6 +15,8 @@ from gpudoctor.vitals.source.tables import (
     PREPARES,
     WRAPPERS,
 )
+from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS as TENSOR_METHODS
+from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.tensor_values import (
     Arguments,
     Keywords,

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.source.syntax import last_name
 from gpudoctor.vitals.source import library, tensor_values
+from gpudoctor.vitals.source.assignment_targets import rebind
 from gpudoctor.vitals.source.joins import join
 from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.resolving import MOVES, SAME, Resolved
 from gpudoctor.vitals.source.scope import ScopeState
-from gpudoctor.vitals.source.targets import rebind
 from gpudoctor.vitals.source.values import (
     BATCH,
     LOADER,

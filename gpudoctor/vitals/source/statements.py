@@ -8,12 +8,12 @@ from typing import Any
 from gpudoctor.analysis.source.syntax import is_main_guard, names_in
 from gpudoctor.model.signs.source import GuardKind, Known, Unknown
 from gpudoctor.vitals.source import class_model, conditions, imports
+from gpudoctor.vitals.source.assignment_targets import assign, delete
 from gpudoctor.vitals.source.expressions import evaluate
 from gpudoctor.vitals.source.library import FAILED
 from gpudoctor.vitals.source.program import SourceInterpreter
 from gpudoctor.vitals.source.scope import ScopeState, stores
 from gpudoctor.vitals.source.symbols import MANUAL, Function, LoopRecord, Mark
-from gpudoctor.vitals.source.targets import assign, delete
 from gpudoctor.vitals.source.tensor_values import element
 from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, Condition, Meanings, value_of
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from gpudoctor.model.graphless import NO_GRAPH
 from gpudoctor.vitals.source.joins import join, join_devices
+from gpudoctor.vitals.source.library_functions import IMPLIED, PAIRS, READS
 from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS, kind_of
-from gpudoctor.vitals.source.tables import IMPLIED, PAIRS, READS
 from gpudoctor.vitals.source.values import BATCH, LOADER, NOTHING, NUMBER, TENSOR, TEXT, AbstractValue, tensor
 
 _DEVICE_TEXT = re.compile(r"(cuda|cpu|mps|xpu|npu|gpu)(?::\d*)?$")

@@ -62,23 +62,37 @@ ADVICE = (
         effort=Effort.COMMAND,
     ),
     advise(
+        "FAIL004-even",
+        "Give every rank the same number of steps",
+        "drop_last=True and a DistributedSampler; for shards of different length: with "
+        "torch.distributed.algorithms.join.Join([model, optimizer]):",
+        "early stopping: decide on all ranks by one value (dist.all_reduce or dist.broadcast of the flag)",
+        "compare the number of batches: dist.all_gather_object(counts, len(loader))",
+        when=where(CollectiveTimeoutDetail, lambda death: death.left),
+    ),
+    advise(
         "FAIL004-same",
         "let rank {rank} call the same operations as the others",
         *_SAME,
-        when=where(CollectiveTimeoutDetail, lambda death: death.recorded is None and death.rank >= 0),
+        when=where(
+            CollectiveTimeoutDetail, lambda death: death.recorded is None and not death.left and death.rank >= 0
+        ),
     ),
     advise(
         "FAIL004-same",
         "let all ranks call the same operations",
         *_SAME,
-        when=where(CollectiveTimeoutDetail, lambda death: death.recorded is None and death.rank < 0),
+        when=where(
+            CollectiveTimeoutDetail, lambda death: death.recorded is None and not death.left and death.rank < 0
+        ),
     ),
     advise(
         "FAIL004-longer",
         "raise the timeout if one rank works longer on purpose",
         "dist.init_process_group(..., timeout=datetime.timedelta(hours=1))",
         when=where(
-            CollectiveTimeoutDetail, lambda death: death.recorded is None and not death.mismatch
+            CollectiveTimeoutDetail,
+            lambda death: death.recorded is None and not death.mismatch and not death.left,
         ),  # else nobody came late
         effort=Effort.ONE_LINE,
     ),

@@ -6,10 +6,10 @@ import os
 import sys
 
 import pytest
+from command import gpudoctor
 from recordings import make_machine, make_process, make_recording, make_steps
 
 from gpudoctor.analysis.run.recorded_gpus import cards
-from gpudoctor.cli import main
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.hardware.hot import Hot
@@ -141,7 +141,7 @@ while time.monotonic() < end:
 
 
 @pytest.mark.slow
-def test_a_run_beside_a_sick_card(tmp_path, monkeypatch, capfd):
+def test_a_run_beside_a_sick_card(tmp_path):
     """The real binding, the child, the recorder, the reader and the checks, with a driver that says what we want."""
     pytest.importorskip("torch")
     from fake_nvml import Machine, compiler
@@ -159,16 +159,14 @@ def test_a_run_beside_a_sick_card(tmp_path, monkeypatch, capfd):
         name="sick", machine=Machine(answers=sick, addresses=("0000:1b:00.0", "0000:1c:00.0"), nodes=2)
     )
     variables = environment(scenario, tmp_path / "machine", tmp_path / "libraries")
-    for name, value in variables.items():
-        if os.environ.get(name) != value:
-            monkeypatch.setenv(name, value)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    own = {name: value for name, value in variables.items() if os.environ.get(name) != value}
     script = tmp_path / "train.py"
     script.write_text(TRAIN)
     report, folder = tmp_path / "report.json", tmp_path / "recording"
     words = ["run", "--quiet", "--recording", str(folder), "--format", "json", "--output", str(report)]
-    assert main([*words, "--", sys.executable, str(script)]) == 0
-    capfd.readouterr()
+    command = [sys.executable, str(script)]
+    done = gpudoctor(*words, "--", *command, trainings=1, **own, CUDA_VISIBLE_DEVICES="1")
+    assert done.returncode == 0, done.stderr
     found = {item["code"]: item for item in json.loads(report.read_text())["findings"]}
     assert found["GPU005"]["message"].endswith("GPU 1 ran at x8 of x16.")
     assert found["GPU011"]["message"].startswith("While the training ran: GPU 1: up to 89 °C")

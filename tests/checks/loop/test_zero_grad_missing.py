@@ -250,3 +250,30 @@ ANEW = """
 )
 def test_parameters_that_a_pass_makes_anew_have_no_old_gradients(make, found):
     assert len(examine(ZeroGradMissing, script_patient(ANEW.format(make=make)))) == found
+
+
+XLA = """
+    import torch
+    import torch_xla.core.xla_model as xm
+
+    model = torch.nn.Linear(4, 1).to(xm.xla_device())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        {clear}
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        {step}
+"""
+
+
+@pytest.mark.parametrize(
+    ("clear", "step", "found"),
+    [
+        ("pass", "optimizer.step(); xm.mark_step()", 1),
+        ("optimizer.zero_grad()", "optimizer.step(); xm.mark_step()", 0),
+        ("optimizer.zero_grad()", "xm.optimizer_step(optimizer)", 0),
+        ("pass", "xm.optimizer_step(optimizer)", 0),  # it has the optimizer: what it does there was not read
+    ],
+)
+def test_torch_xla_steps_and_never_clears(clear, step, found):
+    assert len(examine(ZeroGradMissing, script_patient(XLA.format(clear=clear, step=step)))) == found

@@ -8,8 +8,8 @@ from fake_nvml import Machine, compiler, library_folder
 from fake_nvml.machine import CONTAINER_NAMESPACE, GIB, h100
 
 from gpudoctor.model.signs.gpu import DriverState
-from gpudoctor.vitals.process import gpus
-from gpudoctor.vitals.process.gpus import GpuFeed
+from gpudoctor.vitals.process import gpu_histories as gpus
+from gpudoctor.vitals.process.gpu_histories import GpuFeed
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler to build the fake driver with")
 

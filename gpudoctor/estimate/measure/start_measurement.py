@@ -16,10 +16,10 @@ from typing import Any
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.analytic.layout import SIZE
 from gpudoctor.estimate.job import TrainingJob
-from gpudoctor.estimate.measure import program
+from gpudoctor.estimate.measure import measured_program
 from gpudoctor.estimate.measure.cpu import on_cpu
-from gpudoctor.estimate.measure.machine import free_host_bytes, has_cuda
-from gpudoctor.estimate.measure.result import JobMeasurement, Machine, MeasuredStep, MeasureEnd
+from gpudoctor.estimate.measure.measurement import JobMeasurement, Machine, MeasuredStep, MeasureEnd
+from gpudoctor.estimate.measure.measuring_machine import free_host_bytes, has_cuda
 from gpudoctor.estimate.result import Estimate
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.model.child_process import child_code
@@ -199,7 +199,7 @@ def _ending(said: dict[str, Any], code: int | None, errors: str, limit: str) -> 
     return MeasureEnd.FAILED, f"ended with {what}: {lines[-1][:300] if lines else 'nothing on standard error'}"
 
 
-# Starts a training program under `program.py` and reads what its ranks told.
+# Starts a training program under `measured_program.py` and reads what its ranks told.
 
 _TICK = 0.05
 _LARGER_BUDGET = "a longer --budget gives it more"
@@ -221,7 +221,7 @@ def measure_program(
     events = folder.absolute() / "events"
     words = list(command)
     at = words.index(str(script))
-    words[at:at] = [str(program.__file__), str(events), str(STEPS)]
+    words[at:at] = [str(measured_program.__file__), str(events), str(STEPS)]
     started = time.monotonic()
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace", dir=folder) as said:
         child = subprocess.Popen(

@@ -23,7 +23,7 @@ if __name__ == "__main__":  # run as a file: its folder must not be where `impor
     ]
     sys.path.append(str(Path(__file__).resolve().parents[3]))
 
-from gpudoctor.estimate.measure import machine as machines
+from gpudoctor.estimate.measure import measuring_machine as machines
 from gpudoctor.estimate.measure.meters import (
     BACKWARD,
     BETWEEN,

@@ -13,10 +13,10 @@ from gpudoctor.estimate.real.build import BuiltJob, build, refuse
 from gpudoctor.estimate.real.config import NEEDS, Pattern, Source, hf_config, layer_pattern
 from gpudoctor.estimate.result import Instant, Line
 from gpudoctor.estimate.traced.allocator import replay
-from gpudoctor.estimate.traced.cuda import fake_world
+from gpudoctor.estimate.traced.cuda_behaviour import fake_world
 from gpudoctor.estimate.traced.extrapolate import Depth, Grown, Role, depth_of, grow, residue, whole
 from gpudoctor.estimate.traced.ledger import Ledger, rounded
-from gpudoctor.estimate.traced.result import Traced
+from gpudoctor.estimate.traced.traced_estimate import Traced
 from gpudoctor.estimate.traced.tracker import Tracker, mark_model, run_steps
 from gpudoctor.model import Provenance
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from gpudoctor import __version__
 from gpudoctor.errors import DoctorError, IncompleteError, UsageError
-from gpudoctor.estimate.measure.launch import surroundings
-from gpudoctor.estimate.synthetic.plan import Synthetic
-from gpudoctor.estimate.synthetic.program import program
+from gpudoctor.estimate.measure.start_measurement import surroundings
+from gpudoctor.estimate.synthetic.feasibility import Synthetic
 from gpudoctor.estimate.synthetic.program_lines import ProgramSpec
+from gpudoctor.estimate.synthetic.program_text import program
 from gpudoctor.model.child_process import child_code
 
 _SECONDS = 300.0
@@ -76,7 +76,7 @@ def ask(job: Synthetic) -> dict[str, Any]:
     request = {"shape": asdict(job.shape), "job": asdict(job.job), "source": job.source}
     try:
         done = subprocess.run(
-            [sys.executable, "-c", child_code("gpudoctor.estimate.synthetic.facts")],
+            [sys.executable, "-c", child_code("gpudoctor.estimate.synthetic.transformers_facts")],
             input=json.dumps(request), capture_output=True, text=True, encoding="utf-8", errors="replace",
             env=surroundings("cpu"), timeout=_SECONDS, check=False,
         )  # fmt: skip

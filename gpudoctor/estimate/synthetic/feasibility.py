@@ -10,7 +10,7 @@ from gpudoctor.errors import DoctorError, IncompleteError, UsageError
 from gpudoctor.estimate.api import estimate_job
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.measure.cpu import on_cpu
-from gpudoctor.estimate.measure.launch import HOST_BASE
+from gpudoctor.estimate.measure.start_measurement import HOST_BASE
 from gpudoctor.estimate.presets import SIZES, preset
 from gpudoctor.estimate.result import Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape

@@ -57,16 +57,14 @@ def cpu_name() -> str:
 
 
 def free_host_bytes() -> int:
-    """Host memory that a new process can have: the system's available memory, or what the cgroup leaves."""
-    import psutil
+    """Host memory that a new process can have. Raises `IncompleteError` if the system does not report it."""
+    from gpudoctor.model import Unavailable
+    from gpudoctor.vitals.host import available_memory
 
-    free = int(psutil.virtual_memory().available)
     try:
-        most = Path("/sys/fs/cgroup/memory.max").read_text("ascii").strip()
-        used = int(Path("/sys/fs/cgroup/memory.current").read_text("ascii"))
-        return free if most == "max" else max(min(free, int(most) - used), 0)
-    except (OSError, ValueError):
-        return free
+        return available_memory()
+    except Unavailable as error:
+        raise IncompleteError(f"{error}; measure on a CUDA device instead: --measure-device cuda") from error
 
 
 def has_cuda() -> bool:

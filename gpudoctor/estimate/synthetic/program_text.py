@@ -11,7 +11,7 @@ from pprint import pformat
 from typing import Any
 
 from gpudoctor.estimate.job import TrainingJob
-from gpudoctor.estimate.synthetic import parts
+from gpudoctor.estimate.synthetic import program_parts
 from gpudoctor.estimate.synthetic.program_lines import (
     ProgramSpec,
     loop_lines,
@@ -57,12 +57,14 @@ def _heading(script: ProgramSpec) -> list[str]:
 
 def _needed(script: ProgramSpec) -> list[Callable[..., Any]]:
     """The longer pieces that this job has."""
-    found: list[Callable[..., Any]] = [parts.RandomImages if script.facts["image"] else parts.RandomTokens]
+    found: list[Callable[..., Any]] = [
+        program_parts.RandomImages if script.facts["image"] else program_parts.RandomTokens
+    ]
     if script.job.quantized:
         found += [
-            parts.linears,
-            parts.four_bits if script.job.method == "qlora" else parts.eight_bits,
-            parts.fill,
+            program_parts.linears,
+            program_parts.four_bits if script.job.method == "qlora" else program_parts.eight_bits,
+            program_parts.fill,
         ]
     return found
 

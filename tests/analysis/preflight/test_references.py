@@ -1,0 +1,109 @@
+"""The table of references: every row has a source and a place, and a figure meets rows of its own kind only."""
+
+import pytest
+
+from gpudoctor.analysis.preflight.references import ReferenceKind, all_references, cards_named, references_for
+from gpudoctor.model.peaks import peak
+from gpudoctor.model.signs.preflight import Figure, Quantity
+
+GIB = 1 << 30
+
+
+def figure(quantity=Quantity.BUS_BANDWIDTH, **more):
+    return Figure(quantity=quantity, value=1.0, **more)
+
+
+@pytest.mark.parametrize(
+    "name, card",
+    [
+        ("NVIDIA H100 80GB HBM3", "H100 SXM"),
+        ("NVIDIA H100 PCIe", "H100 PCIe"),
+        ("NVIDIA H100 NVL", "H100 NVL"),
+        ("NVIDIA H200", "H200 SXM"),
+        ("NVIDIA H200 NVL", "H200 NVL"),
+        ("NVIDIA A100-SXM4-40GB", "A100 SXM 40GB"),
+        ("NVIDIA A100-SXM4-80GB", "A100 SXM 80GB"),
+        ("NVIDIA A100-PCIE-40GB", "A100 PCIe 40GB"),
+        ("NVIDIA A100 80GB PCIe", "A100 PCIe 80GB"),
+        ("NVIDIA B200", "B200 SXM"),
+        ("NVIDIA GB200", "GB200"),
+        ("AMD Instinct MI300X", "MI300X"),
+    ],
+)
+def test_a_drivers_name_finds_its_card(name, card):
+    assert cards_named(name)[0] == card
+
+
+@pytest.mark.parametrize("name", ["", "NVIDIA Z900", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "Intel(R) Xeon(R)"])
+def test_an_unknown_card_has_no_reference(name):
+    assert cards_named(name) == ()
+    for quantity in Quantity:
+        assert references_for(name, figure(quantity, payload=GIB, dtype="bf16")) == ()
+
+
+def test_every_row_names_its_source_and_what_it_measured():
+    for row in all_references():
+        assert len(row.source) > 20 and row.value > 0
+        if row.quantity is Quantity.BUS_BANDWIDTH:
+            assert row.payload and row.cards and row.link and row.nodes
+        if row.quantity is Quantity.MATMUL:
+            assert row.dtype in ("bf16", "fp8")
+    rows = [
+        (r.card, r.quantity, r.kind, r.dtype, r.payload, r.algorithm, r.nodes, r.cards, r.source)
+        for r in all_references()
+    ]
+    assert len(rows) == len(set(rows)) > 100
+
+
+def test_nothing_measured_exceeds_the_peak_of_its_card():
+    names = {
+        "H100 SXM": "H100 HBM3",
+        "H100 PCIe": "H100 PCIe",
+        "A100 SXM": "A100",
+        "A100 PCIe": "A100",
+        "H200 SXM": "H200",
+        "B200 SXM": "B200",
+    }
+    measured = [r for r in all_references() if r.quantity is Quantity.MATMUL and r.dtype == "bf16"]
+    for row in measured:
+        sheet = peak(names.get(row.card, row.card.split()[0]))
+        assert sheet is not None and row.value < sheet.dense
+
+
+def test_ring_and_nvls_and_the_librarys_choice_are_different_rows():
+    def measured(algorithm):
+        found = references_for("NVIDIA H200", figure(payload=8 * GIB, algorithm=algorithm), cards=8)
+        return next(item.value for item in found if item.kind is ReferenceKind.MEASURED)
+
+    assert measured("ring") == 365.6e9
+    assert measured("nvls") == measured("") == 478.24e9
+
+
+def test_payload_nodes_and_link_must_fit():
+    own = figure(payload=GIB)
+    (one,) = references_for("NVIDIA B200", own, nodes=1, cards=8)
+    (four,) = references_for("NVIDIA B200", own, nodes=4, cards=8, link="3200 Gb/s")
+    assert (one.value, four.value) == (723.34e9, 361.99e9)
+    assert references_for("NVIDIA B200", own, nodes=4, cards=8) == ()  # the network is not known
+    assert references_for("NVIDIA B200", own, nodes=16, cards=8, link="3200 Gb/s") == ()
+    assert references_for("NVIDIA B200", figure(payload=1 << 20), nodes=1, cards=8) == ()
+
+
+def test_a_smaller_payload_of_the_table_serves_a_larger_message():
+    (found,) = references_for("NVIDIA B200", figure(payload=700 << 20), nodes=1, cards=8)
+    assert found.payload == 256 << 20
+
+
+def test_measured_then_floor_then_data_sheet():
+    found = references_for("NVIDIA A100-SXM4-80GB", figure(Quantity.MEMORY_BANDWIDTH))
+    assert [item.kind for item in found] == [
+        ReferenceKind.MEASURED,
+        ReferenceKind.FLOOR,
+        ReferenceKind.DATA_SHEET,
+    ]
+    assert references_for("NVIDIA A100-SXM4-40GB", figure(Quantity.MEMORY_BANDWIDTH)) == ()
+
+
+def test_the_peak_of_a_product_comes_from_the_one_table_of_peaks():
+    found = references_for("NVIDIA GeForce RTX 4090", figure(Quantity.MATMUL, dtype="bf16"))
+    assert [(item.kind, item.value) for item in found] == [(ReferenceKind.DATA_SHEET, peak("RTX 4090").dense)]

@@ -1,0 +1,109 @@
+"""Network namespaces as nodes: one bridge, an interface a node, rates by tc, delay and loss by a relay of our own.
+
+Names begin with `gpd` and the process's number, so that tests beside each other do not meet. All of it goes with
+`close`, and the kernel removes the interfaces with their namespaces.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+
+@cache
+def why_not() -> str:
+    """Why no namespace can be had here; "" if one can."""
+    if os.name != "posix" or not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return "namespaces need root"
+    for tool in ("ip", "tc"):
+        if shutil.which(tool) is None:
+            return f"the program {tool} (iproute2) is not installed"
+    name = f"gpd{os.getpid()}probe"
+    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
+    if made.returncode:
+        return f"ip netns add: {made.stderr.strip()}"
+    subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+    return ""
+
+
+def ip(*words: str, inside: str = "") -> None:
+    """Run ip, in a namespace if one is named."""
+    subprocess.run(
+        ["ip", *(("-n", inside) if inside else ()), *words], check=True, capture_output=True, timeout=20
+    )
+
+
+class Net:
+    """Nodes with the addresses 10.77.0.1 and up, all on one switch."""
+
+    def __init__(self, count: int) -> None:
+        self.mark = f"gpd{os.getpid()}"
+        self.switch = f"{self.mark}s"
+        self.names = [f"{self.mark}n{index}" for index in range(count)]
+        self.made: list[str] = []
+
+    def open(self) -> None:
+        self._namespace(self.switch)
+        ip("link", "add", "br0", "type", "bridge", inside=self.switch)
+        ip("link", "set", "br0", "up", inside=self.switch)
+        for index, name in enumerate(self.names):
+            self._namespace(name)
+            ip(
+                "link",
+                "add",
+                "eth0",
+                "netns",
+                name,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                f"p{index}",
+                "netns",
+                self.switch,
+            )
+            ip("link", "set", f"p{index}", "master", "br0", "up", inside=self.switch)
+            ip("address", "add", f"{self.address(index)}/24", "dev", "eth0", inside=name)
+            ip("link", "set", "eth0", "up", inside=name)
+
+    def _namespace(self, name: str) -> None:
+        ip("netns", "add", name)
+        self.made.append(name)
+        ip("link", "set", "lo", "up", inside=name)
+
+    def close(self) -> None:
+        for name in self.made:
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+
+    def address(self, index: int) -> str:
+        return f"10.77.0.{index + 1}"
+
+    def enter(self, index: int) -> list[str]:
+        """The words before a command that shall run on a node."""
+        return ["ip", "netns", "exec", self.names[index]]
+
+    def slow(self, index: int, megabits: float, *, sending: bool = True) -> None:
+        """Let a node send, or else receive, at this rate only."""
+        inside, device = (self.names[index], "eth0") if sending else (self.switch, f"p{index}")
+        rate = ["rate", f"{megabits}mbit", "burst", "32kb", "latency", "200ms"]
+        subprocess.run(
+            ["tc", "-n", inside, "qdisc", "replace", "dev", device, "root", "tbf", *rate],
+            check=True, capture_output=True, timeout=20,
+        )  # fmt: skip
+
+    def block(self, index: int, other: int) -> None:
+        """Drop what a node sends to another one, without a word."""
+        ip("route", "add", "blackhole", f"{self.address(other)}/32", inside=self.names[index])
+
+
+@contextmanager
+def network(count: int) -> Iterator[Net]:
+    """Nodes on one switch, gone at the end."""
+    net = Net(count)
+    try:
+        net.open()
+        yield net
+    finally:
+        net.close()

@@ -1,0 +1,85 @@
+"""A rank of an examination in tests: short limits, a node of its own, a worker without torch, no report but JSON.
+
+Run as a program; its one argument is JSON: the place, and what is changed. It prints the examination as one line.
+"""
+
+import json
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parents[2])]
+
+from gpudoctor.errors import DoctorError  # noqa: E402
+from gpudoctor.model.signs.preflight import Stage  # noqa: E402
+from gpudoctor.preflight import agent, coordinator  # noqa: E402
+from gpudoctor.preflight.budget import BUDGETS, Wishes  # noqa: E402
+from gpudoctor.preflight.place import RankPlace  # noqa: E402
+from gpudoctor.report.json_parts import preflight_object  # noqa: E402
+
+ENDED_WITH = 5
+"""Exit code of an examination in a test, so that the ranks' common one is told from any other."""
+
+
+def main() -> int:
+    asked = json.loads(sys.argv[1])
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)
+    node = asked.get("node")
+    if node is not None:
+        agent.identity = lambda: node
+    if asked.get("clock"):
+        real = time.time
+        time.time = lambda: real() + asked["clock"]
+    if asked.get("facts"):
+        facts = agent.node_facts
+        agent.node_facts = lambda environment: {**facts(environment), **asked["facts"]}
+    if asked.get("version"):
+        agent.__version__ = asked["version"]
+    limits = {stage: float(asked.get("limits", {}).get(stage.value, 5.0)) for stage in Stage}
+    budget = replace(
+        BUDGETS["quick"],
+        limits=limits,
+        test_limit=asked.get("test_limit", 2.0),
+        card_seconds=0.1,
+        group_seconds=asked.get("group_seconds", 0.15),
+        payload={"gloo": asked.get("payload", 1 << 18), "tcp": asked.get("payload", 1 << 18)},
+        storage_bytes=asked.get("storage_bytes", 1 << 16),
+        silence=asked.get("silence", 2.5),
+        grace=1.0,
+    )
+    coordinator.Coordinator._check = without_checks
+    place = RankPlace(
+        rank=asked["rank"],
+        world=asked["world"],
+        local=0,
+        head=asked.get("head", "127.0.0.1"),
+        port=asked["port"],
+        token=asked.get("token", "t"),
+        source="flags",
+    )
+    wishes = Wishes(
+        storage=asked.get("storage", ""),
+        burn=asked.get("burn", 0.0),
+        arrive=limits[Stage.ARRIVE],
+        python=sys.executable,
+    )
+
+    def report(preflight) -> int:
+        print(json.dumps(preflight_object(preflight)), flush=True)
+        return ENDED_WITH
+
+    try:
+        return agent.take_part(place, budget, wishes, report, "preflight_worker")
+    except DoctorError as error:
+        print(f"gpudoctor: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+async def without_checks(self, member, limit) -> None:
+    """The machine's own checks are tested elsewhere and take a second."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""A worker without torch, for tests: canned figures of cards, real connections between nodes, faults on demand.
+
+STANDIN_FAULT is `WORK KIND`: at the first piece of such work (`about`, `card`, `group`, `group3` of three and more,
+`storage`, `burn`) it kills or stops its rank or itself, hangs, or gives a wrong value. Figures of groups are canned
+unless STANDIN_REAL is set.
+"""
+
+import os
+import signal
+import socket
+import time
+
+from gpudoctor.preflight import worker
+from gpudoctor.preflight.measure import group
+from gpudoctor.preflight.measure.timing import figure
+
+DIGEST = "98ec82cf749aa4ec"
+
+
+def main():
+    worker.carry_out = carry_out
+    return worker.main()
+
+
+def carry_out(work, state):
+    kind = work["do"].partition(".")[0]
+    if work["do"] == "card.burn":
+        kind = "burn"
+    if work["do"] == "group.examine" and work["size"] > 2:
+        kind = "group3"
+    digest = fault(kind)
+    if kind == "about":
+        facts = {"torch": os.environ.get("STANDIN_TORCH", "2.13.0")}
+        return {"facts": facts, "cards": 0, "torch": True, "groups": True, "cards_failure": ""}
+    if kind in ("card", "burn"):
+        speed = float(os.environ.get("STANDIN_SPEED", "1e11"))
+        figures = [figure("matmul", [2.0**31 / speed] * 3, 2.0**31, dtype="fp32")]
+        return {"device": "cpu", "figures": figures, "digests": {"fp32 1024": [DIGEST, digest or DIGEST]}}
+    if work["do"] == "group.open_port":
+        return group.open_port({**work, "backend": "tcp"}, state)
+    if work["do"] == "group.examine":
+        try:
+            answer = group._sockets(work, state) if work["size"] == 2 else star(work, state)
+        except OSError as error:
+            return {"failure": str(error)}
+        return answer if os.environ.get("STANDIN_REAL") else calm(answer)
+    return worker_carry_out(work, state)
+
+
+worker_carry_out = worker.carry_out
+
+
+def fault(kind):
+    """Do what STANDIN_FAULT says at this work; the digest of a corrupted value, or None."""
+    at, _, what = os.environ.get("STANDIN_FAULT", "").partition(" ")
+    if at != kind:
+        return None
+    if what == "kill rank":
+        os.kill(os.getppid(), signal.SIGKILL)
+    elif what == "stop rank":
+        os.kill(os.getppid(), signal.SIGSTOP)
+    elif what == "kill worker":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif what == "stop worker":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif what == "hang":
+        stand_still()
+    return "0000000000000000" if what == "corrupt" else None
+
+
+def calm(answer):
+    """The same figures in each test: a busy machine's own noise would make the search test further."""
+    values = {"latency": 1e-5, "bus_bandwidth": 1e9}
+    return {
+        "figures": [{**item, "value": values[item["quantity"]], "spread": 0.0} for item in answer["figures"]]
+    }
+
+
+def stand_still():
+    time.sleep(600)
+
+
+def star(work, state):
+    """The first of several sends a payload to each other one and receives one."""
+    payload = b"\0" * work["payload"]
+    streams = []
+    if work["index"] == 0:
+        listener = state.pop("listener")
+        listener.settimeout(work["limit"])
+        streams = [listener.accept()[0] for _ in range(work["size"] - 1)]
+        listener.close()
+    else:
+        streams = [socket.create_connection((work["address"], work["port"]), timeout=work["limit"])]
+    times = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        for stream in streams:
+            stream.settimeout(work["limit"])
+            if work["index"] == 0:
+                stream.sendall(payload)
+                group._take(stream, len(payload))
+            else:
+                group._take(stream, len(payload))
+                stream.sendall(payload)
+        times.append(time.perf_counter() - begin)
+    for stream in streams:
+        stream.close()
+    return {
+        "figures": [figure("bus_bandwidth", times, float(len(payload)), payload=len(payload), algorithm="tcp")]
+    }

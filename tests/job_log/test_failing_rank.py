@@ -1,0 +1,235 @@
+"""Which rank failed first, by logs of all ranks: the wordings of gloo, NCCL, torchrun, srun, mpirun and spawn."""
+
+import pytest
+from log_cases import STEPS, found_in_log
+
+from gpudoctor.analysis.job_log.failing_rank import RankSign, failing_rank, left_early
+from gpudoctor.analysis.job_log.first_cause import first_cause
+from gpudoctor.engine.registry import load_registry
+from gpudoctor.vitals.job_log import read_job_log
+
+MESSAGES = tuple(load_registry().log_messages())
+CLOSED = "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:9366"
+TIMED_OUT = "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 12000ms for recv operation to complete"
+WATCHDOG = "[Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={number}, OpType={kind}, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600013 milliseconds before timing out."
+
+
+def log_of(tmp_path, text):
+    path = tmp_path / "job.out"
+    path.write_text(text, encoding="utf-8")
+    return read_job_log([str(path)], MESSAGES)
+
+
+def raised(rank, error, line=100, function="train_step"):
+    before = f"[rank{rank}]: "
+    frame = f'{before}  File "/home/u/fit.py", line {line}, in {function}\n{before}    go()\n'
+    return f"{before}Traceback (most recent call last):\n{frame}{before}{error}\n"
+
+
+def trained(*ranks, steps=3):
+    return "".join(
+        f"[rank{rank}]: step {step} loss 2.{step}\n" for step in range(1, steps + 1) for rank in ranks
+    )
+
+
+def torchrun(codes):
+    rows = "".join(
+        f"[{number}]:\n  time      : 2026-01-01_00:00:00\n  host      : n1\n"
+        f"  rank      : {rank} (local_rank: {rank})\n  exitcode  : {code} (pid: {700 + rank}) {' (SIGKILL)' if code == -9 else ''}\n"
+        for number, (rank, code) in enumerate(codes.items())
+    )
+    return f"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n=====\nfit.py FAILED\n{rows}=====\n"
+
+
+def test_a_rank_that_torchrun_does_not_list_has_ended_early(tmp_path):
+    said = "[rank2]: 2026-01-01 00:00:00,100 INFO worker 2 has no more batches\n"
+    text = trained(0, 1, 2, 3) + said + "".join(raised(rank, CLOSED) for rank in (0, 1, 3))
+    text += torchrun({0: -15, 3: -15, 1: 1})
+    [finding] = found_in_log("FAIL004", tmp_path, text)
+    assert finding.confidence.value == "probable"
+    assert "Rank 2 ended without an error" in finding.message and "no more batches" in finding.message
+    assert (finding.detail.rank, finding.detail.left) == (2, True)
+    assert not found_in_log("FAIL018", tmp_path, text)
+
+
+def test_a_rank_that_says_goodbye_has_ended_early(tmp_path):
+    said = "[4/5] Early stopping: no better loss for 5 epochs\n"
+    log = log_of(tmp_path, said + "".join(raised(rank, CLOSED) for rank in range(4)) + trained(4, steps=0))
+    assert failing_rank(log) is None  # nothing says that there is a rank 4
+    log = log_of(tmp_path, f"world_size: 5\n{said}" + "".join(raised(rank, CLOSED) for rank in range(4)))
+    who = left_early(log)
+    assert who is not None and (who.rank, who.sign) == (4, RankSign.ENDED)
+
+
+def test_a_rank_that_only_printed_no_error_is_named_and_its_death_is_not_explained(tmp_path):
+    text = trained(0, 1, 2, 3) + "".join(raised(rank, CLOSED) for rank in (0, 1, 3))
+    [finding] = found_in_log("FAIL018", tmp_path, text)
+    assert "Rank 2 reported no error: look there first" in finding.message
+    assert not found_in_log("FAIL004", tmp_path, text)
+
+
+def test_the_launchers_code_of_a_silent_rank_is_given(tmp_path):
+    text = "srun: error: n1: task 2: Exited with exit code 7\n" + "".join(
+        raised(rank, CLOSED) for rank in (0, 1, 3)
+    )
+    text += "srun: error: n1: tasks 0-1,3: Exited with exit code 1\n"
+    [finding] = found_in_log("FAIL018", tmp_path, text)
+    assert "Rank 2 ended with exit code 7 and printed no error." in finding.message
+
+
+def test_a_rank_that_hangs_is_the_one_without_a_timeout(tmp_path):
+    waits = "[rank3]: 2026-01-01 00:00:00,100 INFO waiting for /data/cache.lock\n"
+    text = trained(0, 1, 2, 3) + waits + "".join(raised(rank, TIMED_OUT) for rank in (0, 1, 2))
+    who = failing_rank(log_of(tmp_path, text))
+    assert who is not None and (who.rank, who.sign) == (3, RankSign.SILENT)
+    assert "reported no timeout" in who.words and "waiting for /data/cache.lock" in who.words
+
+
+def test_of_two_ranks_without_a_timeout_the_busy_one_is_named(tmp_path):
+    last = "".join(f"[rank{rank}]: it {rank} done in 3 ms\n" for rank in range(8) if rank != 5)
+    text = (
+        last
+        + "[rank5]: validating on 50000 images\n"
+        + "".join(raised(rank, TIMED_OUT) for rank in (0, 1, 2, 3, 6, 7))
+    )
+    who = failing_rank(log_of(tmp_path, text))
+    assert who is not None and who.rank == 5
+
+
+def test_the_rank_that_waited_at_another_line_is_named(tmp_path):
+    text = trained(0, 1, 2, 3) + raised(2, TIMED_OUT, 15, "evaluate")
+    text += "".join(raised(rank, TIMED_OUT) for rank in (0, 1, 3))
+    who = failing_rank(log_of(tmp_path, text))
+    assert who is not None and (who.rank, who.sign) == (2, RankSign.APART)
+    assert who.words == "Rank 2 waited at fit.py:15 (evaluate), and ranks 0, 1, 3 at fit.py:100 (train_step)."
+
+
+def test_ranks_in_two_halves_name_nobody(tmp_path):
+    text = "".join(raised(rank, TIMED_OUT, 15 if rank < 2 else 100) for rank in range(4))
+    assert failing_rank(log_of(tmp_path, text)) is None
+
+
+def test_the_rank_in_another_collective_of_nccl_is_named(tmp_path):
+    head = "[rank{rank}]:[E101 00:00:00.100 ProcessGroupNCCL.cpp:607] "
+    lines = [
+        (head + WATCHDOG).format(rank=rank, number=76 if rank == 1 else 77, kind="ALLREDUCE")
+        for rank in range(4)
+    ]
+    who = failing_rank(log_of(tmp_path, "\n".join(lines) + "\n"))
+    assert who is not None and (who.rank, who.sign) == (1, RankSign.APART)
+    assert "in ALLREDUCE number 76" in who.words
+
+
+def test_the_check_of_collectives_names_the_odd_one(tmp_path):
+    call = "CollectiveFingerPrint(SequenceNumber=7, OpType={}, TensorShape=[{}], TensorDtypes=Float)"
+    text = "".join(
+        raised(
+            rank,
+            "RuntimeError: Detected mismatch between collectives on ranks. "
+            f"Rank {rank} is running collective: {call.format('ALLREDUCE', 8)}, "
+            f"but Rank 2 is running collective: {call.format('ALLREDUCE', 5)}.",
+        )
+        for rank in (0, 1, 3)
+    )
+    who = failing_rank(log_of(tmp_path, text))
+    assert who is not None and (who.rank, who.sign) == (2, RankSign.NAMED)
+    assert "ALLREDUCE of [5]" in who.words
+
+
+def test_a_monitored_barrier_names_who_did_not_come(tmp_path):
+    text = raised(
+        1,
+        "RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0. Please check rank 0 logs for faulty rank.",
+    )
+    text += raised(0, "RuntimeError: [Rank 0]: Rank 12 failed to pass monitoredBarrier in 12000 ms")
+    log = log_of(tmp_path, text)
+    who = failing_rank(log)
+    assert who is not None and (who.rank, who.sign) == (12, RankSign.NAMED)
+    [finding] = found_in_log("FAIL004", tmp_path, text)
+    assert "Rank 12 did not reach a barrier" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("summary", "code"),
+    [
+        (torchrun({0: -15, 1: -9, 2: -15}), "FAIL002"),
+        ("srun: error: n1: task 1: Killed\nsrun: error: n1: tasks 0,2: Exited with exit code 1\n", "FAIL002"),
+        ("mpirun noticed that process rank 1 with PID 99 on node n1 exited on signal 9 (Killed).\n", "FAIL002"),
+        (
+            "Traceback (most recent call last):\n  File \"fit.py\", line 9, in <module>\n    mp.spawn(work)\n"
+            "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL\n",
+            "FAIL002",
+        ),
+        (
+            "Traceback (most recent call last):\n  File \"fit.py\", line 9, in <module>\n    mp.spawn(work)\n"
+            "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGSEGV\n",
+            "FAIL006",
+        ),
+    ],
+)  # fmt: skip
+def test_the_launcher_names_the_rank_that_a_signal_ended(tmp_path, summary, code):
+    log = log_of(tmp_path, trained(0, 1, 2) + raised(2, CLOSED) + summary)
+    who, cause = failing_rank(log), first_cause(log)
+    assert who is not None and (who.rank, who.sign) == (1, RankSign.KILLED)
+    assert cause is not None and cause.root is not None and cause.root.code == code
+
+
+def test_an_exception_without_a_rank_is_that_of_the_process_that_spawn_names(tmp_path):
+    text = (
+        "-- Process 1 terminated with the following error:\nTraceback (most recent call last):\n"
+        '  File "fit.py", line 11, in work\n    go()\nLookupError: no such record\n'
+    )
+    who = failing_rank(log_of(tmp_path, trained(0) + text))
+    assert who is not None and who.rank == 1
+
+
+def test_many_tasks_that_slurm_killed_name_nobody(tmp_path):
+    text = raised(0, TIMED_OUT) + raised(1, TIMED_OUT) + "srun: error: n1: tasks 2-40: Killed\n"
+    assert failing_rank(log_of(tmp_path, text)) is None
+
+
+def test_the_log_of_one_node_does_not_blame_the_ranks_of_others(tmp_path):
+    text = "world_size: 64\n" + "".join(raised(rank, TIMED_OUT) for rank in range(8))
+    assert failing_rank(log_of(tmp_path, text)) is None
+
+
+def test_a_job_that_ends_well_names_nobody(tmp_path):
+    text = trained(0, 1, 2) + raised(1, CLOSED) + "training complete\n"
+    assert failing_rank(log_of(tmp_path, text)) is None
+    assert failing_rank(log_of(tmp_path, trained(0, 1, 2) + raised(1, CLOSED))) is None
+
+
+def test_a_counter_that_goes_on_behind_a_failure_is_no_second_job(tmp_path):
+    counted = "".join(f" 0: Tokenizing: {done}/10000 documents\n" for done in range(0, 3000, 250))
+    text = counted + raised(1, TIMED_OUT) + counted
+    log = log_of(tmp_path, text)
+    cause = first_cause(log)
+    assert cause is not None and cause.root is not None and cause.root.code == "FAIL004"
+
+
+@pytest.mark.parametrize("last", ["Oops", "errors.Oops", "Stop"])
+def test_an_exception_of_one_word_without_a_message_is_one(tmp_path, last):
+    text = f'Traceback (most recent call last):\n  File "fit.py", line 3, in f\n    raise {last}\n{last}\n'
+    [finding] = found_in_log("FAIL001", tmp_path, text)
+    assert last in finding.message
+    assert not found_in_log("FAIL001", tmp_path, text + STEPS)
+
+
+@pytest.mark.parametrize("line", ["Done", "Killed", "Epoch", "INFO"])
+def test_a_usual_word_behind_a_cut_traceback_is_no_exception(tmp_path, line):
+    text = f'Traceback (most recent call last):\n  File "fit.py", line 3, in f\n    go()\n{line}\n'
+    assert not found_in_log("FAIL001", tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9216.00 MiB on device 0: cudaMalloc failed: out of memory",
+        "CUDA error 2 at ggml-cuda.cu:7233: out of memory",
+        "ggml_cuda_host_malloc: failed to allocate 512.00 MiB of pinned memory: out of memory",
+    ],
+)
+def test_ggml_without_memory_on_the_device(tmp_path, line):
+    [finding] = found_in_log("MEM009", tmp_path, f"loading the model\n{line}\n")
+    assert finding.cost.breaks
+    assert not found_in_log("MEM009", tmp_path, f"{line}\n{STEPS}")

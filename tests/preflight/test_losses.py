@@ -1,0 +1,91 @@
+"""A rank is killed or stopped in each stage, rank 0 too: a verdict within the limit, and nothing is left running.
+
+The ranks are processes on this machine; their workers need no torch (tests/helpers/preflight_worker.py).
+"""
+
+import pytest
+from preflight_agent import ENDED_WITH
+from preflight_ranks import examine
+
+from gpudoctor.errors import IncompleteError
+
+EVERYTHING = {"storage": "/tmp", "burn": 0.5}
+MOST_SECONDS = 60.0
+"""Of a machine that others use as well: limits of a few seconds, and the start of six processes."""
+KILLED, SILENT, STUCK = "died", "silent", "stuck"
+
+
+def run(fault, rank, *, ranks=3, **common):
+    return examine(
+        {number: {} for number in range(ranks)},
+        {**EVERYTHING, **common},
+        faults={rank: fault},
+        within=MOST_SECONDS,
+    )
+
+
+def survivors(ended, lost):
+    return {rank: code for rank, code in ended.codes.items() if rank != lost}
+
+
+@pytest.mark.parametrize(
+    ("fault", "stage"),
+    [
+        ("about kill rank", "machine"),
+        pytest.param("card kill rank", "card", marks=pytest.mark.slow),
+        ("group kill rank", "pairs"),
+        pytest.param("group3 kill rank", "group", marks=pytest.mark.slow),
+        pytest.param("storage kill rank", "storage", marks=pytest.mark.slow),
+        pytest.param("burn kill rank", "burn", marks=pytest.mark.slow),
+        pytest.param("about stop rank", "machine", marks=pytest.mark.slow),
+        ("card stop rank", "card"),
+        pytest.param("group stop rank", "pairs", marks=pytest.mark.slow),
+        pytest.param("group3 stop rank", "group", marks=pytest.mark.slow),
+        pytest.param("storage stop rank", "storage", marks=pytest.mark.slow),
+        pytest.param("burn stop rank", "burn", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_is_killed_or_stopped_is_named_with_its_stage(fault, stage, rank):
+    ended = run(fault, rank)
+    assert ended.losses() == [(rank, stage, KILLED if "kill" in fault else SILENT)]
+    assert ended.reporter == (1 if rank == 0 else 0)
+    assert set(survivors(ended, rank).values()) == {ENDED_WITH}
+    assert not ended.left
+    assert ended.found["untested"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["card stop worker", "card hang"])
+def test_a_worker_that_stands_still_is_named_with_its_line(fault):
+    ended = run(fault, 1)
+    assert ended.losses() == [(1, "card", STUCK)]
+    [loss] = ended.found["losses"]
+    assert "preflight_worker.py" in loss["stack"][-1]
+    assert loss["stack"][-1].endswith("stand_still" if fault == "card hang" else "fault")
+    assert [unit["failure"] != "" for unit in ended.found["units"]] == [False, True, False]
+    assert set(ended.codes.values()) == {ENDED_WITH} and not ended.left
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_in_a_test_of_two_is_blamed_and_not_its_partner():
+    ended = run("group kill worker", 1)
+    failed = [test for test in ended.found["tests"] if test["failure"]]
+    assert failed and all(test["blamed"] == [1] for test in failed)
+    assert all("killed by signal 9 (SIGKILL)" in test["failure"] for test in failed)
+    assert any(test["nodes"] == [0, 2] and not test["failure"] for test in ended.found["tests"])
+
+
+def test_a_rank_that_never_comes_is_named_and_the_others_are_measured():
+    ended = examine({0: {}, 2: {}}, {"world": 3, "limits": {"arrive": 3.0}}, within=MOST_SECONDS)
+    assert ended.losses() == [(1, "arrive", "never came")]
+    assert [node["ranks"] for node in ended.found["nodes"]] == [[0], [2]]
+    assert [test["failure"] for test in ended.found["tests"]] == [""] * len(ended.found["tests"])
+    assert "Rank 1 of 3 did not come." in ended.found["untested"][0]
+    assert set(ended.codes.values()) == {ENDED_WITH}
+
+
+def test_without_rank_0_each_rank_says_so():
+    ended = examine({1: {}}, {"world": 2, "limits": {"arrive": 1.0}}, within=MOST_SECONDS)
+    assert ended.codes == {1: IncompleteError.exit_code}
+    assert "rank 1 did not reach rank 0 within 1 s: nothing listens at 127.0.0.1" in ended.errors[1]

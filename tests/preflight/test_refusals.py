@@ -1,0 +1,116 @@
+"""Ranks that contradict each other, and strangers at the port: what was seen, and what to do."""
+
+import json
+import socket
+import threading
+
+import pytest
+from preflight_agent import ENDED_WITH
+from preflight_ranks import examine, free_port
+
+SHORT = {"limits": {"arrive": 4.0}}
+
+
+@pytest.mark.parametrize(
+    ("own", "seen", "said"),
+    [
+        ({"world": 4}, "came with the world size 4, and rank 0 has 2", "give every rank the same"),
+        pytest.param(
+            {"version": "9.9.9"},
+            "runs gpudoctor 9.9.9",
+            "install one version on every node",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            {"token": "other"}, "belongs to another job", "different ports by --port", marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_a_rank_that_does_not_fit_is_refused_with_a_sentence(own, seen, said):
+    ended = examine({0: {}, 1: own}, {"world": 2, **SHORT}, within=60)
+    assert ended.codes == {0: ENDED_WITH, 1: 3}
+    assert said in ended.errors[1] and "rank 0 refused rank 1" in ended.errors[1]
+    refused = [loss for loss in ended.found["losses"] if loss["kind"] == "refused"]
+    assert len(refused) == 1 and seen in refused[0]["words"]
+
+
+def test_a_rank_that_comes_twice_is_refused():
+    ended = examine({0: {}, 1: {}, 2: {"rank": 1}}, {"world": 2, **SHORT}, within=60)
+    assert sorted(code for code in ended.codes.values()) == [3, ENDED_WITH, ENDED_WITH]
+    assert any("give each rank a number of its own" in text for text in ended.errors.values())
+
+
+def test_a_stranger_at_the_port_is_not_a_rank():
+    port = free_port()
+    done = threading.Event()
+
+    def knock():
+        while not done.wait(0.05):
+            try:
+                with socket.create_connection(("127.0.0.1", port), timeout=1) as stream:
+                    stream.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                    stream.recv(100)
+                return
+            except OSError:
+                continue
+
+    thread = threading.Thread(target=knock)
+    thread.start()
+    try:
+        ended = examine({0: {}}, {"world": 2, "port": port, "limits": {"arrive": 2.0}}, within=60)
+    finally:
+        done.set()
+        thread.join()
+    [loss] = ended.found["losses"]
+    assert (
+        loss["kind"] == "never came" and "127.0.0.1 connected and sent a line that is not JSON" in loss["words"]
+    )
+
+
+def test_a_port_that_another_program_has_is_a_sentence_of_rank_0():
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = examine({0: {}}, {"world": 2, "port": port}, within=60)
+    assert ended.codes == {0: 3}
+    assert f"rank 0 cannot listen at port {port}" in ended.errors[0] and "--port" in ended.errors[0]
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.0 400 Bad Request\r\n", json.dumps({"type": 3}).encode() + b"\n"])
+def test_another_program_at_the_heads_port_is_a_sentence(answer):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve():
+            stream, _ = server.accept()
+            stream.sendall(answer)
+            stream.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        ended = examine({1: {}}, {"world": 2, "port": server.getsockname()[1], **SHORT}, within=60)
+        thread.join()
+    assert ended.codes == {1: 3}
+    assert "answers, but not as gpudoctor" in ended.errors[1]
+
+
+def test_a_head_that_has_no_address_is_a_sentence():
+    own = {"head": "no-such-host.invalid"}
+    ended = examine({1: own}, {"world": 2, "limits": {"arrive": 1.0}}, within=60)
+    assert ended.codes == {1: 3}
+    assert "the name no-such-host.invalid cannot be resolved here" in ended.errors[1]
+
+
+@pytest.mark.slow
+def test_clocks_and_versions_that_differ_are_in_the_examination():
+    ranks = {0: {}, 1: {"clock": 30.0, "environment": {"STANDIN_TORCH": "2.6.0"}}, 2: {}}
+    nodes = examine(ranks, within=60).found["nodes"]
+    assert [round(node["clock_offset"]) for node in nodes] == [0, 30, 0]
+    assert [node["facts"]["torch"] for node in nodes] == ["2.13.0", "2.6.0", "2.13.0"]
+
+
+@pytest.mark.slow
+def test_a_corrupted_value_and_a_slow_unit_are_in_the_examination():
+    faults = {1: "card corrupt"}
+    ranks = {0: {}, 1: {}, 2: {"environment": {"STANDIN_SPEED": "4e10"}}}
+    units = examine(ranks, faults=faults, within=60).found["units"]
+    assert [len(set(unit["digests"]["fp32 1024"])) for unit in units] == [1, 2, 1]
+    assert [round(unit["figures"][0]["value"] / 1e10) for unit in units] == [10, 10, 4]
