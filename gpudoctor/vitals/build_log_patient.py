@@ -288,7 +288,7 @@ def _flight_records(found: LeftBehind) -> "FlightRecords":
 def _inspector(found: LeftBehind) -> "InspectorRecords":
     if not found.inspector:
         raise Unavailable("no file of NCCL Inspector was named")
-    from gpudoctor.vitals.nccl_inspector import read_inspector
+    from gpudoctor.vitals.inspector_lines import read_inspector
 
     records = read_inspector(found.inspector)
     if not records.ranks:

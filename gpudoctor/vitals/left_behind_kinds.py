@@ -57,7 +57,7 @@ _CONFIGS = {".yaml", ".yml", ".toml", ".jsonc"}
 
 def kind_of(path: Path) -> LeftKind:
     """The kind of a file, by its ending where that says it, else by its content. Raises `OSError`."""
-    from gpudoctor.vitals.nccl_inspector import is_inspector
+    from gpudoctor.vitals.inspector_lines import is_inspector
     from gpudoctor.vitals.recording.snapshot import is_pickle
     from gpudoctor.vitals.saved_kernel_log import is_kernel_log
 

@@ -11,8 +11,8 @@ from gpudoctor.analysis.job_log.inspected_ranks import late_ranks, remarks, why_
 from gpudoctor.cli import main
 from gpudoctor.model import Confidence, Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor.vitals.inspector_lines import read_inspector
 from gpudoctor.vitals.left_behind_kinds import LeftKind, kind_of
-from gpudoctor.vitals.nccl_inspector import read_inspector
 from gpudoctor_checks.distributed.straggler import StragglingRank
 from gpudoctor_rules.distributed.straggler import StragglingRankRule
 
@@ -224,7 +224,7 @@ def test_a_damaged_archive_gets_a_sentence(tmp_path):
 
 
 def test_memory_is_bounded_and_the_ranks_keep_the_same_numbers(tmp_path, monkeypatch):
-    monkeypatch.setattr("gpudoctor.vitals.nccl_inspector._TIMES_OF_FILE", (256, 256))
+    monkeypatch.setattr("gpudoctor.vitals.inspector_lines._TIMES_OF_FILE", (256, 256))
     records = read(write_job(tmp_path, collectives=1_500, late=lateness_of(2, 30_000)))
     kept = [set(item.times) for item in records.ranks]
     assert 60 < len(kept[0]) <= 256 and kept.count(kept[0]) == 4
@@ -235,8 +235,8 @@ def test_memory_is_bounded_and_the_ranks_keep_the_same_numbers(tmp_path, monkeyp
 def test_of_a_large_file_the_last_records_are_read(tmp_path, monkeypatch):
     from gpudoctor.model.read_limits import ReadLimit
 
-    monkeypatch.setattr("gpudoctor.vitals.nccl_inspector._LEAST_BYTES", 1 << 16)
-    monkeypatch.setattr("gpudoctor.vitals.nccl_inspector.INSPECTOR_ALL", ReadLimit(1 << 17, "the records"))
+    monkeypatch.setattr("gpudoctor.vitals.inspector_lines._LEAST_BYTES", 1 << 16)
+    monkeypatch.setattr("gpudoctor.vitals.inspector_lines.INSPECTOR_ALL", ReadLimit(1 << 17, "the records"))
     [path, *_] = write_job(tmp_path, collectives=2_000)
     records = read([path])
     assert records.ranks[0].last == {"AllReduce": 1_999} and records.ranks[0].collectives < 400
