@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 
 _BYTE_STEPS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_RATE_STEPS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_RATES = frozenset({"B/s", "FLOP/s", "Hz"})
 _ANYTHING = 1000
 """Bound of an interval from which on its value says nothing."""
 _SPOKEN_UNITS = {"Cel": "°C", "count": ""}
@@ -20,6 +22,16 @@ def size(amount: float) -> str:
         if abs(amount) >= step:
             return f"{short(amount / step)} {unit}"
     return f"{amount:,.0f} B"
+
+
+def rate(amount: float, unit: str) -> str:
+    """A rate in decimal steps, as data sheets and nccl-tests print it: `46.2 GB/s`, `794 TFLOP/s`."""
+    if not math.isfinite(amount):
+        return "unknown"
+    for step, letter in _RATE_STEPS:
+        if abs(amount) >= 0.9995 * step:
+            return f"{short(amount / step)} {letter}{unit}"
+    return f"{short(amount)} {unit}"
 
 
 def percent(share: float) -> str:
@@ -49,8 +61,8 @@ def quantity(value: float | int | str | bool, unit: str) -> str:
         return value
     if unit == "B":
         return size(value)
-    if unit == "B/s":
-        return f"{size(value)}/s"
+    if unit in _RATES:
+        return rate(value, unit)
     if unit == "s":
         return duration(value)
     if unit == "1":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudoctor.analysis.preflight.named_nodes import NodesDetail
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import topic_of
 from gpudoctor.model import BadStepDetail, Detail, LeakDetail, Reads, Trait
@@ -21,6 +22,7 @@ CODES = sorted(
 FOLDERS = {
     "ENV": "environment", "GPU": "hardware", "DATA": "data", "SYNC": "sync", "OBS": "observability", "MEM": "memory",
     "NUM": "numerics", "LOOP": "loop", "PERF": "performance", "DIST": "distributed", "CFG": "config", "FAIL": "failure",
+    "NODE": "node",
 }  # fmt: skip
 
 NAMES = {
@@ -90,6 +92,10 @@ NAMES = {
     "FAIL017": "compile-failed",
     "FAIL018": "cause-not-in-log",
     "NUM012": "loss-zero",
+    "NODE001": "card-slow", "NODE002": "wrong-values", "NODE003": "memory-bandwidth-low", "NODE004": "host-transfer-slow",
+    "NODE005": "peer-link-slow", "NODE006": "network-slow", "NODE007": "latency-high", "NODE008": "node-missing",
+    "NODE009": "rank-lost", "NODE010": "nodes-disagree", "NODE011": "clocks-apart", "NODE012": "storage-unfit",
+    "NODE013": "group-slow", "NODE014": "throttles-under-load", "NODE015": "cpu-slow", "NODE016": "machine-unfit",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""
 
@@ -228,7 +234,8 @@ def test_every_threshold_has_a_source_and_is_used(code):
     levels = levels_of(text)
     for item in check.thresholds:
         assert item.source.strip() and item.meaning.strip(), item.name
-        used = text.count(f'"{item.name}"') >= 2 or item.name in levels
+        declared = "peer_thresholds(" not in text or item.name not in ("peers", "deviations", "reference")
+        used = text.count(f'"{item.name}"') >= 1 + declared or item.name in levels
         assert used, f"{item.name} is declared and never compared"
 
 
@@ -266,13 +273,19 @@ def details_of(code: str) -> list[type[Detail]]:
     ]  # fmt: skip
 
 
+SHARED_DETAILS = {"node": (NodesDetail,)}
+"""Details that a topic's checks share."""
+EXTRA_PLACEHOLDERS = {"node": {"spaced", "host"}}
+
+
 @pytest.mark.parametrize("folder", sorted(FOLDERS.values()))
 def test_rows_name_what_their_check_hands_over(folder):
     if not (ROOT / "rules" / "gpudoctor_rules" / folder / "advice.py").is_file():
         return
     for row in import_module(f"gpudoctor_rules.{folder}.advice").ADVICE:
         assert FOLDERS[topic_of(row.code)] == folder, row.remedy.id
-        known = {field.name for kind in details_of(row.code) for field in fields(kind)}
+        kinds = details_of(row.code) or SHARED_DETAILS.get(folder, ())
+        known = {field.name for kind in kinds for field in fields(kind)} | EXTRA_PLACEHOLDERS.get(folder, set())
         for text in (row.remedy.title, *row.remedy.steps):
             assert set(re.findall(r"\{(\w+)\}", text)) <= known, f"{row.remedy.id}: {text}"
         assert row.remedy.steps and not row.remedy.title.startswith("("), f"{row.remedy.id} is to be written"

@@ -61,7 +61,7 @@ def test_bytes_have_three_digits(amount, text):
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [
-        (True, "1", "yes"), ("sgd", "", "sgd"), (1 << 30, "B/s", "1 GiB/s"), (0.25, "1", "25 %"), (25.5, "1", "25.5"),
+        (True, "1", "yes"), ("sgd", "", "sgd"), (1e9, "B/s", "1 GB/s"), (7.945e14, "FLOP/s", "794 TFLOP/s"), (1.98e9, "Hz", "1.98 GHz"), (0.25, "1", "25 %"), (25.5, "1", "25.5"),
         (1, "{steps}", "1 step"), (50, "{steps}", "50 steps"), (1, "{batches}", "1 batch"), (71, "Cel", "71 °C"),
     ],
 )  # fmt: skip

@@ -18,6 +18,7 @@ HEADINGS = ("What it finds", "Why it hurts", "How it knows", "False alarms", "Re
 _TOPICS = {
     "ENV": "environment",
     "GPU": "hardware",
+    "NODE": "nodes and links under load",
     "DATA": "input pipeline",
     "SYNC": "host-device synchronisation",
     "OBS": "observability cost",

@@ -36,6 +36,10 @@ def pronounce(
         from gpudoctor.engine.watch_verdict import pronounce_live
 
         return pronounce_live(patient.process, ranked)
+    if patient.kind is PatientKind.CLUSTER:
+        from gpudoctor.engine.preflight_verdict import pronounce_preflight
+
+        return pronounce_preflight(patient, ranked)
     if optional(lambda: patient.job_log) is not None:
         from gpudoctor.engine.log_verdict import pronounce_log
 

@@ -115,6 +115,7 @@ class Reads(Enum):
     RECORDING = "recording"
     PROCESS = "process"
     LOG = "log"
+    PREFLIGHT = "preflight"
 
 
 class Maturity(Enum):

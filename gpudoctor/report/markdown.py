@@ -3,6 +3,7 @@
 import re
 
 from gpudoctor.model import Crashed, Evidence, Ranked, Report, Setting, Skipped, SourceSpan
+from gpudoctor.report.preflight_words import figure_rows, preflight_facts, untested
 from gpudoctor.report.printable import one_line, printable
 from gpudoctor.report.run_words import (
     job_words,
@@ -38,7 +39,11 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!&])")
 def render(report: Report) -> str:
     """The comment; findings that do not fit are counted, never cut in the middle."""
     head = (
-        f"### gpudoctor: {escape(report.summary.verdict)}\n" + _synthetic(report) + _run(report) + _log(report)
+        f"### gpudoctor: {escape(report.summary.verdict)}\n"
+        + _synthetic(report)
+        + _run(report)
+        + _log(report)
+        + _preflight(report)
     )
     tail = "\n".join(_tail(report)) + "\n"
     room = LONGEST - len(head) - len(tail) - 200
@@ -106,6 +111,23 @@ def _log(report: Report) -> str:
         lines += [f"| {escape(role)} | {escape(place)} | {code(text[:_CELL])} |" for role, place, text in rows]
         lines += ["", "</details>"]
     return "\n".join(lines) + "\n"
+
+
+def _preflight(report: Report) -> str:
+    """What nodes, cards and links reached: the slowest, the median, the fastest of each quantity."""
+    found = report.preflight
+    if found is None:
+        return ""
+    lines = ["", escape(" · ".join(preflight_facts(found)))]
+    rows = figure_rows(found)
+    if rows:
+        lines += ["", "| measured | slowest | median | fastest | times |", "|---|--:|--:|--:|--:|"]
+        lines += [
+            f"| {escape(row.title)} | {escape(row.worst)} | {row.middle} | {row.best} | {row.measured} |"
+            for row in rows
+        ]
+    lines += ["", *(f"- Not tested: {escape(text)}" for text in untested(found))]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def escape(text: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.model.log_message import LogMoment, LogSummary
 from gpudoctor.model.run import RunSummary, SyntheticSummary
-from gpudoctor.text import count, duration, percent, size
+from gpudoctor.text import count, duration, percent, rate, size
 
 # The time line of a log in words, for every format that people read.
 
@@ -102,8 +102,6 @@ def rate_text(value: float) -> str:
 
 # A synthetic job in words and rows, for every format that people read.
 
-_SCALES = ((1e15, "PFLOP/s"), (1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"))
-
 
 def job_words(job: SyntheticSummary) -> str:
     """What it is: `llama-2-7b, QLoRA r16, sequence 2,048, ...; on 2 ranks`."""
@@ -143,23 +141,15 @@ def speed_words(job: SyntheticSummary) -> str:
     unit = "patches" if job.estimate.get("model", {}).get("kind") == "vision" else "tokens"
     parts = [
         f"{duration(job.step_seconds)} a step", f"{rate_text(job.tokens_per_second)} {unit}/s",
-        f"{flops_text(job.flops_per_second)} of the model",
+        f"{rate(job.flops_per_second, 'FLOP/s')} of the model",
     ]  # fmt: skip
     if job.mfu is not None and job.peak_flops is not None:
-        parts.append(f"MFU {percent(job.mfu)} of {flops_text(job.peak_flops)} (dense bf16)")
+        parts.append(f"MFU {percent(job.mfu)} of {rate(job.peak_flops, 'FLOP/s')} (dense bf16)")
     elif job.kind == "cpu":
         parts.append("no MFU: a CPU's peak is not known")
     else:
         parts.append(f"no MFU: gpudoctor does not know the peak FLOP/s of {job.device}")
     return ", ".join(parts)
-
-
-def flops_text(value: float) -> str:
-    """Operations a second with three digits: `41.2 TFLOP/s`."""
-    for step, unit in _SCALES:
-        if value >= step:
-            return f"{value / step:.3g} {unit}"
-    return f"{value:.3g} FLOP/s"
 
 
 def small_print(job: SyntheticSummary) -> list[str]:

@@ -310,7 +310,7 @@ def test_shares_and_numbers():
     assert [number(value) for value in (1980, 0.25, 16.0, 1e-7)] == ["1,980", "0.25", "16", "1e-07"]
     assert quantity(90.0, "Cel") == "90 °C" and quantity(True, "") == "yes"
     assert [quantity(value, "step") for value in (0, 1, 50)] == ["0 steps", "1 step", "50 steps"]
-    assert quantity(1, "{batches}") == "1 batch" and quantity(2 << 30, "B/s") == "2 GiB/s"
+    assert quantity(1, "{batches}") == "1 batch" and quantity(2e9, "B/s") == "2 GB/s"
     assert threshold_text(86400, "s") == "86400 (24 h)" and threshold_text(0.05, "1") == "0.05 (5 %)"
     assert quantity(1, "errors") == "1 error" and quantity(1980, "MHz") == "1,980 MHz"
     assert quantity(300.0, "W") == "300 W" and quantity("hopper", "") == "hopper"

@@ -68,8 +68,8 @@ class CollectiveTimeout(Check):
         From a recording: the exceptions of all ranks, whose times and messages separate the root from its
         echoes. Their last step, phase and line. From a job's log: the messages that name it, in the exception
         or line that came first. Stack dumps in the log or beside it add the rank that was at a different place,
-        and its line. The rank that failed first is the one that printed no timeout, waited at another line, or
-        ended without an error before the others. From the dumps of torch's flight recorder, one per rank. The
+        and its line. The rank that failed first printed no timeout, waited at another line, or ended before the
+        others without an error. From the dumps of torch's flight recorder, one per rank. The
         collectives of each process group are aligned by their numbers. A rank that did not enter the next one,
         or entered another one, is named. A rank that waits in another group is not blamed. gpudoctor follows
         the chain to a rank that does not wait.

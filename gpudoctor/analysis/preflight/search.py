@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from itertools import chain
 from statistics import median, median_high
 
 from gpudoctor.model.finding import Confidence
@@ -81,18 +82,25 @@ PLANS: Mapping[str, Plan] = {
 }
 """By mode. A deep search lets every two nodes meet, in up to 128 rounds."""
 
-FLOOR = 0.02
-"""Least standard deviation of a quantity, as a share: equal figures of few tests are no proof of no noise."""
-FEW = 8
-"""With fewer pairs the spread is not estimated from them; `FLOOR_FEW` and that of the repetitions serve."""
-FLOOR_FEW = 0.04
+FLOOR: Mapping[Aspect, float] = {Aspect.BANDWIDTH: 0.02, Aspect.LATENCY: 0.06}
+"""Least standard deviation, as a share: equal figures of few tests are no proof of no noise."""
+FEW = 12
+"""With fewer pairs the spread is not estimated from them alone: twice `FLOOR`, or that of the repetitions."""
+BETWEEN = 3.0
+"""How much more tests vary than the repetitions inside one: measured with gloo on a machine short of CPU."""
+RULE = 0.4
+"""Least share of the nodes that were fast once, if the others are to be called slow."""
+MANY_LINKS = 0.1
+"""Share of the pairs from which slow links are two kinds of path, and not faults of each."""
 PROOFS = 3
-"""Bad tests beside proven nodes, different ones, that accuse a node: 1 % by chance becomes one in a million."""
+"""Least number of bad tests that accuse a node, beside different proven ones, or a link, all of its tests."""
 MOST_GOOD = 2
 """Good tests of a node that is accused all the same, if more than twice as many accuse it."""
-REPEATS = 3
-"""Bad tests of one link, all of them, that accuse it."""
-DOMAIN_SHARE = 0.75
+CHANCE = 0.001
+"""False accusations of a whole search that chance may make, at the rate of bad tests among good nodes."""
+NOISY = 0.15
+"""Rate of bad tests among good nodes from which slow ones cannot be told from noise."""
+DOMAIN_SHARE = 0.6
 """Share of the tested nodes of a domain whose accusations become one of the domain."""
 DOMAIN_LEAST = 3
 """Least number of accused nodes in such a domain."""
@@ -337,33 +345,42 @@ class _Search:
         return found
 
     def _normal(self, members: Sequence[_Pair], aspect: Aspect) -> _Normal:
-        """Centre and spread of the good ones among pairs of one kind.
-
-        The best test of each node is the start: the median over nodes is right while half of them are good,
-        however they were paired. Then the slow ones are left out, and what is left is measured again.
-        """
+        """Centre and spread of the good ones among pairs of one kind."""
+        values = [pair.speed[aspect] for pair in members]
         best: dict[int, float] = {}
         for pair in members:
             for node in (pair.a, pair.b):
                 best[node] = max(best.get(node, -math.inf), pair.speed[aspect])
-        centre = median_high(best.values())
         spreads = [figure.spread for pair in members if (figure := _chosen(pair.test, aspect)) is not None]
-        floor = max(FLOOR if len(members) >= FEW else FLOOR_FEW, median(spreads))
-        deviation = floor
-        values = [pair.speed[aspect] for pair in members]
-        if len(members) >= FEW:
-            above = [value - centre for value in values if value >= centre]
-            below = -math.log(self.plan.screen[aspect])
-            for _ in range(4):
-                cut = centre - max(below, self.plan.screen_deviations * deviation)
-                good = [value for value in values if value >= cut]
-                if not good:
-                    break
-                centre, spread = _robust(good)
-                above = [value - centre for value in values if value >= centre]
-                # The upper half holds no slow test, whatever the cut left in.
-                deviation = max(floor, spread, 1.4826 * median(above))
-        return _Normal(centre, deviation, len(members))
+        floor = max(FLOOR[aspect] * (1 if len(members) >= FEW else 2), BETWEEN * 1.4826 * median(spreads))
+        if len(members) < FEW:
+            return _Normal(
+                median_high(best.values()), floor, len(members)
+            )  # right while half of the nodes are good
+        # One bad rack of four slows half of the far pairs, so the search begins among the fast ones. Where they
+        # are those of too few nodes to be the rule, it begins at the median.
+        normal, cut = self._fast_ones(values, sorted(values)[int(0.8 * len(values))], floor, aspect)
+        if sum(value >= cut for value in best.values()) < RULE * len(best):
+            normal, _ = self._fast_ones(values, median(values), floor, aspect)
+        return normal
+
+    def _fast_ones(
+        self, values: Sequence[float], start: float, floor: float, aspect: Aspect
+    ) -> tuple[_Normal, float]:
+        """Centre and spread of what is not slow beside the centre, and where slow begins."""
+        centre, deviation, cut = start, floor, start
+        below = -math.log(self.plan.screen[aspect])
+        for _ in range(12):
+            cut = centre - max(below, self.plan.screen_deviations * deviation)
+            good = [value for value in values if value >= cut]
+            before = centre, deviation
+            centre, spread = _robust(good)
+            # The upper half holds no slow test, whatever the cut left in.
+            upper = median(value - centre for value in good if value >= centre)
+            deviation = max(floor, spread, 1.4826 * upper)
+            if (centre, deviation) == before:
+                break
+        return _Normal(centre, deviation, len(values)), cut
 
     def bad(self, pair: _Pair, aspect: Aspect) -> bool | None:
         """Whether a test is bad in an aspect; None if it says nothing of it."""
@@ -419,11 +436,39 @@ class _Search:
         ]
 
     @cached_property
+    def chance(self) -> dict[Aspect, float]:
+        """Rate of bad tests between nodes that were good as well, at this distance; each pair counts once."""
+        found = {}
+        for aspect in self.aspects:
+            seen: set[tuple[int, int]] = set()
+            bad = 0
+            for pair in self.pairs:
+                verdict = self.bad(pair, aspect)
+                good = verdict is not None and all(
+                    self.good_tests(node, pair.far, aspect) for node in (pair.a, pair.b)
+                )
+                ends = (min(pair.a, pair.b), max(pair.a, pair.b))
+                if good and ends not in seen:
+                    seen.add(ends)
+                    bad += verdict is True
+            found[aspect] = (bad + 0.5) / (len(seen) + 1)
+        return found
+
+    def proofs(self, aspect: Aspect, candidates: int) -> int:
+        """How many bad tests in a row chance makes in less than one of a thousand searches."""
+        rate = min(0.5, self.chance[aspect])
+        least = PROOFS + (aspect is Aspect.LATENCY)  # its tail is the heaviest
+        return max(least, math.ceil(math.log(CHANCE / max(1, candidates)) / math.log(rate)))
+
+    @cached_property
     def guilty(self) -> dict[tuple[int, Aspect], tuple[bool, ...]]:
         """Of node and aspect: the distances (near, far) at which its tests accuse it."""
         found: dict[tuple[int, Aspect], tuple[bool, ...]] = {}
+        tested_bad = {(node, aspect) for (node, _, aspect), (_, bad) in self.verdicts.items() if bad}
         for node in sorted(self.by_node):
             for aspect in self.aspects:
+                if (node, aspect) not in tested_bad:
+                    continue
                 # Bad everywhere, bad at one distance and good at the other, or bad now and then.
                 ways = (((False, True), 0), ((True,), 0), ((False,), 0), ((False, True), MOST_GOOD))
                 for distances, allowed in ways:
@@ -436,7 +481,9 @@ class _Search:
         against = self.against(node, distances, aspect)
         good = sum(len(self.good_tests(node, far, aspect)) for far in distances)
         partners = {pair.other(node) for pair in against}
-        least = min(PROOFS, max(2, len(self.by_node) - 1))
+        if aspect is not Aspect.FAILURE and self.chance[aspect] > NOISY:
+            return False
+        least = min(self.proofs(aspect, len(self.by_node)), max(2, len(self.by_node) - 1))
         # One that is good now and then is accused only if most of its tests are bad, with several partners.
         return len(partners) >= least and (good == 0 or (good <= allowed and len(partners) > 2 * good))
 
@@ -446,7 +493,16 @@ class _Search:
 
     def proven_in(self, node: int, far: bool) -> bool:
         """Whether a node can be a witness: good in every aspect at this distance, and accused of nothing."""
-        return node not in self.accused_nodes and all(self.proves(node, far, aspect) for aspect in self.aspects)
+        return (node, far) in self._witnesses
+
+    @cached_property
+    def _witnesses(self) -> frozenset[tuple[int, bool]]:
+        return frozenset(
+            (node, far)
+            for node in self.by_node
+            for far in (False, True)
+            if node not in self.accused_nodes and all(self.proves(node, far, item) for item in self.aspects)
+        )
 
     @cached_property
     def suspects(self) -> tuple[tuple[int, bool], ...]:
@@ -490,6 +546,10 @@ class _Search:
         verdicts = [self.bad(pair, aspect) for pair in self.by_node[a] if pair.other(a) == b]
         return verdicts.count(False), verdicts.count(True)
 
+    def link_proofs(self, aspect: Aspect) -> int:
+        """Bad tests of one link, all of them, that accuse it."""
+        return self.proofs(aspect, len(self.links))
+
     # The next round.
 
     def next_round(self) -> tuple[NodeGroup, ...]:
@@ -520,7 +580,8 @@ class _Search:
         met: set[frozenset[int]] = set()
         rounds: list[list[tuple[int, int]]] = []
         candidates = self._mixed_rounds(order) if count > SMALL else iter(())
-        for index, pairs in enumerate((*candidates, *(_circle(order, step) for step in range(everyone)))):
+        later = (_circle(order, step) for step in range(everyone))
+        for index, pairs in enumerate(chain(candidates, later)):
             if len(rounds) == wanted:
                 break
             new = [pair for pair in pairs if frozenset(pair) not in met]
@@ -571,13 +632,13 @@ class _Search:
                 take(node, partner, "suspect")
         if len(self.order) == 2 and self.pairs and self.pairs[-1].test.failure:
             a, b = self.order
-            return [((a, b), "link")] if len(self.pairs) < REPEATS else []
+            return [((a, b), "link")] if len(self.pairs) < PROOFS else []
         for (a, b), found in self.links.items():
             if {a, b} & used or not {a, b} <= self.alive:
                 continue
             for aspect in found:
                 good, bad = self.repeats(a, b, aspect)
-                if not good and bad < REPEATS:
+                if not good and bad < self.link_proofs(aspect):
                     take(a, b, "link")
                     break
         return round_
@@ -611,7 +672,8 @@ class _Search:
         the pairs counts as often as the least of n draws is below the median.
         """
         figure = _chosen(test, Aspect.BANDWIDTH)
-        pairs = [p for p in self.pairs if {p.a, p.b} <= set(test.nodes) and not p.test.failure]
+        inside = set(test.nodes)
+        pairs = [p for p in self.pairs if p.a in inside and p.b in inside and not p.test.failure]
         normals = [self.normals[Aspect.BANDWIDTH, p.peers] for p in pairs if Aspect.BANDWIDTH in p.speed]
         if figure is None or not normals:
             return None
@@ -635,6 +697,8 @@ class _Search:
         """Whether a group failed, or is slow beside what its pairs promise."""
         if test.failure:
             return True
+        if self.chance.get(Aspect.BANDWIDTH, 0.0) > NOISY:
+            return False
         figure, least = _chosen(test, Aspect.BANDWIDTH), self.group_expectation(test)
         return figure is not None and least is not None and figure.value < least
 
@@ -665,7 +729,11 @@ class _Search:
     # Accusations.
 
     def judgement(self) -> Judgement:
-        undecided: list[str] = []
+        undecided = [
+            f"The {aspect.value} is too noisy: {self.chance[aspect]:.0%} of the tests of good nodes are slow."
+            for aspect in self.aspects[1:]
+            if len(self.pairs) >= FEW and self.chance[aspect] > NOISY
+        ]
         found = [*self._of_nodes(undecided), *self._of_links(undecided)]
         found += self._of_suspects({node for item in found for node in item.nodes})
         found += self._of_groups(undecided)
@@ -751,8 +819,12 @@ class _Search:
             if domain and others and len(members) >= max(DOMAIN_LEAST, DOMAIN_SHARE * len(mates)):
                 pairs = [pair for item in members.values() for pair in item]
                 confidence = Confidence.CONFIRMED if others >= len(mates) else Confidence.PROBABLE
+                distances = (True,) if far_only else (False, True)
+                never = {n for n in mates if not any(self.good_tests(n, far, aspect) for far in distances)}
                 found.append(
-                    self._accusation(Accused.DOMAIN, members, aspect, confidence, pairs, far_only=far_only)
+                    self._accusation(
+                        Accused.DOMAIN, never | set(members), aspect, confidence, pairs, far_only=far_only
+                    )
                 )
                 continue
             for node, pairs in members.items():
@@ -772,15 +844,23 @@ class _Search:
 
     def _of_links(self, undecided: list[str]) -> list[Accusation]:
         found: list[Accusation] = []
+        slow = sum(Aspect.BANDWIDTH in item or Aspect.LATENCY in item for item in self.links.values())
+        crowd = slow > max(DOMAIN_LEAST, MANY_LINKS * len({(p.a, p.b) for p in self.pairs}))
+        if crowd:
+            undecided.append(
+                f"{slow} pairs of good nodes are slow: that is a second kind of path, not a bad link."
+            )
         for (a, b), by_aspect in self.links.items():
             for aspect, pairs in by_aspect.items():
+                if crowd and aspect is not Aspect.FAILURE:
+                    continue
                 good, bad = self.repeats(a, b, aspect)
                 if good:
                     if aspect is Aspect.FAILURE:
                         undecided.append(
                             f"{bad} of {bad + good} tests of {self.names[a]} with {self.names[b]} failed."
                         )
-                elif bad >= REPEATS and self._proof(pairs, aspect):
+                elif bad >= self.link_proofs(aspect) and self._proof(pairs, aspect):
                     found.append(self._accusation(Accused.LINK, (a, b), aspect, Confidence.CONFIRMED, pairs))
                 elif aspect is Aspect.FAILURE or self._proof(pairs, aspect):
                     found.append(
@@ -850,7 +930,7 @@ class _Search:
                     accused=Accused.GROUP,
                     nodes=tuple(sorted(nodes)),
                     aspect=Aspect.FAILURE if failed else Aspect.BANDWIDTH,
-                    confidence=Confidence.PROBABLE if one or len(bad) > 1 else Confidence.SUSPECTED,
+                    confidence=Confidence.PROBABLE if one else Confidence.SUSPECTED,
                     tests=tuple(bad),
                     own=own,
                     peers=peers,

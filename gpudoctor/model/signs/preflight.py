@@ -55,6 +55,31 @@ class Quantity(Enum):
     TEMPERATURE = "temperature"
     """Degrees Celsius under load."""
 
+    @property
+    def unit(self) -> str:
+        """The unit of its figures, as in `Measurement.unit`."""
+        return _UNITS[self]
+
+
+_UNITS = {
+    Quantity.MATMUL: "FLOP/s",
+    Quantity.LATENCY: "s",
+    Quantity.CLOCK: "Hz",
+    Quantity.POWER: "W",
+    Quantity.TEMPERATURE: "Cel",
+} | dict.fromkeys(
+    (
+        Quantity.MEMORY_BANDWIDTH,
+        Quantity.HOST_TO_DEVICE,
+        Quantity.DEVICE_TO_HOST,
+        Quantity.PEER_BANDWIDTH,
+        Quantity.BUS_BANDWIDTH,
+        Quantity.WRITE_BANDWIDTH,
+        Quantity.READ_BANDWIDTH,
+    ),
+    "B/s",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
@@ -74,6 +99,11 @@ class Figure:
     """`ring`, `nvls`, `tree` or "" where the library chose and did not say."""
     when: str = ""
     """Of a burn: `first` or `last` part; "" elsewhere."""
+
+    @property
+    def unit(self) -> str:
+        """The unit of the value."""
+        return self.quantity.unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

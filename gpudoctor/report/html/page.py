@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from gpudoctor.model import Crashed, Found, Measurement, Passed, Ranked, Remedy, Report, Skipped
 from gpudoctor.report.html.parts import log_part, run_part, synthetic_part
+from gpudoctor.report.html.preflight_part import preflight_part
+from gpudoctor.report.preflight_words import preflight_facts
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import read_words, run_facts
 from gpudoctor.report.units import (
@@ -63,6 +65,8 @@ svg text { fill: var(--soft); } svg .end { text-anchor: end; } svg .mid { text-a
 svg .grid { stroke: var(--rule); fill: none; stroke-width: 1; } svg .tick { stroke: var(--soft); fill: none; }
 svg .line { fill: none; stroke-width: 1.6; stroke-linejoin: round; stroke: currentColor; }
 svg .band { stroke: var(--paper); stroke-width: .6; fill: currentColor; fill-opacity: .82; }
+svg .heat { fill: var(--c5); } svg .failed rect { fill: none; stroke: var(--soft); }
+svg .failed path { stroke: currentColor; stroke-width: 1; } td.wide { width: 50%; }
 svg .label { font-weight: 600; fill: currentColor; } svg .dot { fill: transparent; }
 .c0 { color: var(--c0); } .c1 { color: var(--c1); } .c2 { color: var(--c2); } .c3 { color: var(--c3); }
 .c4 { color: var(--c4); } .c5 { color: var(--c5); } .c6 { color: var(--c6); } .c7 { color: var(--c7); }
@@ -103,6 +107,8 @@ def _body(report: Report) -> Iterator[str]:
         yield from run_part(report.run)
     if report.log is not None:
         yield from log_part(report.log)
+    if report.preflight is not None:
+        yield from preflight_part(report.preflight)
     yield from _examination(report)
     where = f" · {_text(report.run.recording)}" if report.run else ""
     yield f"<footer>gpudoctor {_text(report.version)}{where}</footer>"
@@ -115,6 +121,8 @@ def _heading(report: Report) -> list[str]:
         return [*parts, *run_facts(report.run)]
     if report.log is not None:
         parts.append(read_words(report.log))
+    if report.preflight is not None:
+        return [*parts, *preflight_facts(report.preflight)]
     parts += [name if count == 1 else f"{count} x {name}" for name, count in Counter(subject.gpus).items()]
     return parts + [f"{label} {value}" for label, value in subject.details]
 

@@ -94,6 +94,7 @@ _LETTERS = {
     Reads.RECORDING: "r",
     Reads.PROCESS: "w",
     Reads.LOG: "l",
+    Reads.PREFLIGHT: "p",
 }
 
 
@@ -109,7 +110,7 @@ def render_listing(pages: Sequence[ManualPage], *, width: int) -> str:
         canvas.blank()
     canvas.paragraph(
         f"{count(len(pages), 'check')}. Reads: e environment and machine, s source, c configs, r recording, "
-        "w live process. Why and what to do: gpudoctor explain CODE"
+        "w live process, l logs, p preflight. Why and what to do: gpudoctor explain CODE"
     )
     return canvas.text()
 

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from gpudoctor.model.comparison import Comparison
 from gpudoctor.model.log_message import LogSummary
 from gpudoctor.model.run import RunSummary, SyntheticSummary
+from gpudoctor.model.signs.preflight import Preflight
 from gpudoctor.report.comparison import groups, remarks
+from gpudoctor.report.preflight_words import figure_rows, untested
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import (
     job_words,
@@ -32,6 +34,28 @@ def log_part(canvas: Canvas, log: LogSummary) -> None:
     canvas.paragraph("time line of the log:")
     for role, place, text in moment_rows(log):
         canvas.paragraph(f"{role:<12} {place}: {text}", indent=2, hang=13)
+
+
+# What an active examination measured: a row for each quantity, then what was not tested.
+
+_UNTESTED = 3
+
+
+def preflight_part(canvas: Canvas, found: Preflight, verbose: bool) -> None:
+    """Slowest (and who), median and fastest of each quantity."""
+    rows = figure_rows(found)
+    if rows:
+        canvas.blank()
+        shown = [("", "slowest", "median", "fastest")]
+        shown += [(row.title, one_line(row.worst), row.middle, row.best) for row in rows]
+        canvas.columns(shown, indent=2)
+    said = untested(found)
+    if said:
+        canvas.blank()
+    for text in said if verbose else said[:_UNTESTED]:
+        canvas.paragraph(f"not tested: {text}", hang=2)
+    if len(said) > _UNTESTED and not verbose:
+        canvas.paragraph(f"and {len(said) - _UNTESTED} more: --verbose")
 
 
 # The part of a text report that shows a synthetic job: memory beside its estimate, speed, the program.

@@ -21,6 +21,7 @@ from gpudoctor.model import (
     Severity,
     Skipped,
 )
+from gpudoctor.report.preflight_words import preflight_facts
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import read_words, run_facts
 from gpudoctor.report.strings import presentable
@@ -40,6 +41,7 @@ from gpudoctor.ui.console.canvas import STYLES, Canvas
 from gpudoctor.ui.console.run_text import (
     log_part,
     phase_bars,
+    preflight_part,
     run_details,
     synthetic_ending,
     synthetic_part,
@@ -82,6 +84,8 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
         _finding(canvas, item, verbose)
     if shown.log and verbose:
         log_part(canvas, shown.log)
+    if shown.preflight:
+        preflight_part(canvas, shown.preflight, verbose)
     if shown.findings or bars or shown.trial or shown.synthetic:
         canvas.blank()
     _tally(canvas, shown, verbose)
@@ -106,6 +110,9 @@ def _heading(report: Report) -> list[str]:
         return [part for part in map(one_line, [*parts, *run_facts(report.run)]) if part]
     if report.log is not None:
         parts.append(read_words(report.log))
+    if report.preflight is not None:
+        parts += preflight_facts(report.preflight)
+        return [part for part in map(one_line, parts) if part]
     parts += [name if count == 1 else f"{count} x {name}" for name, count in Counter(subject.gpus).items()]
     parts += [f"{label} {value}" for label, value in subject.details]
     return [part for part in map(one_line, parts) if part]

@@ -51,7 +51,7 @@ ADVICE = (
         "TORCH_FR_DUMP_TEMP_FILE=/shared/fr_rank_   # and give the dumps to gpudoctor autopsy",
         "before torch 2.9 they are TORCH_NCCL_TRACE_BUFFER_SIZE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
         "py-spy dump --pid PID   # on every rank, while it hangs",
-        when=in_log("watchdog", "gloo-timeout", "heartbeat", "barrier"),
+        when=in_log("watchdog", "gloo-timeout", "heartbeat", "barrier", "barrier-peer"),
     ),
     advise(
         "FAIL004-first",

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gpudoctor.analysis.preflight import search
 from gpudoctor.analysis.preflight.search import Accused, Aspect, NodeGroup
@@ -207,3 +209,70 @@ def test_stage_of_single_node_tests_is_ignored():
     inside = LinkTest(stage=Stage.NODE, round=0, nodes=(1,), failure="no peer access")
     tests, _ = searched(members, result)
     assert search.accusations(members, [inside, *tests]) == ()
+
+
+def test_figures_that_are_slow_by_chance_accuse_nobody_and_say_so():
+    members = nodes(32)
+    turn = iter(range(10_000))
+    tests, _ = searched(members, lambda group: result(group, 1.0 if next(turn) % 3 else 0.3))
+    said = search.judge(members, tests)
+    assert not [item for item in said.accusations if item.confidence is not Confidence.SUSPECTED]
+    assert any("too noisy" in item for item in said.undecided)
+
+
+def test_many_slow_pairs_of_good_nodes_are_another_path_and_not_bad_links():
+    members = nodes(24)
+    tests, _ = searched(
+        members,
+        lambda group: result(group, 1.0 if len(group.nodes) > 2 or sum(group.nodes) % 4 else 0.5),
+        search.PLANS["deep"],
+    )
+    assert not [item for item in search.accusations(members, tests) if item.accused is Accused.LINK]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 40), st.data())
+def test_any_one_bad_node_or_failing_node_is_the_only_one_named(count, data):
+    members = nodes(count)
+    bad = data.draw(st.integers(0, count - 1))
+    failing = data.draw(st.booleans())
+    mode = data.draw(st.sampled_from(list(search.PLANS)))
+
+    def measure(group):
+        if bad not in group.nodes:
+            return result(group)
+        return result(group, failure="timed out after 20 s") if failing else result(group, 0.5)
+
+    tests, _ = searched(members, measure, search.PLANS[mode])
+    found = search.accusations(members, tests, plan=search.PLANS[mode])
+    if count == 2:
+        assert all(item.accused is Accused.LINK for item in found)
+    else:
+        assert {item.nodes for item in found if item.accused is Accused.NODE} == {(bad,)}
+        weak = found[0].confidence is Confidence.SUSPECTED
+        assert weak if count == 3 else not weak or count == 4
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(3, 30),
+    st.lists(st.floats(0.97, 1.03), min_size=400, max_size=400),
+    st.sets(st.integers(0, 29), max_size=3),
+)
+def test_three_percent_of_noise_accuses_nobody_whoever_is_lost(count, noise, lost):
+    members = nodes(count)
+    values = iter(noise * 10)
+    gone = {node for node in lost if node < count}
+    tests, _ = searched(members, lambda group: result(group, next(values), 1 / next(values)), lost=gone)
+    said = search.judge(members, tests, gone)
+    assert said.accusations == () and not gone & set(said.proven)
+
+
+def test_a_search_of_4096_nodes_asks_the_next_round_in_seconds():
+    members = racks(4096, 16)
+    plan = search.PLANS["standard"]
+    tests = []
+    for _ in range(2):
+        tests += [result(group) for group in search.next_round(plan, members, tests)]
+    (all_of_them,) = search.next_round(plan, members, tests)
+    assert all_of_them.stage is Stage.GROUP and len(all_of_them.nodes) == 4096

@@ -1,0 +1,1 @@
+"""Checks on the topic: nodes and links under load."""

@@ -1,0 +1,80 @@
+"""NODE011 clocks-apart."""
+
+from collections.abc import Iterator
+from statistics import median
+
+from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Measurement,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+)
+from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import duration
+
+
+class ClocksApart(Check):
+    """The wall clock of a node differs from the clocks of the others.
+
+    What it finds:
+        A node whose clock is a second or more away from the median of all nodes.
+    Why it hurts:
+        Logs of several nodes cannot be put in order. Tokens and certificates are refused, and `make` and
+        caches compare times of files wrongly. Schedulers and lease-based stores declare live nodes dead.
+    How it knows:
+        The coordinator asks each node for its time and uses the shortest of several round trips. Half of that
+        round trip is the uncertainty, and only what exceeds it counts.
+    False alarms:
+        A slow connection makes the uncertainty greater, not the finding.
+    Remedies:
+        Start chrony or systemd-timesyncd there.
+    References:
+        - https://chrony-project.org/documentation.html
+        - https://www.rfc-editor.org/rfc/rfc5905 (offset from round trips)
+    """
+
+    code = Code("NODE011")
+    name = "clocks-apart"
+    reads = frozenset({Reads.PREFLIGHT})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="seconds",
+            default=1.0,
+            unit="s",
+            source="convention: logs print seconds; chrony holds milliseconds",
+            meaning="An offset beyond its uncertainty of so many seconds is a warning.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        found = patient.preflight
+        known = [(node, node.clock_offset) for node in found.nodes if node.clock_offset is not None]
+        if len(known) < 2:
+            raise Unavailable("the clocks of fewer than two nodes were compared")
+        middle = median(offset for _, offset in known)
+        two = len(known) == 2
+        for node, offset in known:
+            apart = offset - middle if not two else known[1][1] - known[0][1]
+            if two and node is known[0][0]:
+                continue
+            if abs(apart) - node.clock_error < self.limit("seconds"):
+                continue
+            way = "ahead of" if apart > 0 else "behind"
+            whom = found.name(known[0][0].index) if two else "the median of all nodes"
+            yield self.finding(
+                f"The clock of {found.name(node.index)} is {duration(abs(apart))} {way} {whom}.",
+                evidence=(
+                    Measurement(name="clock_offset", value=apart, unit="s", reproduce="chronyc tracking"),
+                    Measurement(name="uncertainty", value=node.clock_error, unit="s"),
+                ),
+                confidence=Confidence.CONFIRMED,
+                subject=found.name(node.index),
+                detail=NodesDetail(hosts=hosts(found, (node.index,))),
+            )

@@ -1,0 +1,47 @@
+"""NODE015 cpu-slow."""
+
+from collections.abc import Iterator
+
+from gpudoctor.analysis.preflight.slow_units import UnitQuantity, peer_thresholds, slow_units
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
+from gpudoctor.model.signs.preflight import Quantity
+
+
+class CpuSlow(Check):
+    """The CPUs of a node compute slower than those of equal nodes.
+
+    What it finds:
+        A node whose processors reach less in matrix products or memory copies than nodes with the same
+        processor.
+    Why it hurts:
+        Loaders, tokenizers and the launch of kernels run there. Without cards, the training itself does.
+    How it knows:
+        `gpudoctor preflight` multiplies matrices and copies memory on the CPUs that the job may use.
+    False alarms:
+        Nodes with different processors are not compared. Other jobs on a shared node slow it for a while:
+        repeat it.
+    Remedies:
+        Look for other work, a CPU quota of the job, and the governor; leave the node out.
+    References:
+        - https://docs.kernel.org/admin-guide/cgroup-v2.html (cpu.max)
+    """
+
+    code = Code("NODE015")
+    name = "cpu-slow"
+    reads = frozenset({Reads.PREFLIGHT})
+    severity = Severity.WARNING
+    thresholds = peer_thresholds(slower=0.25, against_reference=None)
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        asked = [
+            UnitQuantity(Quantity.MATMUL, "fp32 products", "fp32"),
+            UnitQuantity(Quantity.MEMORY_BANDWIDTH, "copies of memory"),
+        ]
+        yield from slow_units(
+            self,
+            patient.preflight,
+            asked,
+            device="cpu",
+            peers=self.limit("peers"),
+            deviations=self.limit("deviations"),
+        )

@@ -1,0 +1,68 @@
+"""NODE013 group-slow."""
+
+from collections.abc import Iterator
+
+from gpudoctor.analysis.preflight.named_nodes import NodesDetail, accused, hosts, measurements_of, node_names
+from gpudoctor.analysis.preflight.search import Accused, Aspect
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
+from gpudoctor.model.signs.preflight import Stage
+from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import count, rate
+
+
+class GroupSlow(Check):
+    """Nodes that are fast in pairs are slow, or fail, in a large group.
+
+    What it finds:
+        A group of many nodes that is slow or fails, though its pairs are good. Halves of the group then
+        show the node whose absence makes it good. Otherwise they show the smallest group that still has the
+        fault.
+    Why it hurts:
+        The job runs in the large group: what pairs reach does not help it.
+    How it knows:
+        After the pairs, `gpudoctor preflight` tests all proven nodes together, then halves filled with proven
+        nodes. A node is named if the fault goes with it in two groups.
+    False alarms:
+        A large group is slower than a pair by nature: it is compared with what its size may lose. A fault
+        that does not come back in the same group is called passing.
+    Remedies:
+        Leave the named nodes out; without a name, look at switches and routes that only many nodes use.
+    References:
+        - https://arxiv.org/abs/2407.21783 (Llama 3, section 3.3.4)
+        - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html (NCCL_ALGO, rings and trees)
+    """
+
+    code = Code("NODE013")
+    name = "group-slow"
+    reads = frozenset({Reads.PREFLIGHT})
+    severity = Severity.WARNING
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        found = patient.preflight
+        if not any(test.stage is Stage.GROUP and len(test.nodes) > 2 for test in found.tests):
+            raise Unavailable("no group of more than two nodes was tested")
+        for item in accused(patient, Accused.GROUP):
+            names = node_names(found, item.nodes)
+            failed = item.aspect is Aspect.FAILURE
+            speed = (
+                f" ({rate(item.own, 'B/s')} in place of {rate(item.peers, 'B/s')})"
+                if item.own is not None and item.peers is not None and item.aspect is Aspect.BANDWIDTH
+                else ""
+            )
+            one = len(item.nodes) == 1
+            size = f" of {item.size} nodes and more" if item.size else ""
+            what = "fail" if failed else "are slow"
+            who = f"with {names}" if one else f"; the fault is among {names}"
+            yield self.finding(
+                f"Groups{size} {what}{speed} {who}, and its pairs are good."
+                if one
+                else f"Groups{size} {what}{speed}{who}. Their pairs are good.",
+                evidence=measurements_of(found, item.tests) or measurements_of(found, found.tests),
+                confidence=item.confidence,
+                severity=Severity.ERROR if failed and item.confidence is not Confidence.SUSPECTED else None,
+                cost=Cost(breaks="the whole job cannot communicate") if failed else Cost(),
+                subject=names if one else count(len(item.nodes), "node"),
+                detail=NodesDetail(
+                    hosts=hosts(found, item.nodes) if one else (), cause="one" if one else "many"
+                ),
+            )

@@ -1,0 +1,75 @@
+"""NODE016 machine-unfit."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, node_names
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model.signs.preflight import MachineFinding, Preflight
+from gpudoctor.model.unavailable import Unavailable
+
+_SEVERITIES = {item.value: item for item in Severity}
+
+
+class MachineUnfit(Check):
+    """The checks of single machines found something on one or more nodes.
+
+    What it finds:
+        What `gpudoctor check` finds on a machine: drivers, memory errors, Xid messages, clocks, PCIe, NVLink,
+        shared memory, limits. Equal findings of several nodes are one finding that names the nodes.
+    Why it hurts:
+        One unfit node stops or slows the whole job. The check's own page says how.
+    How it knows:
+        Each node examines itself in the job's environment. The finding carries the code of the check that
+        made it: `gpudoctor explain CODE`.
+    False alarms:
+        Those of the check that made it. What all nodes share may be intended: it keeps the check's severity.
+    Remedies:
+        The first remedy of the check that made it, on the nodes that it names.
+    References:
+        - https://github.com/leptonai/gpud (the same idea for one machine)
+    """
+
+    code = Code("NODE016")
+    name = "machine-unfit"
+    reads = frozenset({Reads.PREFLIGHT})
+    severity = Severity.WARNING
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        found = patient.preflight
+        if all(node.unexamined and not node.findings for node in found.nodes):
+            raise Unavailable("no machine was examined")
+        merged: dict[tuple[str, str], list[tuple[int, MachineFinding]]] = defaultdict(list)
+        for node in found.nodes:
+            for item in node.findings:
+                merged[item.code, item.severity].append((node.index, item))
+        for items in merged.values():
+            yield self._finding(found, items)
+
+    def _finding(self, preflight: Preflight, items: list[tuple[int, MachineFinding]]) -> Finding:
+        nodes = sorted({index for index, _ in items})
+        first = items[0][1]
+        severity = _SEVERITIES.get(first.severity, Severity.WARNING)
+        everywhere = len(nodes) == len(preflight.nodes)
+        where = node_names(preflight, nodes) if not everywhere or len(nodes) == 1 else "every node"
+        return self.finding(
+            f"On {where}, {first.code} {first.name}: {first.message}",
+            evidence=tuple(
+                Measurement(
+                    name=f"{item.code} on {preflight.name(index)}",
+                    value=item.message,
+                    unit="",
+                    reproduce=f"gpudoctor explain {item.code}",
+                )
+                for index, item in items[:8]
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=severity,
+            cost=Cost(breaks="the job fails on this node") if severity is Severity.ERROR else Cost(),
+            subject=f"{first.code} on {where}",
+            detail=NodesDetail(
+                hosts=hosts(preflight, nodes) if severity is Severity.ERROR and not everywhere else (),
+                cause=first.code,
+                command=first.fix,
+            ),
+        )

@@ -1,0 +1,86 @@
+"""NODE006 network-slow."""
+
+from collections.abc import Iterator
+
+from gpudoctor.analysis.preflight.named_nodes import (
+    NodesDetail,
+    accused,
+    hosts,
+    judgement,
+    measurements_of,
+    node_names,
+)
+from gpudoctor.analysis.preflight.search import Accusation, Accused, Aspect
+from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity
+from gpudoctor.model.signs.preflight import Preflight
+from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import count, percent, rate
+
+
+class NetworkSlow(Check):
+    """A node, or the path between two nodes, is slower than the others, or fails.
+
+    What it finds:
+        A node that is slow with every partner. A path between two nodes that are fast with others. A rack
+        or subnet whose nodes are all slow. A test that fails or does not end counts as well.
+    Why it hurts:
+        Each step ends with the slowest path: one bad link slows all ranks of the job, or stops them.
+    How it knows:
+        `gpudoctor preflight` tests disjoint pairs of nodes at once, then each suspect beside proven nodes.
+        Large messages only: latency is NODE007. A node is accused if the median of its tests is 15 % and five
+        robust standard deviations below its peers'.
+    False alarms:
+        Partners of a slow node are tested again beside proven nodes. Paths across racks are compared with
+        paths across racks. One slow test does not suffice. With two nodes only the path between them can be
+        named.
+    Remedies:
+        Leave the node out, then look at its cable, port, driver of the adapter and switch.
+    References:
+        - https://arxiv.org/abs/2403.07648 (slow links in production)
+        - https://github.com/intelligent-machine-learning/dlrover (two rounds of pairs)
+        - https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md (bus bandwidth)
+    """
+
+    code = Code("NODE006")
+    name = "network-slow"
+    reads = frozenset({Reads.PREFLIGHT})
+    severity = Severity.ERROR
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        found = patient.preflight
+        if not any(len(test.nodes) > 1 for test in found.tests):
+            raise Unavailable("no two nodes were tested together")
+        for item in accused(patient, Accused.NODE, Accused.LINK, Accused.DOMAIN):
+            if item.aspect is Aspect.LATENCY:
+                continue
+            yield self._finding(found, item, len(judgement(patient).proven))
+
+    def _finding(self, preflight: Preflight, item: Accusation, proven: int) -> Finding:
+        names = node_names(preflight, item.nodes)
+        failed = item.aspect is Aspect.FAILURE
+        return self.finding(
+            _message(names, item, failed),
+            evidence=measurements_of(preflight, item.tests),
+            confidence=item.confidence,
+            severity=Severity.ERROR if failed else Severity.WARNING,
+            cost=Cost(breaks="the job cannot communicate there") if failed else Cost(step_share=None),
+            subject=names,
+            detail=NodesDetail(
+                hosts=hosts(preflight, item.nodes) if item.accused is Accused.NODE else (),
+                cause="few" if not proven else item.accused.value,
+            ),
+        )
+
+
+def _message(names: str, item: Accusation, failed: bool) -> str:
+    where = f"The path between {names}" if item.accused is Accused.LINK else names
+    tests = count(len(item.tests), "test")
+    if failed:
+        return f"{where} failed in {tests}: {item.tests[0].failure}."
+    if item.own is None or item.peers is None or item.share is None:
+        return f"{where} was slow in {tests}."
+    far = " with nodes of other racks" if item.far_only else ""
+    return (
+        f"{where} reached {rate(item.own, 'B/s')}{far} in {tests}, its peers {rate(item.peers, 'B/s')}: "
+        f"{percent(1 - item.share)} slower."
+    )

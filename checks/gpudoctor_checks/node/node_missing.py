@@ -1,0 +1,76 @@
+"""NODE008 node-missing."""
+
+from collections.abc import Iterator
+
+from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model.signs.preflight import LossKind, Preflight
+from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import capitalised, count, ranks
+
+
+class NodeMissing(Check):
+    """Ranks did not arrive at the coordinator, or were refused there.
+
+    What it finds:
+        Ranks that the launcher announced and that never connected. Ranks that came with another world size,
+        rank or version. It gives what was seen: name resolution, a closed port, a time limit.
+    Why it hurts:
+        The job itself would wait at its rendezvous until the timeout, half an hour by default. Then it
+        would die without saying who was missing.
+    How it knows:
+        Every rank connects to rank 0 by plain TCP before torch is imported. Rank 0 counts who came.
+    False alarms:
+        A node that boots slowly arrives late; `--arrive SECONDS` gives it more time.
+    Remedies:
+        Look at the missing node, at the address of rank 0, at firewalls and at the launch line.
+    References:
+        - https://pytorch.org/docs/stable/elastic/run.html (rendezvous)
+        - https://github.com/pytorch/pytorch/issues/128970 (k of n joined)
+    """
+
+    code = Code("NODE008")
+    name = "node-missing"
+    reads = frozenset({Reads.PREFLIGHT})
+    severity = Severity.ERROR
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        found = patient.preflight
+        if found.world < 2 and not found.losses:
+            raise Unavailable("one rank was started")
+        absent = sorted(loss.rank for loss in found.losses if loss.kind is LossKind.NEVER_CAME)
+        if absent:
+            yield self._absent(found, absent)
+        for loss in found.losses:
+            if loss.kind is LossKind.REFUSED:
+                who = f"rank {loss.rank}" if loss.rank >= 0 else "a rank"
+                place = f" on {found.name(loss.node)}" if loss.node is not None else ""
+                yield self.finding(
+                    f"{capitalised(who)}{place} was refused: {loss.words}.",
+                    evidence=(Measurement(name="refused", value=loss.words, unit=""),),
+                    confidence=Confidence.CONFIRMED,
+                    cost=Cost(breaks="the job's ranks do not form one group"),
+                    subject=who,
+                    detail=NodesDetail(hosts=(), cause="refused"),
+                )
+
+    def _absent(self, preflight: Preflight, absent: list[int]) -> Finding:
+        words = {loss.words for loss in preflight.losses if loss.kind is LossKind.NEVER_CAME}
+        said = f": {sorted(words)[0]}" if len(words) == 1 and any(words) else ""
+        named = {
+            loss.node for loss in preflight.losses if loss.kind is LossKind.NEVER_CAME and loss.node is not None
+        }
+        came = preflight.world - len(absent)
+        return self.finding(
+            f"{capitalised(ranks(absent))} of {preflight.world} never came{said}. "
+            f"{count(came, 'rank')} arrived.",
+            evidence=(
+                Measurement(name="announced", value=preflight.world, unit="{ranks}"),
+                Measurement(name="arrived", value=came, unit="{ranks}"),
+                *(Measurement(name="seen", value=item, unit="") for item in sorted(words) if item),
+            ),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks="the job waits for them until its timeout"),
+            subject=ranks(absent),
+            detail=NodesDetail(hosts=hosts(preflight, named), cause="absent"),
+        )

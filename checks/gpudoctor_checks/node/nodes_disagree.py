@@ -1,0 +1,98 @@
+"""NODE010 nodes-disagree."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, node_names
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model.signs.preflight import Preflight
+from gpudoctor.model.unavailable import Unavailable
+
+_BREAKS = frozenset({"torch", "nccl", "cuda", "python", "code", "env NCCL_PROTO", "env NCCL_ALGO"})
+"""Facts in which a difference breaks the job or changes results; the others cost speed."""
+_LONGEST = 80
+
+
+class NodesDisagree(Check):
+    """Nodes of one job differ in what must be equal: a version, a variable, an interface.
+
+    What it finds:
+        A driver, torch, NCCL, CUDA or kernel version that differs between nodes. An environment variable
+        (`NCCL_*`, `OMP_*`), an MTU, or the version of the job's code. It says which nodes have which value.
+    Why it hurts:
+        Ranks with other NCCL or torch versions hang or crash at the first collective. Other variables choose
+        other algorithms or interfaces: the group stalls. Another MTU loses large packets. Other code trains
+        another model.
+    How it knows:
+        Every node reads the same facts in the job's own environment, and the coordinator compares them. The
+        value of most nodes is taken as the intended one.
+    False alarms:
+        Facts that are read on some nodes only are not compared. Kernel builds of one release may differ
+        safely: a note. Addresses, host names and ranks are not facts.
+    Remedies:
+        Give all nodes the same image, environment and checkout.
+    References:
+        - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
+        - https://pytorch.org/docs/stable/distributed.html
+    """
+
+    code = Code("NODE010")
+    name = "nodes-disagree"
+    reads = frozenset({Reads.PREFLIGHT})
+    severity = Severity.WARNING
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        found = patient.preflight
+        if len(found.nodes) < 2:
+            raise Unavailable("one node took part")
+        for name in sorted({name for node in found.nodes for name in node.facts}):
+            by_value: dict[str, list[int]] = defaultdict(list)
+            for node in found.nodes:
+                if name in node.facts:
+                    by_value[node.facts[name]].append(node.index)
+            if len(by_value) > 1:
+                yield self._finding(found, name, by_value)
+
+    def _finding(self, preflight: Preflight, name: str, by_value: dict[str, list[int]]) -> Finding:
+        sizes = Counter({value: len(nodes) for value, nodes in by_value.items()})
+        (usual, most), (_, second) = sizes.most_common(2)
+        odd = [index for value, nodes in by_value.items() if value != usual for index in nodes]
+        clear = most > second
+        title = f"The variable {name.removeprefix('env ')}" if name.startswith("env ") else _capital(name)
+        if clear:
+            others = sorted(value for value in by_value if value != usual)
+            shown = _value(others[0]) if len(others) == 1 else f"{len(others)} other values"
+            message = f"{title} is {shown} on {node_names(preflight, odd)} and {_value(usual)} on {most} nodes."
+        else:
+            message = (
+                f"{title} has {len(by_value)} values on {len(preflight.nodes)} nodes; none is the usual one."
+            )
+        breaks = name in _BREAKS
+        return self.finding(
+            message,
+            evidence=tuple(
+                Measurement(name=f"{name} on {node_names(preflight, nodes)}", value=_value(value), unit="")
+                for value, nodes in sorted(by_value.items(), key=lambda item: -len(item[1]))[:8]
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=Severity.ERROR if breaks else Severity.NOTE if name == "kernel" else Severity.WARNING,
+            cost=Cost(breaks="ranks with different versions or settings cannot work together")
+            if breaks
+            else Cost(),
+            subject=name,
+            detail=NodesDetail(
+                hosts=hosts(preflight, odd) if clear else (),
+                cause="variable" if name.startswith("env ") else "code" if name == "code" else "version",
+                command=name.removeprefix("env "),
+            ),
+        )
+
+
+def _capital(name: str) -> str:
+    """A fact at the start of a sentence; names with capitals stay as they are."""
+    return name if any(letter.isupper() for letter in name) else name[:1].upper() + name[1:]
+
+
+def _value(value: str) -> str:
+    text = value if len(value) <= _LONGEST else f"{value[: _LONGEST - 3]}..."
+    return text or "not set"

@@ -1,0 +1,162 @@
+"""NODE005 peer-link-slow."""
+
+from collections.abc import Hashable, Iterator
+from typing import TypeVar
+
+from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, measurements_of
+from gpudoctor.analysis.preflight.peers import PeerComparison, outliers
+from gpudoctor.analysis.preflight.references import ReferenceKind, references_for
+from gpudoctor.analysis.preflight.slow_units import peer_thresholds
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model.evidence import Provenance
+from gpudoctor.model.signs.preflight import LinkTest, Preflight, Quantity, Stage
+from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import count, percent, rate
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class PeerLinkSlow(Check):
+    """Cards of one node exchange data slower than those of equal nodes, or fail to.
+
+    What it finds:
+        A pair of cards whose copies are slower than those of other pairs. A node whose all-reduce is slower
+        than that of equal nodes or than published figures. A test inside a node that fails.
+    Why it hurts:
+        Tensor and sharded data parallelism move every layer over these links.
+    How it knows:
+        `gpudoctor preflight` copies between all pairs of cards of a node, then runs an all-reduce over all of
+        them. A bus bandwidth is compared only with figures of the same card, number of cards and algorithm.
+    False alarms:
+        Pairs that the topology joins differently (NVLink, PCIe, across sockets) differ by design. Pairs are
+        compared with the same pair on other nodes, and within a node only where most pairs are equal.
+    Remedies:
+        Look at NVLink, the fabric manager and peer access; leave the node out.
+    References:
+        - https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
+        - https://github.com/Azure/azurehpc-health-checks
+    """
+
+    code = Code("NODE005")
+    name = "peer-link-slow"
+    reads = frozenset({Reads.PREFLIGHT})
+    severity = Severity.WARNING
+    thresholds = peer_thresholds(slower=0.15, against_reference=0.2)
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        found = patient.preflight
+        inside = [test for test in found.tests if test.stage is Stage.NODE and len(test.nodes) == 1]
+        if not inside:
+            raise Unavailable("no node with several cards was tested")
+        for test in inside:
+            if test.failure:
+                yield self._failed(found, test)
+        yield from self._nodes(found, [test for test in inside if test.figure(Quantity.BUS_BANDWIDTH)])
+        yield from self._pairs(found, [test for test in inside if test.figure(Quantity.PEER_BANDWIDTH)])
+
+    def _failed(self, preflight: Preflight, test: LinkTest) -> Finding:
+        node = preflight.name(test.nodes[0])
+        return self.finding(
+            f"A test of {count(len(test.units), 'card')} inside {node} failed: {test.failure}.",
+            evidence=measurements_of(preflight, (test,)),
+            confidence=Confidence.CONFIRMED,
+            severity=Severity.ERROR,
+            cost=Cost(breaks="ranks of this node cannot communicate"),
+            subject=node,
+            detail=NodesDetail(hosts=hosts(preflight, test.nodes)),
+        )
+
+    def _nodes(self, preflight: Preflight, tests: list[LinkTest]) -> Iterator[Finding]:
+        """All-reduces of whole nodes, each algorithm apart."""
+        seen: set[int] = set()
+        for algorithm in dict.fromkeys(figure.algorithm for test in tests for figure in test.figures):
+            values = {}
+            kinds = {}
+            for test in tests:
+                for figure in test.figures:
+                    if figure.quantity is Quantity.BUS_BANDWIDTH and figure.algorithm == algorithm:
+                        values[test.nodes[0]] = figure.value
+                        kinds[test.nodes[0]] = f"{self._card(preflight, test)} x {len(test.units)}"
+            for item in outliers(
+                values,
+                share=1 - self.limit("peers"),
+                deviations=self.limit("deviations"),
+                kinds=kinds,
+            ):
+                if item.key not in seen:
+                    seen.add(item.key)
+                    yield self._slow(preflight, item, f"all-reduce{_named(algorithm)} inside", item.key)
+        for test in tests:
+            if test.nodes[0] not in seen:
+                yield from self._against_reference(preflight, test)
+
+    def _against_reference(self, preflight: Preflight, test: LinkTest) -> Iterator[Finding]:
+        for figure in test.figures:
+            if figure.quantity is not Quantity.BUS_BANDWIDTH:
+                continue
+            for row in references_for(self._card(preflight, test), figure, cards=len(test.units)):
+                least = (
+                    row.value if row.kind is ReferenceKind.FLOOR else (1 - self.limit("reference")) * row.value
+                )
+                if row.kind is ReferenceKind.DATA_SHEET or figure.value >= least:
+                    continue
+                node, cards = preflight.name(test.nodes[0]), count(len(test.units), "card")
+                yield self.finding(
+                    f"The all-reduce{_named(figure.algorithm)} of {cards} inside {node} reaches "
+                    f"{rate(figure.value, 'B/s')}. Elsewhere it reaches {rate(row.value, 'B/s')}.",
+                    evidence=(
+                        Measurement(name="bus_bandwidth", value=figure.value, unit="B/s"),
+                        Measurement(name="payload", value=figure.payload, unit="B"),
+                        Measurement(
+                            name=f"reference, {row.source}",
+                            value=row.value,
+                            unit="B/s",
+                            provenance=Provenance.DECLARED,
+                        ),
+                    ),
+                    confidence=Confidence.PROBABLE,
+                    subject=node,
+                    detail=NodesDetail(hosts=hosts(preflight, test.nodes)),
+                )
+                return
+
+    def _pairs(self, preflight: Preflight, tests: list[LinkTest]) -> Iterator[Finding]:
+        """The same two cards on each node; on a node alone, all its pairs where most are equal."""
+        values: dict[tuple[int, tuple[int, int]], float] = {}
+        for test in tests:
+            figure = test.figure(Quantity.PEER_BANDWIDTH)
+            if figure is not None and len(test.units) == 2:
+                values[test.nodes[0], (test.units[0][1], test.units[1][1])] = figure.value
+        nodes = {node for node, _ in values}
+        together = len(nodes) >= 3
+        kinds = {key: f"{key[1]}" if together else f"node {key[0]}" for key in values}
+        for item in outliers(
+            values, share=1 - self.limit("peers"), deviations=self.limit("deviations"), kinds=kinds
+        ):
+            node, (first, second) = item.key
+            yield self._slow(preflight, item, f"copy from GPU {first} to GPU {second} of", node)
+
+    def _slow(self, preflight: Preflight, item: PeerComparison[Key], what: str, node: int) -> Finding:
+        name = preflight.name(node)
+        return self.finding(
+            f"The {what} {name} reaches {rate(item.value, 'B/s')}, the median of {item.count} equal ones is "
+            f"{rate(item.peers, 'B/s')}: {percent(1 - item.share)} slower.",
+            evidence=(
+                Measurement(name="own_bandwidth", value=item.value, unit="B/s"),
+                Measurement(name="median_of_peers", value=item.peers, unit="B/s"),
+                Measurement(name="peers", value=item.count, unit="{tests}"),
+                Measurement(name="robust_deviations", value=round(item.deviations, 1), unit=""),
+            ),
+            confidence=item.confidence,
+            subject=name,
+            detail=NodesDetail(hosts=hosts(preflight, (node,))),
+        )
+
+    @staticmethod
+    def _card(preflight: Preflight, test: LinkTest) -> str:
+        names = {(unit.node, unit.local): unit.name for unit in preflight.units}
+        return next((names[place] for place in test.units if place in names), "")
+
+
+def _named(algorithm: str) -> str:
+    return f" ({algorithm})" if algorithm else ""

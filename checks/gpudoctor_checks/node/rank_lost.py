@@ -1,0 +1,82 @@
+"""NODE009 rank-lost."""
+
+from collections.abc import Iterator
+
+from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model.signs.preflight import Loss, LossKind, Preflight, Stage
+from gpudoctor.text import capitalised
+
+_BY = {
+    LossKind.DIED: "died",
+    LossKind.SILENT: "stopped answering",
+    LossKind.STUCK: "did not finish",
+}
+_DOING = {
+    Stage.ARRIVE: "while ranks arrived",
+    Stage.MACHINE: "in the checks of its machine",
+    Stage.CARD: "in the test of single cards",
+    Stage.NODE: "in the test inside its node",
+    Stage.PAIRS: "in the test of pairs of nodes",
+    Stage.GROUP: "in the test of all nodes together",
+    Stage.STORAGE: "in the test of storage",
+    Stage.BURN: "under lasting load",
+}
+
+
+class RankLost(Check):
+    """A rank died, fell silent or got stuck during the examination.
+
+    What it finds:
+        A rank that took part and did not reach the end. Its process died, its connection answers nothing,
+        or its stage did not end within the limit. The finding names the stage, and the stack if it could be
+        read.
+    Why it hurts:
+        A training on this node would die or hang in the same place.
+    How it knows:
+        Each rank sends a sign of life every second. Each stage has a time limit, after which the stack of the
+        process is taken and the process is ended.
+    False alarms:
+        A rank that was killed by hand looks the same. On a machine with too little CPU a limit may be too
+        short: the finding gives the seconds.
+    Remedies:
+        Read the stack, look at the node's kernel log, leave the node out.
+    References:
+        - https://docs.python.org/3/library/faulthandler.html
+    """
+
+    code = Code("NODE009")
+    name = "rank-lost"
+    reads = frozenset({Reads.PREFLIGHT})
+    severity = Severity.ERROR
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        found = patient.preflight
+        for loss in found.losses:
+            if loss.kind in _BY:
+                yield self._finding(found, loss)
+
+    def _finding(self, preflight: Preflight, loss: Loss) -> Finding:
+        place = f" on {preflight.name(loss.node)}" if loss.node is not None else ""
+        run = next((item for item in preflight.stages if item.stage is loss.stage), None)
+        words = f": {loss.words}" if loss.words else ""
+        at = f" It stood at {loss.stack[-1]}." if loss.stack else ""
+        limit = (Measurement(name="limit", value=run.limit, unit="s"),) if run else ()
+        return self.finding(
+            f"{capitalised(f'rank {loss.rank}')}{place} {_BY[loss.kind]} {_DOING[loss.stage]}{words}.{at}",
+            evidence=(
+                Measurement(name="stage", value=loss.stage.value, unit=""),
+                Measurement(name="seen", value=loss.words or loss.kind.value, unit=""),
+                *limit,
+                *(
+                    Measurement(name=f"frame_{position}", value=frame, unit="")
+                    for position, frame in enumerate(reversed(loss.stack[-6:]))
+                ),
+            ),
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks="a job on this node dies or hangs"),
+            subject=f"rank {loss.rank}",
+            detail=NodesDetail(
+                hosts=hosts(preflight, () if loss.node is None else (loss.node,)), cause=loss.kind.value
+            ),
+        )

@@ -1,0 +1,157 @@
+"""NODE012 storage-unfit."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, node_names
+from gpudoctor.analysis.preflight.peers import PeerComparison, outliers
+from gpudoctor.analysis.preflight.slow_units import peer_thresholds
+from gpudoctor.model import (
+    OWN_CHOICE,
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Finding,
+    Measurement,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+)
+from gpudoctor.model.signs.preflight import Preflight, Quantity, StorageTest
+from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import percent, rate, size
+
+
+class StorageUnfit(Check):
+    """A folder of the job is not visible, not writable, not the same, full or slow on a node.
+
+    What it finds:
+        A folder of `--storage` that a node does not see or cannot write, or that has other content there. A
+        node whose reads or writes are slower than those of the others at the same time. Too little space.
+    Why it hurts:
+        The job dies at its first checkpoint. Or it trains on old data on one node, or all ranks wait for
+        one reader.
+    How it knows:
+        Every node writes and reads a file there at once, and reads what the first node wrote. The files are
+        removed.
+    False alarms:
+        A folder that is local to each node on purpose shows other content: do not name it with `--storage`.
+        Reads may come from the page cache of the node that wrote.
+    Remedies:
+        Mount the folder, set its rights, free space, look at the storage client.
+    References:
+        - https://man7.org/linux/man-pages/man5/nfs.5.html (close-to-open consistency)
+    """
+
+    code = Code("NODE012")
+    name = "storage-unfit"
+    reads = frozenset({Reads.PREFLIGHT})
+    severity = Severity.ERROR
+    thresholds = (
+        *peer_thresholds(slower=0.5, against_reference=None),
+        Threshold(
+            name="free",
+            default=float(1 << 30),
+            unit="B",
+            source=f"{OWN_CHOICE}; a checkpoint of a small model",
+            meaning="Less free space than this is reported.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        found = patient.preflight
+        if not found.storage and not any(node.free_bytes for node in found.nodes):
+            raise Unavailable("no folder was named (--storage DIR)")
+        folders: dict[str, list[StorageTest]] = defaultdict(list)
+        for test in found.storage:
+            folders[test.folder].append(test)
+        for folder, tests in folders.items():
+            yield from self._access(found, folder, tests)
+            yield from self._speed(found, folder, tests)
+        yield from self._space(found)
+
+    def _access(self, preflight: Preflight, folder: str, tests: list[StorageTest]) -> Iterator[Finding]:
+        unseen = [test for test in tests if not test.visible]
+        unwritable = [test for test in tests if test.visible and not test.writable]
+        different = [test for test in tests if test.visible and test.same is False]
+        for cause, bad, words in (
+            ("invisible", unseen, "does not exist"),
+            ("unwritable", unwritable, "cannot be written"),
+            ("different", different, "holds other files than on the first node"),
+        ):
+            if not bad:
+                continue
+            why = next((f" ({test.failure})" for test in bad if test.failure), "")
+            nodes = [test.node for test in bad]
+            full = cause == "unwritable" and any("space" in test.failure.lower() for test in bad)
+            yield self.finding(
+                f"{folder} {words} on {node_names(preflight, nodes)}{why}.",
+                evidence=tuple(
+                    Measurement(
+                        name=f"{cause} on {preflight.name(test.node)}", value=test.failure or words, unit=""
+                    )
+                    for test in bad[:8]
+                ),
+                confidence=Confidence.CONFIRMED,
+                cost=Cost(breaks="the job cannot read its data or save there"),
+                subject=f"{folder} on {node_names(preflight, nodes)}",
+                detail=NodesDetail(
+                    hosts=hosts(preflight, nodes) if len(bad) < len(tests) else (),
+                    cause="full" if full else cause,
+                    command=folder,
+                ),
+            )
+
+    def _speed(self, preflight: Preflight, folder: str, tests: list[StorageTest]) -> Iterator[Finding]:
+        for quantity, words in ((Quantity.WRITE_BANDWIDTH, "writes"), (Quantity.READ_BANDWIDTH, "reads")):
+            values = {
+                test.node: figure.value
+                for test in tests
+                for figure in test.figures
+                if figure.quantity is quantity
+            }
+            for item in outliers(values, share=1 - self.limit("peers"), deviations=self.limit("deviations")):
+                yield self._slow(preflight, folder, words, item)
+
+    def _slow(self, preflight: Preflight, folder: str, words: str, item: PeerComparison[int]) -> Finding:
+        node = preflight.name(item.key)
+        return self.finding(
+            f"{node} {words} {folder} at {rate(item.value, 'B/s')}, the median of {item.count} nodes is "
+            f"{rate(item.peers, 'B/s')}: {percent(1 - item.share)} slower.",
+            evidence=(
+                Measurement(name=f"own_rate_of_{words}", value=item.value, unit="B/s"),
+                Measurement(name="median_of_nodes", value=item.peers, unit="B/s"),
+            ),
+            confidence=item.confidence,
+            severity=Severity.WARNING,
+            subject=f"{folder} on {node}",
+            detail=NodesDetail(hosts=hosts(preflight, (item.key,)), cause="slow", command=folder),
+        )
+
+    def _space(self, preflight: Preflight) -> Iterator[Finding]:
+        low: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for node in preflight.nodes:
+            for folder, free in node.free_bytes.items():
+                if free < self.limit("free"):
+                    low[folder].append((node.index, free))
+        for folder, items in low.items():
+            nodes = [index for index, _ in items]
+            least = min(free for _, free in items)
+            yield self.finding(
+                f"{folder} has {size(least)} free on {node_names(preflight, nodes)}.",
+                evidence=tuple(
+                    Measurement(
+                        name=f"free on {preflight.name(index)}",
+                        value=free,
+                        unit="B",
+                        reproduce=f"df -h {folder}",
+                    )
+                    for index, free in items[:8]
+                ),
+                confidence=Confidence.CONFIRMED,
+                severity=Severity.WARNING,
+                subject=f"{folder} on {node_names(preflight, nodes)}",
+                detail=NodesDetail(hosts=(), cause="full", command=folder),
+            )

@@ -1,0 +1,94 @@
+"""NODE014 throttles-under-load."""
+
+from collections.abc import Iterator
+
+from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, unit_name
+from gpudoctor.model import (
+    OWN_CHOICE,
+    Check,
+    Code,
+    Confidence,
+    Finding,
+    Measurement,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+)
+from gpudoctor.model.signs.preflight import Preflight, Quantity, Unit
+from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import capitalised, duration, percent, quantity
+
+
+class ThrottlesUnderLoad(Check):
+    """A unit loses speed while it works without a pause.
+
+    What it finds:
+        A card whose matrix products are slower at the end of a long load than at its beginning.
+    Why it hurts:
+        A short test sees a cool card. A training runs for hours at the speed of the warm one, and all ranks
+        wait.
+    How it knows:
+        `gpudoctor preflight --burn SECONDS` loads each unit without a pause. It compares the rate of the
+        first part with that of the last. Clock, power and temperature of both are the evidence.
+    False alarms:
+        Boost clocks fall by a few percent on every card that warms up. Less than a minute of load shows little.
+    Remedies:
+        Look at fans, air, coolant and power limits; leave the node out.
+    References:
+        - https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html
+    """
+
+    code = Code("NODE014")
+    name = "throttles-under-load"
+    reads = frozenset({Reads.PREFLIGHT})
+    severity = Severity.WARNING
+    thresholds = (
+        Threshold(
+            name="share",
+            default=0.10,
+            unit="1",
+            source=f"{OWN_CHOICE}; boost clocks of healthy cards fall by some percent",
+            meaning="A unit that loses more than this share of its first rate is reported.",
+        ),
+    )
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        found = patient.preflight
+        both = [
+            (unit, first, last)
+            for unit in found.units
+            for first in unit.figures
+            if first.quantity is Quantity.MATMUL
+            and first.when == "first"
+            and (last := unit.figure(Quantity.MATMUL, first.dtype, "last"))
+        ]
+        if not both:
+            raise Unavailable("no lasting load was asked for (--burn SECONDS)")
+        for unit, first, last in both:
+            lost = 1 - last.value / first.value
+            if lost > self.limit("share"):
+                yield self._finding(found, unit, first.value, last.value, lost)
+
+    def _finding(self, preflight: Preflight, unit: Unit, first: float, last: float, lost: float) -> Finding:
+        name = unit_name(preflight, unit)
+        seconds = sum(run.seconds for run in preflight.stages if run.stage.value == "burn")
+        hot = unit.figure(Quantity.TEMPERATURE, when="last")
+        at = f", at {quantity(hot.value, hot.unit)}" if hot else ""
+        during = f" in {duration(seconds)} of load" if seconds else ""
+        return self.finding(
+            f"{capitalised(name)} falls from {quantity(first, 'FLOP/s')} to {quantity(last, 'FLOP/s')}{during}"
+            f"{at}: {percent(lost)} slower.",
+            evidence=(
+                Measurement(name="first_rate", value=first, unit="FLOP/s"),
+                Measurement(name="last_rate", value=last, unit="FLOP/s"),
+                *(
+                    Measurement(name=f"{item.when}_{item.quantity.value}", value=item.value, unit=item.unit)
+                    for item in unit.figures
+                    if item.when and item.quantity is not Quantity.MATMUL
+                ),
+            ),
+            confidence=Confidence.CONFIRMED,
+            subject=name,
+            detail=NodesDetail(hosts=hosts(preflight, (unit.node,))),
+        )

@@ -1,0 +1,175 @@
+"""Findings on units that reach less than their peers, or less than the same card reaches elsewhere."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, node_names, unit_name
+from gpudoctor.analysis.preflight.peers import PeerComparison, unit_outliers
+from gpudoctor.analysis.preflight.references import Reference, ReferenceKind, references_for
+from gpudoctor.model.check import OWN_CHOICE, Check, Threshold
+from gpudoctor.model.evidence import Measurement, Provenance
+from gpudoctor.model.finding import Confidence, Finding
+from gpudoctor.model.signs.preflight import Figure, Preflight, Quantity, Unit
+from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import count, percent, quantity
+
+
+@dataclass(frozen=True, slots=True)
+class UnitQuantity:
+    """What a check asks of each unit."""
+
+    quantity: Quantity
+    words: str
+    """Of a sentence: `GPU 3 of node17 reaches 510 TFLOP/s in {words}`."""
+    dtype: str = ""
+
+
+def peer_thresholds(*, slower: float, against_reference: float | None) -> tuple[Threshold, ...]:
+    """The thresholds `peers`, `deviations` and, where a table of references exists, `reference`."""
+    found = (
+        Threshold(
+            name="peers",
+            default=slower,
+            unit="1",
+            source=f"{OWN_CHOICE}; healthy cards of one kind differ by up to 5 % (stas00/ml-engineering)",
+            meaning="A unit slower than the median of its peers by more than this share is reported ...",
+        ),
+        Threshold(
+            name="deviations",
+            default=5.0,
+            unit="1",
+            source=f"{OWN_CHOICE}; of normal figures one in three million is that far off",
+            meaning="... if it is also so many robust standard deviations below them.",
+        ),
+    )
+    if against_reference is None:
+        return found
+    return (
+        *found,
+        Threshold(
+            name="reference",
+            default=against_reference,
+            unit="1",
+            source=f"{OWN_CHOICE}; references are the best of many shapes, a test has one",
+            meaning="A unit slower than a measured reference by more than this share is reported.",
+        ),
+    )
+
+
+def slow_units(
+    check: Check,
+    preflight: Preflight,
+    asked: Sequence[UnitQuantity],
+    *,
+    device: str = "cuda",
+    peers: float,
+    deviations: float,
+    reference: float | None = None,
+) -> Iterator[Finding]:
+    """Findings on units that are slow in a quantity, one a unit; raises `Unavailable` without a figure.
+
+    `peers` and `reference` are shares by which a unit must be slower, `deviations` robust ones.
+    """
+    units = [unit for unit in preflight.units if unit.device == device]
+    if not units:
+        raise Unavailable(f"no {'card' if device == 'cuda' else 'processor'} was measured")
+    if not any(unit.figure(item.quantity, item.dtype) for unit in units for item in asked):
+        raise Unavailable(f"{asked[0].words} was not measured")
+    seen: set[tuple[int, int]] = set()
+    by_place = {(unit.node, unit.local): unit for unit in units}
+    for item in asked:
+        for outlier in unit_outliers(
+            units,
+            item.quantity,
+            dtype=item.dtype,
+            share=1 - peers,
+            deviations=deviations,
+        ):
+            if outlier.key not in seen:
+                seen.add(outlier.key)
+                yield _below_peers(check, preflight, by_place[outlier.key], item, outlier)
+    if reference is not None:
+        rest = [unit for unit in units if (unit.node, unit.local) not in seen]
+        yield from _below_references(check, preflight, rest, asked, reference)
+
+
+def _below_peers(
+    check: Check,
+    preflight: Preflight,
+    unit: Unit,
+    asked: UnitQuantity,
+    outlier: PeerComparison[tuple[int, int]],
+) -> Finding:
+    measure = asked.quantity.unit
+    name = unit_name(preflight, unit)
+    return check.finding(
+        f"{name[:1].upper()}{name[1:]} reaches {quantity(outlier.value, measure)} in {asked.words}. "
+        f"The median of {count(outlier.count, 'equal unit')} is {quantity(outlier.peers, measure)}: "
+        f"{percent(1 - outlier.share)} slower.",
+        evidence=(
+            Measurement(name=f"own_{asked.quantity.value}", value=outlier.value, unit=measure),
+            Measurement(name="median_of_peers", value=outlier.peers, unit=measure),
+            Measurement(name="peers", value=outlier.count, unit="{units}"),
+            Measurement(name="robust_deviations", value=round(outlier.deviations, 1), unit=""),
+        ),
+        confidence=outlier.confidence,
+        subject=name,
+        detail=NodesDetail(hosts=hosts(preflight, (unit.node,))),
+    )
+
+
+def _below_references(
+    check: Check, preflight: Preflight, units: Sequence[Unit], asked: Sequence[UnitQuantity], slower: float
+) -> Iterator[Finding]:
+    """One finding for all units of a card that stay below the same reference."""
+    low: dict[tuple[str, Quantity], list[tuple[Unit, Figure, Reference]]] = defaultdict(list)
+    words = {item.quantity: item.words for item in asked}
+    for item in asked:
+        for unit in units:
+            figure = unit.figure(item.quantity, item.dtype)
+            row = _missed(slower, unit.name, figure) if figure else None
+            if figure is not None and row is not None:
+                low[unit.name, item.quantity].append((unit, figure, row))
+    for (card, what), items in low.items():
+        yield _below_reference(check, preflight, card, words[what], items)
+
+
+def _missed(slower: float, card: str, figure: Figure) -> Reference | None:
+    for row in references_for(card, figure):
+        if row.kind is ReferenceKind.MEASURED and figure.value < (1 - slower) * row.value:
+            return row
+        if row.kind is ReferenceKind.FLOOR and figure.value < row.value:
+            return row
+    return None
+
+
+def _below_reference(
+    check: Check, preflight: Preflight, card: str, words: str, items: list[tuple[Unit, Figure, Reference]]
+) -> Finding:
+    unit, figure, row = min(items, key=lambda item: item[1].value)
+    everyone = len(items) == sum(other.name == card for other in preflight.units)
+    nodes = {item[0].node for item in items}
+    one = len(items) == 1
+    who = unit_name(preflight, unit) if one else f"{len(items)} {card} on {node_names(preflight, nodes)}"
+    reach = "reaches" if one else "reach at least"
+    what = "rejects less than" if row.kind is ReferenceKind.FLOOR else "was measured elsewhere at"
+    whose = "an operator" if row.kind is ReferenceKind.FLOOR else "this card"
+    return check.finding(
+        f"{who[:1].upper()}{who[1:]} {reach} {quantity(figure.value, figure.unit)} in {words}; {whose} {what} "
+        f"{quantity(row.value, row.quantity.unit)}.",
+        evidence=(
+            Measurement(name=f"own_{row.quantity.value}", value=figure.value, unit=figure.unit),
+            Measurement(
+                name=f"reference, {row.source}",
+                value=row.value,
+                unit=figure.unit,
+                provenance=Provenance.DECLARED,
+            ),
+        ),
+        confidence=Confidence.PROBABLE,
+        subject=who,
+        detail=NodesDetail(
+            hosts=() if everyone else hosts(preflight, nodes), cause="everyone" if everyone else ""
+        ),
+    )

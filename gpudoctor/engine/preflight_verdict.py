@@ -1,0 +1,73 @@
+"""The verdict on an active examination: start, start without these nodes, or do not start."""
+
+from collections.abc import Sequence
+
+from gpudoctor.analysis.preflight.named_nodes import NodesDetail
+from gpudoctor.model import Patient, Ranked, Severity
+from gpudoctor.model.signs.preflight import LossKind, Preflight, StageRun
+from gpudoctor.text import count, joined
+
+_FEW = 4
+
+
+def nodes_to_leave_out(ranked: Sequence[Ranked]) -> tuple[str, ...]:
+    """Host names that errors and warnings name, the worst first; those that a scheduler should exclude."""
+    found: dict[str, None] = {}
+    for item in ranked:
+        detail = item.finding.detail
+        if isinstance(detail, NodesDetail) and item.finding.severity is not Severity.NOTE:
+            found |= dict.fromkeys(detail.hosts)
+    return tuple(found)
+
+
+def pronounce_preflight(patient: Patient, ranked: Sequence[Ranked]) -> str:
+    """Which nodes to leave out and why, or that all were found well; then what was not tested."""
+    found = patient.preflight
+    bad = [item for item in ranked if item.finding.severity is not Severity.NOTE]
+    said = _bad(found, ranked, bad) if bad else _good(found, len(ranked))
+    gaps = _gaps(found)
+    return f"{said} {gaps}".strip()
+
+
+def _bad(found: Preflight, ranked: Sequence[Ranked], bad: Sequence[Ranked]) -> str:
+    hosts = nodes_to_leave_out(ranked)
+    first = bad[0].finding
+    if hosts:
+        named = (
+            joined(list(hosts))
+            if len(hosts) <= _FEW
+            else f"{len(hosts)} nodes ({', '.join(hosts[:_FEW])}, ...)"
+        )
+        causes = list(dict.fromkeys(item.finding.name for item in bad))
+        left = len(found.nodes) - len({node.index for node in found.nodes if node.name in hosts})
+        rest = f" {count(left, 'node')} of {len(found.nodes)} {'is' if left == 1 else 'are'} left."
+        why = joined(causes[:3]) + (" and others" if len(causes) > 3 else "")
+        return f"Leave out {named}: {why}.{rest if len(found.nodes) > 1 else ''}"
+    errors = sum(item.finding.severity is Severity.ERROR for item in bad)
+    start = "Do not start the job" if errors else "The job can start, slower than it could"
+    return f"{start}: {first.name}. {first.message}"
+
+
+def _good(found: Preflight, notes: int) -> str:
+    nodes = count(len(found.nodes), "node")
+    units = count(len(found.units), "unit")
+    noted = f"; {count(notes, 'note')} worth knowing" if notes else ""
+    tested = len(found.tests)
+    links = f" and {count(tested, 'test')} between them" if tested and len(found.nodes) > 1 else ""
+    if not found.units:
+        return f"Nothing wrong was found on {nodes}{noted}."
+    return f"{nodes} with {units} passed{links}{noted}."
+
+
+def _gaps(found: Preflight) -> str:
+    cut: list[StageRun] = [item for item in found.stages if not item.ended]
+    parts = [
+        *(text.rstrip(".") for text in found.untested),
+        *(f"the end of {item.stage.value}" for item in cut),
+    ]
+    lost = sum(loss.kind is not LossKind.REFUSED for loss in found.losses)
+    if not parts:
+        return ""
+    more = f" and {len(parts) - 2} more" if len(parts) > 2 else ""
+    late = f" {count(lost, 'rank')} did not take part to the end." if lost else ""
+    return f"Not tested: {'; '.join(parts[:2])}{more}.{late}"

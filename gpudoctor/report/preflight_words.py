@@ -1,0 +1,120 @@
+"""An active examination in words and rows, for every format that people read."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from gpudoctor.analysis.preflight.named_nodes import unit_name
+from gpudoctor.model.signs.preflight import Figure, LinkTest, Preflight, Quantity, Stage
+from gpudoctor.text import count, duration, quantity
+
+_TITLES = {
+    Quantity.MATMUL: "matrix product",
+    Quantity.MEMORY_BANDWIDTH: "memory copy",
+    Quantity.HOST_TO_DEVICE: "host to device",
+    Quantity.DEVICE_TO_HOST: "device to host",
+    Quantity.PEER_BANDWIDTH: "card to card",
+    Quantity.BUS_BANDWIDTH: "bus bandwidth",
+    Quantity.LATENCY: "small message",
+    Quantity.WRITE_BANDWIDTH: "storage write",
+    Quantity.READ_BANDWIDTH: "storage read",
+    Quantity.CLOCK: "clock under load",
+    Quantity.POWER: "power under load",
+    Quantity.TEMPERATURE: "temperature under load",
+}
+_WHERE = {Stage.NODE: "in a node", Stage.PAIRS: "of two nodes", Stage.GROUP: "of a group"}
+
+
+@dataclass(frozen=True, slots=True)
+class FigureRow:
+    """One quantity over all who measured it."""
+
+    title: str
+    worst: str
+    """With who reached it."""
+    middle: str
+    best: str
+    measured: int
+    """By how many units, nodes or groups."""
+
+
+def preflight_facts(found: Preflight) -> list[str]:
+    """For headings: `8 nodes`, `64 x NVIDIA H100 80GB HBM3`, `nccl`, `41 s`."""
+    names = Counter(unit.name for unit in found.units)
+    cards = [f"{number} x {name}" if number > 1 else name for name, number in names.items()]
+    parts = [count(len(found.nodes), "node"), count(found.world, "rank"), *cards, found.backend]
+    return [part for part in (*parts, f"{found.mode}, {duration(found.seconds)}") if part]
+
+
+def figure_rows(found: Preflight) -> list[FigureRow]:
+    """A row for each quantity that was measured: the worst with its place, the median, the best."""
+    values: dict[str, list[tuple[Figure, str]]] = defaultdict(list)
+    for title, figure, who in _figures(found):
+        values[title].append((figure, who))
+    return [_row(title, items) for title, items in values.items()]
+
+
+def _figures(found: Preflight) -> Iterator[tuple[str, Figure, str]]:
+    for unit in found.units:
+        for figure in unit.figures:
+            kind = f"{figure.dtype} {_TITLES[figure.quantity]}".strip()
+            last = f", {figure.when} part" if figure.when else ""
+            yield f"{kind}{last}", figure, unit_name(found, unit)
+    for test in found.tests:
+        for figure in test.figures:
+            yield (
+                f"{_TITLES[figure.quantity]} {_WHERE.get(test.stage, '')}".strip(),
+                figure,
+                _place(found, test),
+            )
+    for item in found.storage:
+        for figure in item.figures:
+            yield f"{_TITLES[figure.quantity]} {item.folder}", figure, found.name(item.node)
+
+
+def _place(found: Preflight, test: LinkTest) -> str:
+    names = [found.name(node) for node in test.nodes]
+    return " and ".join(names) if len(names) <= 2 else f"{len(names)} nodes"
+
+
+def _row(title: str, items: Iterable[tuple[Figure, str]]) -> FigureRow:
+    ordered = sorted(items, key=lambda item: item[0].value)
+    unit = ordered[0][0].unit
+    if ordered[0][0].quantity in (Quantity.LATENCY, Quantity.TEMPERATURE):
+        ordered.reverse()
+    (worst, who), (best, _) = ordered[0], ordered[-1]
+    middle = median(figure.value for figure, _ in ordered)
+    return FigureRow(
+        title=title,
+        worst=f"{quantity(worst.value, unit)} ({who})",
+        middle=quantity(middle, unit),
+        best=quantity(best.value, unit),
+        measured=len(ordered),
+    )
+
+
+def pair_speeds(found: Preflight) -> dict[tuple[int, int], float | None]:
+    """Bus bandwidth of each pair of nodes that was tested, the lowest of its tests; None where one failed."""
+    speeds: dict[tuple[int, int], float | None] = {}
+    for test in found.tests:
+        if test.stage is not Stage.PAIRS or len(test.nodes) != 2:
+            continue
+        a, b = sorted(test.nodes)
+        figure = test.figure(Quantity.BUS_BANDWIDTH)
+        known = speeds.get((a, b), float("inf"))
+        if test.failure or known is None:
+            speeds[a, b] = None
+        elif figure is not None:
+            speeds[a, b] = min(known, figure.value)
+    return speeds
+
+
+def untested(found: Preflight) -> list[str]:
+    """What was not examined, and stages that did not end, a sentence each."""
+    cut = [
+        f"The stage {item.stage.value} reached its limit of {duration(item.limit)}."
+        for item in found.stages
+        if not item.ended
+    ]
+    return [*found.untested, *cut]

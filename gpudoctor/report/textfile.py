@@ -1,0 +1,93 @@
+"""Metrics of a report for the textfile collector of Prometheus' node exporter."""
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gpudoctor.errors import UsageError
+from gpudoctor.model import Report, Severity
+from gpudoctor.model.signs.preflight import Figure, Preflight
+
+_HELP = {
+    "gpudoctor_findings": "Findings of the last examination by severity.",
+    "gpudoctor_finding": "1 for each finding of the last examination.",
+    "gpudoctor_preflight_seconds": "Seconds of the last preflight.",
+    "gpudoctor_preflight_lost_ranks": "Ranks that did not take part to the end.",
+    "gpudoctor_preflight_unit": "What a card or the CPUs of a node reached; per second, seconds, Hz, W or Cel.",
+    "gpudoctor_preflight_link": "What nodes reached together; bytes a second or seconds.",
+    "gpudoctor_preflight_link_failed": "1 for each test of several nodes that failed.",
+}
+
+
+def render_textfile(report: Report) -> str:
+    """The metrics as text: gauges without time. https://prometheus.io/docs/instrumenting/exposition_formats."""
+    lines: dict[str, list[str]] = {}
+    for name, labels, value in _samples(report):
+        lines.setdefault(name, []).append(f"{name}{_labels(labels)} {value:.10g}")
+    parts: list[str] = []
+    for name, samples in lines.items():
+        parts += [f"# HELP {name} {_HELP[name]}", f"# TYPE {name} gauge", *samples]
+    return "\n".join(parts) + "\n"
+
+
+def write_textfile(report: Report, path: Path) -> None:
+    """Write them whole or not at all, as the collector demands. Raises `UsageError`."""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as file:
+            file.write(render_textfile(report))
+        Path(file.name).chmod(0o644)
+        os.replace(file.name, path)
+    except OSError as error:
+        raise UsageError(f"--textfile {path}: cannot be written: {error.strerror or error}") from error
+
+
+def _samples(report: Report) -> Iterator[tuple[str, dict[str, str], float]]:
+    summary = report.summary
+    counts = {Severity.ERROR: summary.error, Severity.WARNING: summary.warning, Severity.NOTE: summary.note}
+    for severity, number in counts.items():
+        yield "gpudoctor_findings", {"severity": severity.value}, number
+    for item in report.findings:
+        found = item.finding
+        labels = {
+            "code": found.code, "name": found.name, "severity": found.severity.value, "subject": found.subject,
+        }  # fmt: skip
+        yield "gpudoctor_finding", labels, 1
+    if report.preflight is not None:
+        yield from _preflight(report.preflight)
+
+
+def _preflight(found: Preflight) -> Iterator[tuple[str, dict[str, str], float]]:
+    yield "gpudoctor_preflight_seconds", {"mode": found.mode}, found.seconds
+    yield "gpudoctor_preflight_lost_ranks", {}, len(found.losses)
+    for unit in found.units:
+        place = {"node": found.name(unit.node), "unit": str(unit.local), "name": unit.name}
+        yield from _figures("gpudoctor_preflight_unit", place, unit.figures)
+    for test in found.tests:
+        nodes = ",".join(found.name(node) for node in test.nodes)
+        place = {"stage": test.stage.value, "round": str(test.round), "nodes": nodes}
+        yield from _figures("gpudoctor_preflight_link", place, test.figures)
+        if test.failure:
+            yield "gpudoctor_preflight_link_failed", place, 1
+
+
+def _figures(
+    name: str, place: dict[str, str], figures: Iterable[Figure]
+) -> Iterator[tuple[str, dict[str, str], float]]:
+    for figure in figures:
+        labels = {
+            **place, "quantity": figure.quantity.value, "dtype": figure.dtype, "payload": str(figure.payload),
+            "algorithm": figure.algorithm, "when": figure.when,
+        }  # fmt: skip
+        yield name, labels, figure.value
+
+
+def _labels(labels: dict[str, str]) -> str:
+    given = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items() if value)
+    return f"{{{given}}}" if given else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,1 @@
+"""Rules on the topic: nodes and links under load."""

@@ -1,0 +1,29 @@
+import pytest
+from preflights import patient, unit
+from slow_units import assert_finds_the_slow_one, assert_healthy_fleets_are_silent, fleet
+
+from gpudoctor.model import Confidence, Unavailable
+from gpudoctor.model.signs.preflight import Quantity
+from gpudoctor.testing import examine, prescribe
+from gpudoctor_checks.node.card_slow import CardSlow
+from gpudoctor_rules.node.advice import ADVICE
+
+
+def test_sick_one_of_six_is_slow_and_of_three_it_is_a_suspicion():
+    assert_finds_the_slow_one(CardSlow, Quantity.MATMUL, 650e12, dtype="bf16")
+
+
+def test_healthy_noise_other_cards_and_only_two_units():
+    assert_healthy_fleets_are_silent(CardSlow, Quantity.MATMUL, 650e12, dtype="bf16")
+
+
+def test_sick_all_cards_are_far_below_what_the_card_reaches_elsewhere():
+    found = fleet(Quantity.MATMUL, 650e12, 0.5, 0.5, 0.5, 0.5, dtype="bf16")
+    [finding] = examine(CardSlow, found)
+    assert "was measured elsewhere at" in finding.message and finding.confidence is Confidence.PROBABLE
+    assert "--exclude" not in str([item.title for item in prescribe(ADVICE, finding, found)])
+
+
+def test_without_a_card_it_says_so():
+    with pytest.raises(Unavailable, match="no card was measured"):
+        examine(CardSlow, patient(2, units=(unit(0, device="cpu", name="AMD EPYC 9654"),)))

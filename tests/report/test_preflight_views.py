@@ -1,0 +1,106 @@
+"""An active examination in every format: the verdict, the table, the heat map, the metrics."""
+
+import json
+
+import pytest
+from preflights import GB, every_pair, figure, loss, pair, preflight, unit
+
+from gpudoctor.engine.examination import Request, examine
+from gpudoctor.engine.registry import load_registry
+from gpudoctor.engine.selection import make_selection
+from gpudoctor.errors import UsageError
+from gpudoctor.model import PatientKind
+from gpudoctor.model.signs.preflight import Quantity, Stage, StageRun
+from gpudoctor.report import FORMATS, render
+from gpudoctor.report.preflight_words import figure_rows, pair_speeds
+from gpudoctor.report.textfile import render_textfile, write_textfile
+from gpudoctor.testing import make_patient
+from gpudoctor.ui.console import render_text
+
+REGISTRY = load_registry()
+REQUEST = Request(registry=REGISTRY, selection=make_selection(REGISTRY, [("NODE", "--select")], []))
+
+
+def report(found):
+    return examine(make_patient(preflight=found, kind=PatientKind.CLUSTER), REQUEST)
+
+
+def units(count, speed=lambda _node: 640e12):
+    return tuple(unit(at, figures=(figure(Quantity.MATMUL, speed(at), dtype="bf16"),)) for at in range(count))
+
+
+SICK = preflight(
+    6,
+    units=units(6),
+    tests=every_pair(6, lambda a, b: 20 * GB if 3 in (a, b) else 46 * GB),
+    untested=("NVLS: none.",),
+)
+WELL = preflight(4, units=units(4), tests=every_pair(4))
+
+
+def test_the_verdict_names_whom_to_leave_out_and_what_was_not_tested():
+    said = report(SICK).summary.verdict
+    assert said == "Leave out node03: network-slow. 5 nodes of 6 are left. Not tested: NVLS: none."
+
+
+def test_the_verdict_on_good_nodes_counts_what_passed():
+    assert report(WELL).summary.verdict == "4 nodes with 4 units passed and 6 tests between them."
+
+
+def test_a_stage_that_was_cut_is_not_called_passed():
+    cut = preflight(
+        4, tests=every_pair(4), stages=(StageRun(stage=Stage.GROUP, seconds=20, limit=20, ended=False),)
+    )
+    assert "Not tested: the end of group." in report(cut).summary.verdict
+
+
+def test_a_lost_rank_leaves_its_node_out():
+    assert report(preflight(4, losses=(loss(2),))).summary.verdict.startswith("Leave out node02: rank-lost.")
+
+
+def test_rows_name_the_slowest_and_latency_is_slow_when_long():
+    found = preflight(
+        3, units=units(3, lambda at: (600 + at) * 1e12), tests=every_pair(3, delay=lambda a, b: (a + b) * 1e-5)
+    )
+    rows = {row.title: row for row in figure_rows(found)}
+    assert rows["bf16 matrix product"].worst == "600 TFLOP/s (GPU 0 of node00)"
+    assert rows["small message of two nodes"].worst == "30 µs (node01 and node02)"
+
+
+def test_a_failed_pair_has_no_speed_whatever_came_before():
+    found = preflight(2, tests=(pair(0, 1), pair(0, 1, failure="timed out", at=1), pair(0, 1, at=2)))
+    assert pair_speeds(found) == {(0, 1): None}
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "text"])
+@pytest.mark.parametrize("found", [SICK, WELL, preflight(1)], ids=["sick", "well", "alone"])
+def test_every_format_renders_it(name, found):
+    text = render(report(found), name)
+    assert text.strip()
+    if name == "json":
+        assert json.loads(text)["preflight"]["mode"] == "standard"
+
+
+def test_text_shows_the_table_and_the_html_a_cell_for_each_pair():
+    assert "bf16 matrix product" in render_text(report(SICK), width=100, colour=False)
+    page = render(report(SICK), "html")
+    assert page.count('class="heat"') == 30 + 5  # each pair twice, and the legend
+    assert "node00 and node03: 20 GB/s, 43 % of the fastest pair" in page
+
+
+def test_metrics_can_be_parsed_and_hold_every_figure(tmp_path):
+    parser = pytest.importorskip("prometheus_client.parser")
+    families = {
+        item.name: item for item in parser.text_string_to_metric_families(render_textfile(report(SICK)))
+    }
+    assert len(families["gpudoctor_preflight_unit"].samples) == 6
+    assert len(families["gpudoctor_preflight_link"].samples) == 30
+    [named] = families["gpudoctor_finding"].samples
+    assert named.labels["code"] == "NODE006" and named.labels["subject"] == "node03"
+    write_textfile(report(SICK), tmp_path / "gpudoctor.prom")
+    assert [item.name for item in tmp_path.iterdir()] == ["gpudoctor.prom"]
+
+
+def test_a_textfile_that_cannot_be_written_is_a_sentence(tmp_path):
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_textfile(report(WELL), tmp_path / "missing" / "gpudoctor.prom")
