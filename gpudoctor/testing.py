@@ -32,6 +32,7 @@ from gpudoctor.model.signs.job import Environment, Job
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory import MemoryForecast
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
+from gpudoctor.model.signs.nccl_inspector import InspectorRecords
 from gpudoctor.model.signs.packages import ArgumentFields, Distribution, Packages, TorchBuild
 from gpudoctor.model.signs.preflight import Preflight
 from gpudoctor.model.signs.process import ProcessWindow
@@ -212,6 +213,7 @@ def make_patient(
     recording: Recording | None = None,
     memory_snapshot: MemorySnapshot | None = None,
     flight_records: FlightRecords | None = None,
+    nccl_inspector: InspectorRecords | None = None,
     process: ProcessWindow | None = None,
     preflight: Preflight | None = None,
     kind: PatientKind = PatientKind.MACHINE,
@@ -240,6 +242,7 @@ def make_patient(
             recording=_sign("the recording", recording),
             memory_snapshot=_sign("the memory snapshot", memory_snapshot),
             flight_records=_sign("the flight recorder", flight_records),
+            nccl_inspector=_sign("NCCL Inspector", nccl_inspector),
             process=_sign("the process", process),
             preflight=_sign("the preflight", preflight),
         ),

@@ -1,15 +1,17 @@
-"""The verdict on a file that holds no run: a log of the kernel or of nvidia-smi, a memory snapshot."""
+"""The verdict on a file that holds no run: a log of the kernel or of nvidia-smi, a dump, a memory snapshot."""
 
 from collections.abc import Sequence
 
 from gpudoctor.analysis.job_log.flight_verdict import flight_verdict, undated
 from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
+from gpudoctor.analysis.job_log.inspected_ranks import read_sentence, why_not_judged
 from gpudoctor.engine.claims import NO_XID, SAVED_GPUS_WELL, Examined
 from gpudoctor.model import Outcome, Passed, Patient, Ranked, Severity
 from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory_snapshot import DeviceMemory, MemorySnapshot
+from gpudoctor.model.signs.nccl_inspector import InspectorRecords
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count, joined, size
 
@@ -23,6 +25,8 @@ def pronounce_saved(patient: Patient, ranked: Sequence[Ranked], outcomes: Sequen
         return _of_snapshot(patient.title, snapshot)
     if (dumps := optional(lambda: patient.flight_records)) is not None:
         return _of_dumps(dumps, ranked)
+    if (records := optional(lambda: patient.nccl_inspector)) is not None:
+        return of_inspector(patient.title, records, ranked)
     survey = optional(lambda: patient.gpu_survey)
     recording = optional(lambda: patient.recording)
     if survey is not None and survey.saved:
@@ -44,6 +48,15 @@ def _of_dumps(dumps: FlightRecords, ranked: Sequence[Ranked]) -> str:
     if said := undated(dumps, STUCK_SECONDS):
         return said
     return f"No operation waits in the flight-recorder dumps of {count(len(dumps.ranks), 'rank')}."
+
+
+def of_inspector(title: str, records: InspectorRecords, ranked: Sequence[Ranked]) -> str:
+    """What the records of NCCL Inspector show."""
+    if ranked:
+        return f"{title}: {ranked[0].finding.message.partition('. ')[0].rstrip('.')}."
+    reason = why_not_judged(records)
+    rest = f"no rank could be judged ({reason})" if reason else "no rank comes late to the others"
+    return f"{title}: {read_sentence(records)}; {rest}."
 
 
 def stood_still(dumps: FlightRecords, ranked: Sequence[Ranked]) -> str:

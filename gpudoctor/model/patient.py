@@ -15,6 +15,7 @@ from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory import JobMemory, MemoryForecast
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
+from gpudoctor.model.signs.nccl_inspector import InspectorRecords
 from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
 from gpudoctor.model.signs.preflight import Preflight
 from gpudoctor.model.signs.process import ProcessWindow
@@ -118,6 +119,9 @@ class Signs:
     )
     flight_records: Sign[FlightRecords] = field(
         default_factory=_no("the flight recorder", "no flight-recorder dump was named")
+    )
+    nccl_inspector: Sign[InspectorRecords] = field(
+        default_factory=_no("NCCL Inspector", "no file of NCCL Inspector was named")
     )
     job_log: Sign[JobLog] = field(default_factory=_no("the log", "no log was named"))
     process: Sign[ProcessWindow] = field(default_factory=_no("the process", "no running process was named"))
@@ -250,6 +254,11 @@ class Patient:
     def flight_records(self) -> FlightRecords:
         """What the ranks asked of their process groups; raises `Unavailable` when no dump was named."""
         return self.signs.flight_records.take()
+
+    @property
+    def nccl_inspector(self) -> InspectorRecords:
+        """Which collectives the ranks completed, and when; raises `Unavailable` when no records were named."""
+        return self.signs.nccl_inspector.take()
 
     @property
     def job_log(self) -> JobLog:

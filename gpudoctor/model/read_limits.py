@@ -47,6 +47,8 @@ SOURCE_NODES = ReadLimit(1_800_000, "a program", "syntax nodes")
 """All files of a program together: 2,000 files of 110 lines."""
 CONFIG = ReadLimit(4 * _MIB, "a config")
 """The largest public training configs are under 100 kB."""
+PREFLIGHT_REPORT = ReadLimit(256 * _MIB, "a report of a preflight")
+"""4,096 nodes with eight cards and ten rounds of pairs have about 60 MB."""
 CONFIG_IN_FOLDER = ReadLimit(512 * _KIB, "a config that a folder holds")
 JOB_SCRIPT = ReadLimit(1 * _MIB, "a job script")
 """10,000 lines have half of it."""
@@ -126,6 +128,13 @@ FLIGHT_DUMP = ReadLimit(64 * _MIB, "a flight-recorder dump, unpacked")
 """2,000 entries, the usual ring, have 0.4 MB; this is 300,000."""
 FLIGHT_READER = ReadLimit(2 * _GIB, "the process that reads flight-recorder dumps")
 """A dump takes fifteen times its size in memory."""
+INSPECTOR_ALL = ReadLimit(512 * _MIB, "the records of NCCL Inspector of a job")
+"""That takes half a minute, and is 20,000 collectives of each of 64 processes."""
+INSPECTOR_FILE = ReadLimit(128 * _MIB, "a file of NCCL Inspector")
+"""A million collectives have 200 to 500 MB, says its README; of a larger file the last ones count."""
+INSPECTOR_LINE = ReadLimit(256 * _KIB, "a record of NCCL Inspector")
+"""A verbose one of 64 channels has 25 kB."""
+INSPECTOR_COMMUNICATORS = ReadLimit(256, "a process", "communicators")
 LOG_UNPACKED_START = 1 * _GIB
 """Bytes that a packed log may unpack to, however small it is."""
 LOG_UNPACKED_RATIO = 200

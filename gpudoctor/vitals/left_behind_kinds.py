@@ -30,6 +30,9 @@ class LeftKind(Enum):
     FLIGHT = "flight recorder"
     """A dump of torch's flight recorder, and what is named like one and may be cut or empty."""
 
+    INSPECTOR = "NCCL Inspector"
+    """Records of NCCL Inspector, and empty files that are named like one."""
+
     SURVEY = "survey"
     """The output of `nvidia-smi -q`, text or XML."""
 
@@ -54,6 +57,7 @@ _CONFIGS = {".yaml", ".yml", ".toml", ".jsonc"}
 
 def kind_of(path: Path) -> LeftKind:
     """The kind of a file, by its ending where that says it, else by its content. Raises `OSError`."""
+    from gpudoctor.vitals.inspector_lines import is_inspector
     from gpudoctor.vitals.recording.snapshot import is_pickle
     from gpudoctor.vitals.saved_kernel_log import is_kernel_log
 
@@ -65,6 +69,8 @@ def kind_of(path: Path) -> LeftKind:
     raw = read_head(path, _HEAD)
     if is_flight_dump(path, raw):
         return LeftKind.FLIGHT
+    if is_inspector(_unpacked_head(path, raw)):
+        return LeftKind.INSPECTOR
     head = text_of(raw)
     if _is_survey(path, head):
         return LeftKind.SURVEY
@@ -82,18 +88,26 @@ def kind_of(path: Path) -> LeftKind:
 
 def is_flight_dump(path: Path, head: bytes) -> bool:
     """Whether a file is a flight-recorder dump, or has the name of one and is no text."""
+    head = _unpacked_head(path, head)
     if head[:2] == b"\x1f\x8b":
-        try:
-            with open_unpacked(path) as stream:
-                head = stream.read(_HEAD)
-        except OSError:
-            return False
+        return False
     pickled = len(head) > 1 and head[0] == 0x80 and 2 <= head[1] <= 5
     listed = head.lstrip()[:1] in (b"{", b"[") and b'"entries"' in head
     if (pickled or listed) and any(word in head for word in _FLIGHT_WORDS):
         return True
     named = _FLIGHT_NAME.search(path.name.removesuffix(".gz")) is not None
     return named and (not head or b"\0" in head or pickled)
+
+
+def _unpacked_head(path: Path, head: bytes) -> bytes:
+    """The first bytes of what gzip has packed; the packed ones if that is damaged."""
+    if head[:2] != b"\x1f\x8b":
+        return head
+    try:
+        with open_unpacked(path) as stream:
+            return stream.read(_HEAD)
+    except OSError:
+        return head
 
 
 def _is_config(head: bytes) -> bool:
@@ -128,6 +142,12 @@ def is_left_behind(path: Path) -> bool:
             return b"segments" in read_head(path, 256)
         if kind is LeftKind.KERNEL_LOG:
             return path.suffix == ""
-        return kind in (LeftKind.SURVEY, LeftKind.STACKS, LeftKind.SCHEDULER, LeftKind.FLIGHT)
+        return kind in (
+            LeftKind.SURVEY,
+            LeftKind.STACKS,
+            LeftKind.SCHEDULER,
+            LeftKind.FLIGHT,
+            LeftKind.INSPECTOR,
+        )
     except OSError:
         return False

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
+from gpudoctor.analysis.job_log.inspected_ranks import called, late_ranks, located, why_not_judged
 from gpudoctor.analysis.live.rank_positions import LEAST_LOOKS, WAITS, phase_share
 from gpudoctor.analysis.live.stack_shares import seen_at, watched, where
 from gpudoctor.analysis.run.aligned_ranks import FEW_STEPS, LEAST_STEPS, LONG, Straggler, aligned, straggler
@@ -11,10 +12,29 @@ from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.line_costs import by_line, lines
 from gpudoctor.analysis.run.steady_run import Run, demanded, spot
 from gpudoctor.analysis.run.steady_state import OTHER
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold, Whose
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Cost,
+    Detail,
+    Finding,
+    LogLine,
+    Measurement,
+    Patient,
+    Reads,
+    Severity,
+    SourceSpan,
+    Threshold,
+    Whose,
+)
+from gpudoctor.model.signs.nccl_inspector import InspectorRecords
 from gpudoctor.model.signs.process import ProcessWindow, Rank
-from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.text import duration, percent
+from gpudoctor.model.unavailable import Unavailable, optional
+from gpudoctor.text import count, duration, percent, size
+
+_MOST_LATE = 3
+"""Late ranks of one job that are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +45,8 @@ class StragglerDetail(Detail):
     node: str
     part: str
     """Of the step in which it is late; \"\" where not known."""
+    process: int = 0
+    """Its number on the node; 0 where not known."""
 
 
 class StragglingRank(Check):
@@ -41,19 +63,26 @@ class StragglingRank(Check):
         which ranks wait for each other. It must be late by 1 ms and 10 % of the step, over 100 steps or 10 s.
         The difference must be significant (Wilcoxon, p under 0.001). The cause is named if it covers 80 % of
         the delay.
+        From the records of NCCL Inspector of all ranks (`NCCL_INSPECTOR_ENABLE=1`). A collective waits on the
+        device for its last rank. So the late rank's time is the shortest, and the others wait for the rest. One
+        rank must be last in 80 % of the waits, over 50 collectives and 20 waits. Waits under 0.1 ms or 20 % of
+        the operation do not count. If all records were written at the end, their share of the run is not known.
+        Then the finding is a note.
     False alarms:
         Ranks that are late in turn are not stragglers. Delays under a millisecond are noise of shared cores.
-        Pipeline stages differ by design.
+        Pipeline stages differ by design. NCCL Inspector does not show what a wait overlaps with: part of it may
+        be hidden behind computation. A rank that itself waits in another communicator is not named.
     Remedies:
         Fix the cause: its data, its host or its card.
     References:
         - https://github.com/traceopt-ai/traceml
         - https://github.com/NVIDIA/nvidia-resiliency-ext
+        - https://github.com/NVIDIA/nccl/tree/master/plugins/profiler/inspector
     """
 
     code = Code("DIST001")
     name = "straggler"
-    reads = frozenset({Reads.RECORDING, Reads.PROCESS})
+    reads = frozenset({Reads.RECORDING, Reads.PROCESS, Reads.LOG})
     severity = Severity.WARNING
     thresholds = (
         *Threshold.note_and_warning(
@@ -75,6 +104,10 @@ class StragglingRank(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
             yield from self._live(window)
+            return
+        records = optional(lambda: patient.nccl_inspector)
+        if records is not None and optional(lambda: patient.recording) is None:
+            yield from self._inspected(records)
             return
         run = demanded(patient)
         table = aligned(run.recording)
@@ -139,6 +172,37 @@ class StragglingRank(Check):
             severity=severity,
             detail=StragglerDetail(rank=late.rank or 0, node="", part=part if named else ""),
         )
+
+    def _inspected(self, records: InspectorRecords) -> Iterator[Finding]:
+        """By NCCL Inspector: the rank whose collectives are short because it comes last."""
+        if reason := why_not_judged(records):
+            raise Unavailable(reason)
+        for late in late_ranks(records)[:_MOST_LATE]:
+            severity = self.level(late.share)
+            if severity is None:
+                continue
+            who = late.who
+            share = percent(late.share)
+            waited = f"{share} of the recorded time" if late.of_run else f"{share} of the time in collectives"
+            yield self.finding(
+                f"Rank {who.rank} of {called(who)} comes late to its collectives; the others wait {waited}. "
+                f"Its {late.kind} of {size(late.bytes)} takes {duration(late.own_seconds)}, theirs "
+                f"{duration(late.others_seconds)} with the wait.",
+                evidence=(
+                    LogLine(
+                        origin=who.path,
+                        text=f"{located(who)}: last in {late.waits:,} of {count(late.all_waits, 'wait')}, "
+                        f"{count(late.paired, 'collective')} compared",
+                    ),
+                    Measurement(name="straggler_share", value=round(late.share, 4), unit="1"),
+                    Measurement(name="straggler_seconds", value=late.seconds, unit="s"),
+                ),
+                confidence=Confidence.PROBABLE,
+                severity=severity if late.of_run else Severity.NOTE,
+                cost=Cost(step_share=late.share, whose=Whose.DEVICE) if late.of_run else Cost(),
+                subject=f"rank {who.rank} of {who.communicator}",
+                detail=StragglerDetail(rank=who.rank, node=who.host, part="", process=who.process),
+            )
 
     def _lines(self, patient: Patient, run: Run, late: Straggler, part: str) -> list[SourceSpan]:
         """Lines on which the late rank spends more of its samples than the others."""

@@ -51,6 +51,8 @@ class Plan:
 
     pair_rounds: int
     """Rounds of disjoint pairs before suspects are tested again."""
+    all_pairs_up_to: int = 4
+    """Up to so many nodes every two meet, so that no bad link between two good nodes is passed over."""
     retest_rounds: int = 8
     """Rounds for suspects and slow links."""
     group_rounds: int = 12
@@ -74,10 +76,10 @@ class Plan:
 
 
 SMALL = 4
-"""Up to so many nodes, every pair is tested: a round more costs seconds, and each node needs two partners."""
+"""Up to so many nodes an accusation is not confirmed: its witnesses are too few."""
 PLANS: Mapping[str, Plan] = {
     "quick": Plan(pair_rounds=1, retest_rounds=4, group_rounds=2),
-    "standard": Plan(pair_rounds=2, retest_rounds=8, group_rounds=14),
+    "standard": Plan(pair_rounds=2, all_pairs_up_to=8, retest_rounds=8, group_rounds=14),
     "deep": Plan(pair_rounds=128, retest_rounds=16, group_rounds=40),
 }
 """By mode. A deep search lets every two nodes meet, in up to 128 rounds."""
@@ -576,10 +578,10 @@ class _Search:
         order = self._first_order
         count = len(order)
         everyone = count - 1 + count % 2
-        wanted = everyone if count <= SMALL else self.plan.pair_rounds
+        wanted = everyone if count <= self.plan.all_pairs_up_to else self.plan.pair_rounds
         met: set[frozenset[int]] = set()
         rounds: list[list[tuple[int, int]]] = []
-        candidates = self._mixed_rounds(order) if count > SMALL else iter(())
+        candidates = self._mixed_rounds(order) if wanted < everyone else iter(())
         later = (_circle(order, step) for step in range(everyone))
         for index, pairs in enumerate(chain(candidates, later)):
             if len(rounds) == wanted:

@@ -14,7 +14,14 @@ class StragglingRankRule(Rule):
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
         detail = finding.detail_of(StragglerDetail)
         rank, node, part = detail.rank, detail.node, detail.part
-        if part == "data_wait":
+        steps: tuple[str, ...]
+        if detail.process:
+            steps = (
+                f"gpudoctor watch {detail.process}   # on {node}, while the job runs: what it does meanwhile",
+                f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE   # on {node}: throttled or shared",
+                "give every rank the same amount of work: group by length across ranks",
+            )
+        elif part == "data_wait":
             steps = (
                 f"check rank {rank}'s shard and disk: longer items, a slower mount, fewer CPUs for its workers",
                 "the same amount of work for every rank: shuffle before sharding, group by length across ranks",

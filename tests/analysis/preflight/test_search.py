@@ -276,3 +276,13 @@ def test_a_search_of_4096_nodes_asks_the_next_round_in_seconds():
         tests += [result(group) for group in search.next_round(plan, members, tests)]
     (all_of_them,) = search.next_round(plan, members, tests)
     assert all_of_them.stage is Stage.GROUP and len(all_of_them.nodes) == 4096
+
+
+@pytest.mark.parametrize("link", [(a, b) for a in range(8) for b in range(a + 1, 8)])
+def test_of_eight_nodes_the_standard_search_finds_any_bad_link(link):
+    members = nodes(8)
+    tests, rounds = searched(
+        members, lambda group: result(group, 0.4 if set(link) <= set(group.nodes) else 1.0)
+    )
+    (found,) = search.accusations(members, tests)
+    assert (found.accused, found.nodes, rounds) == (Accused.LINK, link, 10)

@@ -1,0 +1,27 @@
+"""The benchmark of the search runs on a few small clusters, and its published figures keep the goal."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_it_scores_the_search_and_the_two_other_rules(tmp_path):
+    out = tmp_path / "score.json"
+    subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "preflight_search.py"), "--seeds", "known", "--sizes", "16", "--times", "0.05", "--only", "calm", "--json", str(out)],
+        check=True, timeout=100, cwd=ROOT,
+    )  # fmt: skip
+    own, *others = json.loads(out.read_text())["rows"]
+    assert own["rule"] == "gpudoctor" and own["found"] == own["faults"] and own["right"] == own["accusations"]
+    assert len(others) == 2 and all(row["found"] <= row["faults"] for row in others)
+
+
+def test_the_published_figures_keep_the_goal_on_a_calm_network():
+    data = json.loads((ROOT / "benchmarks" / "data" / "preflight-search.json").read_text())
+    assert data["seeds"] == "unseen" and data["machine"]["date"]
+    (own,) = [row for row in data["rows"] if row["rule"] == "gpudoctor" and row["noise"].startswith("calm")]
+    assert own["right_share"] >= 0.99 and own["found_share"] >= 0.99
+    assert own["false_per_10000_node_tests"] <= 1
