@@ -183,6 +183,7 @@ PAGES = (
     "checks/README.md",
     "rules/README.md",
     "docs/autopsy.md",
+    "docs/preflight.md",
     "docs/design.md",
     "docs/diagnosis.md",
     "docs/estimate.md",

@@ -36,7 +36,8 @@ def pronounce(
         from gpudoctor.engine.watch_verdict import pronounce_live
 
         return pronounce_live(patient.process, ranked)
-    if patient.kind is PatientKind.CLUSTER:
+    measured = optional(lambda: patient.preflight)
+    if patient.kind is PatientKind.CLUSTER or (measured is not None and measured.losses):
         from gpudoctor.engine.preflight_verdict import pronounce_preflight
 
         case = Examined(patient=patient, outcomes=outcomes, notes=len(ranked), incomplete=incomplete)
