@@ -3,11 +3,19 @@
 import argparse
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.flag_types import count, duration, positive
-from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
+from gpudoctor.cli.output import write_file
+from gpudoctor.cli.reporting import (
+    add_report_flags,
+    check_output,
+    choose_checks,
+    deliver,
+    load_settings,
+)
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,8 +29,10 @@ examples:
   torchrun --nnodes 4 --nproc-per-node 1 ... -m gpudoctor preflight
   gpudoctor preflight --rank 1 --world 4 --head node0       a bare list of hosts, one command each
   srun gpudoctor preflight --storage /data/run7 --burn 10m  storage and lasting load as well
+  srun gpudoctor preflight --exclude-to bad.txt || sbatch --exclude=$(cat bad.txt) job.sbatch
 rank 0 prints the report; every rank ends with its exit code.
-exit codes: those of `gpudoctor check`; 2 if the ranks contradict each other, 3 if a part was not measured."""
+exit codes: 0 well, 1 findings or a node to leave out, 2 wrong usage or ranks that contradict each other,
+3 if a part was not measured."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +61,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     who.add_argument("--port", type=positive, metavar="N", help="port at which rank 0 listens")
     who.add_argument("--wait", type=duration, metavar="TIME", help="longest wait for all ranks")
     who.add_argument("--python", metavar="PATH", help="interpreter or environment folder that the job will use")
+    report = parser.add_argument_group("beside the report")
+    report.add_argument(
+        "--baseline", metavar="FILE", help="compare with this JSON report of an earlier preflight"
+    )
+    report.add_argument(
+        "--textfile", metavar="FILE", help="write metrics for the textfile collector of Prometheus"
+    )
+    report.add_argument(
+        "--exclude-to", metavar="FILE", help="write the nodes to leave out, with commas; empty if none"
+    )
     add_report_flags(parser)
     parser.set_defaults(mode="standard")
 
@@ -66,13 +86,16 @@ def run(arguments: argparse.Namespace) -> int:
     from gpudoctor.preflight.agent import take_part
     from gpudoctor.preflight.budget import BUDGETS, Wishes
 
+    before = _baseline(arguments.baseline) if place.rank == 0 else None
     wishes = Wishes(
         storage=os.path.abspath(arguments.storage) if arguments.storage else "",
         burn=arguments.burn or 0.0,
         arrive=arguments.wait,
         python=arguments.python or "",
     )
-    return take_part(place, BUDGETS[arguments.mode], wishes, lambda found: _report(found, arguments))
+    return take_part(
+        place, BUDGETS[arguments.mode], wishes, lambda found: _report(replace(found, before=before), arguments)
+    )
 
 
 def _check_python(python: str | None) -> None:
@@ -91,6 +114,8 @@ def _check_python(python: str | None) -> None:
 def _report(preflight: "Preflight", arguments: argparse.Namespace) -> int:
     """Examine what was measured, print the report, and return the exit code."""
     from gpudoctor.engine.examination import Request, examine
+    from gpudoctor.engine.exit_codes import FOUND
+    from gpudoctor.engine.preflight_verdict import nodes_to_leave_out
     from gpudoctor.engine.registry import load_registry
 
     registry = load_registry()
@@ -104,15 +129,34 @@ def _report(preflight: "Preflight", arguments: argparse.Namespace) -> int:
         else (),
     )
     report = examine(_patient(preflight, arguments), request, preflight.untested)
-    code = deliver(report, arguments, arguments.fail_on or settings.fail_on)
+    fail_on = arguments.fail_on or settings.fail_on
+    code = deliver(report, arguments, fail_on)
     sys.stdout.flush()
-    return code
+    bad = nodes_to_leave_out(report.findings)
+    if arguments.exclude_to:
+        write_file(Path(arguments.exclude_to), ",".join(bad), "--exclude-to")
+    if arguments.textfile:
+        from gpudoctor.report.textfile import render_textfile
+
+        write_file(Path(arguments.textfile), render_textfile(report), "--textfile")
+    return FOUND if code == 0 and bad and fail_on != "never" else code
+
+
+def _baseline(path: str | None) -> "Preflight | None":
+    """The earlier preflight; a file that is none is refused before anything is measured."""
+    if path is None:
+        return None
+    from gpudoctor.model import Unavailable
+    from gpudoctor.vitals.saved_preflight import read_preflight
+
+    try:
+        return read_preflight(Path(path))
+    except Unavailable as reason:
+        raise UsageError(f"--baseline: {reason}") from reason
 
 
 def _patient(preflight: "Preflight", arguments: argparse.Namespace) -> "Patient":
     """This machine with what was measured on it, or the cluster that several nodes are."""
-    from dataclasses import replace
-
     from gpudoctor.model import Patient, PatientKind, Sign, Signs
 
     sign = Sign.of("the preflight", preflight)

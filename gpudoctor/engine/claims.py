@@ -328,7 +328,7 @@ JOB_HEALTHY = Claim(
 CLUSTER_HEALTHY = Claim(
     name="cluster-healthy",
     commands=("preflight",),
-    says="nodes: each looks healthy",
+    says="units passed",
     needs=(
         CRASHED,
         PASSED,

@@ -20,11 +20,14 @@ def nodes_to_leave_out(ranked: Sequence[Ranked]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def pronounce_preflight(patient: Patient, ranked: Sequence[Ranked]) -> str:
-    """Which nodes to leave out and why, or that all were found well; then what was not tested."""
+def pronounce_preflight(patient: Patient, ranked: Sequence[Ranked], missing: Sequence[str] = ()) -> str:
+    """Which nodes to leave out and why, or that all were found well; then what was not tested.
+
+    `missing` is what a claim that all passed requires and was not seen, a clause each.
+    """
     found = patient.preflight
     bad = [item for item in ranked if item.finding.severity is not Severity.NOTE]
-    said = _bad(found, ranked, bad) if bad else _good(found, len(ranked))
+    said = _bad(found, ranked, bad) if bad else _good(found, len(ranked), missing)
     gaps = _gaps(found)
     return f"{said} {gaps}".strip()
 
@@ -48,12 +51,14 @@ def _bad(found: Preflight, ranked: Sequence[Ranked], bad: Sequence[Ranked]) -> s
     return f"{start}: {first.name}. {first.message}"
 
 
-def _good(found: Preflight, notes: int) -> str:
+def _good(found: Preflight, notes: int, missing: Sequence[str]) -> str:
     nodes = count(len(found.nodes), "node")
     units = count(len(found.units), "unit")
     noted = f"; {count(notes, 'note')} worth knowing" if notes else ""
     tested = len(found.tests)
     links = f" and {count(tested, 'test')} between them" if tested and len(found.nodes) > 1 else ""
+    if missing:
+        return f"Nothing wrong was found on {nodes}, but {joined(list(missing))}{noted}."
     if not found.units:
         return f"Nothing wrong was found on {nodes}{noted}."
     return f"{nodes} with {units} passed{links}{noted}."

@@ -39,7 +39,8 @@ def pronounce(
     if patient.kind is PatientKind.CLUSTER:
         from gpudoctor.engine.preflight_verdict import pronounce_preflight
 
-        return pronounce_preflight(patient, ranked)
+        case = Examined(patient=patient, outcomes=outcomes, notes=len(ranked), incomplete=incomplete)
+        return pronounce_preflight(patient, ranked, health(case).lacks(case))
     if optional(lambda: patient.job_log) is not None:
         from gpudoctor.engine.log_verdict import pronounce_log
 
@@ -101,10 +102,6 @@ def _who(patient: Patient) -> str:
 
 def _sick(patient: Patient, errors: Sequence[Ranked], warnings: Sequence[Ranked]) -> str:
     counts = count(len(errors), "error") + (f", {count(len(warnings), 'warning')}" if warnings else "")
-    if patient.kind is PatientKind.CLUSTER:
-        return (
-            f"{patient.title}: not fit for training together ({counts}); start with {errors[0].finding.name}."
-        )
     if patient.kind is PatientKind.MACHINE:
         return f"This machine is not fit for training ({counts})."
     machine = [item for item in errors if not _in_a_file(item)]
@@ -120,8 +117,6 @@ def _in_a_file(item: Ranked) -> bool:
 
 def _slow(patient: Patient, warnings: Sequence[Ranked]) -> str:
     first = warnings[0].finding
-    if patient.kind is PatientKind.CLUSTER:
-        return f"{patient.title}: {count(len(warnings), 'warning')}; start with {first.name}."
     if len(warnings) == 1:
         return f"{_who(patient)}: one thing costs time or memory, {first.name}."
     return f"{_who(patient)}: {len(warnings)} things cost time or memory; start with {first.name}."
@@ -134,8 +129,6 @@ def _well(case: Examined) -> str:
     noted = f"; {count(case.notes, 'note')} worth knowing" if case.notes else ""
     passing = "" if noted else f" ({count(passed, 'check')} passed)"
     missing = health(case).lacks(case)
-    if not missing and case.patient.kind is PatientKind.CLUSTER:
-        return f"{who}: each looks healthy{noted or passing}."
     if not missing:
         return (
             f"{who} looks healthy{noted}."

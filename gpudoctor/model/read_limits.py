@@ -47,6 +47,8 @@ SOURCE_NODES = ReadLimit(1_800_000, "a program", "syntax nodes")
 """All files of a program together: 2,000 files of 110 lines."""
 CONFIG = ReadLimit(4 * _MIB, "a config")
 """The largest public training configs are under 100 kB."""
+PREFLIGHT_REPORT = ReadLimit(256 * _MIB, "a report of a preflight")
+"""4,096 nodes with eight cards and ten rounds of pairs have about 60 MB."""
 CONFIG_IN_FOLDER = ReadLimit(512 * _KIB, "a config that a folder holds")
 JOB_SCRIPT = ReadLimit(1 * _MIB, "a job script")
 """10,000 lines have half of it."""

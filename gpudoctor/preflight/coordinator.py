@@ -6,6 +6,7 @@ the lowest one. A rank that never came, died, is silent or stuck is a `Loss`; th
 
 import asyncio
 import contextlib
+import re
 import secrets
 import signal
 import socket
@@ -35,6 +36,10 @@ ALGORITHMS = ("", "Ring", "NVLS")
 """Values of NCCL_ALGO that are measured inside a node, apart; "" leaves the choice to NCCL."""
 
 
+_ECHO = re.compile(
+    r"closed by peer|closed the connection|reset by peer|broken pipe|timed out|remote process exited", re.I
+)
+"""What a worker says that waited for another one: the other one's words come first."""
 _OUR_WORKER = "/preflight/worker.py:"
 
 
@@ -787,13 +792,15 @@ class Coordinator:
 
     def _failed(self, units: Sequence[MeasuredUnit], answers: Sequence[Message | None]) -> Message:
         """Words and blame of a failed test: who was lost, killed or stopped comes before who waited for it."""
-        order = {"lost": 0, "stuck": 1, "died": 2, "wrong": 3, "error": 4, "late": 5, "cancelled": 6}
+        order = {"lost": 0, "stuck": 1, "died": 2, "wrong": 3, "error": 4, "late": 5, "echo": 6, "cancelled": 7}
         failures = []
         for unit, answer in zip(units, answers, strict=True):
             if answer is None:
                 failures.append(("lost", unit, "its rank was lost"))
             elif answer.get("failure"):
                 kind = "wrong" if answer.get("wrong") else answer.get("kind", "error")
+                if kind == "error" and _ECHO.search(answer["failure"]):
+                    kind = "echo"
                 failures.append((kind, unit, answer["failure"] + _where(answer)))
                 if kind == "stuck":
                     self._loss(unit.rank, unit.node, LossKind.STUCK, answer["failure"], answer.get("stack", ()))

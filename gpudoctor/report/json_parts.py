@@ -286,7 +286,8 @@ def _row(row: TrialRow) -> JsonObject:
 
 def preflight_object(preflight: Preflight) -> JsonObject:
     """Every figure that was measured; keys are the fields of `gpudoctor.model.signs.preflight`."""
-    return {item.name: _value(getattr(preflight, item.name)) for item in dataclasses.fields(preflight)}
+    names = [item.name for item in dataclasses.fields(preflight) if item.name != "before"]
+    return {name: _value(getattr(preflight, name)) for name in names}
 
 
 def _value(value: object) -> Json:

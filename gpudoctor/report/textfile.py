@@ -1,11 +1,7 @@
 """Metrics of a report for the textfile collector of Prometheus' node exporter."""
 
-import os
-import tempfile
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
-from gpudoctor.errors import UsageError
 from gpudoctor.model import Report, Severity
 from gpudoctor.model.signs.preflight import Figure, Preflight
 
@@ -29,19 +25,6 @@ def render_textfile(report: Report) -> str:
     for name, samples in lines.items():
         parts += [f"# HELP {name} {_HELP[name]}", f"# TYPE {name} gauge", *samples]
     return "\n".join(parts) + "\n"
-
-
-def write_textfile(report: Report, path: Path) -> None:
-    """Write them whole or not at all, as the collector demands. Raises `UsageError`."""
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            file.write(render_textfile(report))
-        Path(file.name).chmod(0o644)
-        os.replace(file.name, path)
-    except OSError as error:
-        raise UsageError(f"--textfile {path}: cannot be written: {error.strerror or error}") from error
 
 
 def _samples(report: Report) -> Iterator[tuple[str, dict[str, str], float]]:

@@ -44,7 +44,7 @@ def main() -> int:
         test_limit=asked.get("test_limit", 2.0),
         card_seconds=0.1,
         group_seconds=asked.get("group_seconds", 0.15),
-        payload={"gloo": asked.get("payload", 1 << 18), "tcp": asked.get("payload", 1 << 18)},
+        payload=dict.fromkeys(("gloo", "tcp", "nccl"), asked.get("payload", 1 << 18)),
         storage_bytes=asked.get("storage_bytes", 1 << 16),
         silence=asked.get("silence", 2.5),
         grace=1.0,

@@ -31,11 +31,24 @@ def carry_out(work, state):
     digest = fault(kind)
     if kind == "about":
         facts = {"torch": os.environ.get("STANDIN_TORCH", "2.13.0")}
-        return {"facts": facts, "cards": 0, "torch": True, "groups": True, "cards_failure": ""}
+        cards = int(os.environ.get("STANDIN_CARDS", "0"))
+        return {"facts": facts, "cards": cards, "torch": True, "groups": True, "cards_failure": ""}
     if kind in ("card", "burn"):
         speed = float(os.environ.get("STANDIN_SPEED", "1e11"))
         figures = [figure("matmul", [2.0**31 / speed] * 3, 2.0**31, dtype="fp32")]
+        if work["device"] == "cuda":
+            card = {
+                "name": "NVIDIA H100 80GB HBM3",
+                "bus_id": f"0000000{work['local']}:00:00.0",
+                "uuid": "GPU-1",
+            }
+            return {**card, "figures": figures, "digests": {"bf16 1024": [DIGEST, digest or DIGEST]}}
         return {"device": "cpu", "figures": figures, "digests": {"fp32 1024": [DIGEST, digest or DIGEST]}}
+    if work["do"] == "group.peers":
+        pairs = [[a, b] for a in work["cards"] for b in work["cards"] if a != b]
+        return {"figures": [{"quantity": "peer_bandwidth", "value": 3e11, "pair": pair} for pair in pairs]}
+    if work.get("algorithm") == "NVLS" and work["do"] == "group.examine" and os.environ.get("STANDIN_NO_NVLS"):
+        return {"failure": "no algorithm available"}
     if work["do"] == "group.open_port":
         return group.open_port({**work, "backend": "tcp"}, state)
     if work["do"] == "group.examine":

@@ -8,12 +8,11 @@ from preflights import GB, every_pair, figure, loss, pair, preflight, unit
 from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import make_selection
-from gpudoctor.errors import UsageError
 from gpudoctor.model import PatientKind
 from gpudoctor.model.signs.preflight import Quantity, Stage, StageRun
 from gpudoctor.report import FORMATS, render
 from gpudoctor.report.preflight_words import figure_rows, pair_speeds
-from gpudoctor.report.textfile import render_textfile, write_textfile
+from gpudoctor.report.textfile import render_textfile
 from gpudoctor.testing import make_patient
 from gpudoctor.ui.console import render_text
 
@@ -88,7 +87,7 @@ def test_text_shows_the_table_and_the_html_a_cell_for_each_pair():
     assert "node00 and node03: 20 GB/s, 43 % of the fastest pair" in page
 
 
-def test_metrics_can_be_parsed_and_hold_every_figure(tmp_path):
+def test_metrics_can_be_parsed_and_hold_every_figure():
     parser = pytest.importorskip("prometheus_client.parser")
     families = {
         item.name: item for item in parser.text_string_to_metric_families(render_textfile(report(SICK)))
@@ -97,10 +96,3 @@ def test_metrics_can_be_parsed_and_hold_every_figure(tmp_path):
     assert len(families["gpudoctor_preflight_link"].samples) == 30
     [named] = families["gpudoctor_finding"].samples
     assert named.labels["code"] == "NODE006" and named.labels["subject"] == "node03"
-    write_textfile(report(SICK), tmp_path / "gpudoctor.prom")
-    assert [item.name for item in tmp_path.iterdir()] == ["gpudoctor.prom"]
-
-
-def test_a_textfile_that_cannot_be_written_is_a_sentence(tmp_path):
-    with pytest.raises(UsageError, match="cannot be written"):
-        write_textfile(report(WELL), tmp_path / "missing" / "gpudoctor.prom")

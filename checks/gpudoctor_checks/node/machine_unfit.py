@@ -37,6 +37,8 @@ class MachineUnfit(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = patient.preflight
+        if len(found.nodes) == 1:
+            raise Unavailable("one node: the checks of its machine are in the same report")
         if all(node.unexamined and not node.findings for node in found.nodes):
             raise Unavailable("no machine was examined")
         merged: dict[tuple[str, str], list[tuple[int, MachineFinding]]] = defaultdict(list)

@@ -21,7 +21,7 @@ class NodeMissing(Check):
     How it knows:
         Every rank connects to rank 0 by plain TCP before torch is imported. Rank 0 counts who came.
     False alarms:
-        A node that boots slowly arrives late; `--arrive SECONDS` gives it more time.
+        A node that boots slowly arrives late; `--wait TIME` gives it more time.
     Remedies:
         Look at the missing node, at the address of rank 0, at firewalls and at the launch line.
     References:

@@ -269,6 +269,8 @@ class Preflight:
     untested: tuple[str, ...] = ()
     """What was not examined and why, a sentence each."""
     seconds: float = 0.0
+    before: "Preflight | None" = None
+    """An earlier one, to compare with; it is not part of the JSON report."""
 
     def name(self, node: int) -> str:
         """The host name of a node, with its index where two nodes have the same one."""

@@ -25,7 +25,7 @@ def examine(work: Any, _: Any) -> Any:
     """Figures and digests of one unit."""
     torch = load_torch()
     cpu = work["device"] == "cpu"
-    device = torch.device("cpu") if cpu else torch.device("cuda", work["local"])
+    device = _device(torch, work)
     answer = describe(torch, device)
     if cpu:
         torch.set_num_threads(_usable_cpus())
@@ -49,7 +49,7 @@ def burn(work: Any, _: Any) -> Any:
     """Figures of load that lasts: products over and over, the first part beside the last."""
     torch = load_torch()
     cpu = work["device"] == "cpu"
-    device = torch.device("cpu") if cpu else torch.device("cuda", work["local"])
+    device = _device(torch, work)
     name = "fp32" if cpu else "bf16"
     if cpu:
         torch.set_num_threads(_usable_cpus())
@@ -68,7 +68,7 @@ def burn(work: Any, _: Any) -> Any:
 
 def describe(torch: Any, device: Any) -> Any:
     """Name, bus and UUID of a unit."""
-    if device.type == "cpu":
+    if _is_cpu(device):
         return {"device": "cpu"}
     known = torch.cuda.get_device_properties(device)
     bus = ""
@@ -79,9 +79,17 @@ def describe(torch: Any, device: Any) -> Any:
     return {"device": "cuda", "name": known.name, "bus_id": bus, "uuid": uuid}
 
 
+def _device(torch: Any, work: Any) -> Any:
+    return torch.device("cpu") if work["device"] == "cpu" else torch.device("cuda", work["local"])
+
+
+def _is_cpu(device: Any) -> bool:
+    return bool(device.type == "cpu")
+
+
 def _kinds(torch: Any, device: Any) -> Any:
     """Numbers whose products are measured."""
-    if device.type == "cpu":
+    if _is_cpu(device):
         return ["fp32"]
     kinds = ["fp16"] if torch.cuda.get_device_capability(device) < (8, 0) else ["bf16", "fp16"]
     if torch.cuda.get_device_capability(device) >= (8, 9) and hasattr(torch, "_scaled_mm"):
@@ -91,7 +99,7 @@ def _kinds(torch: Any, device: Any) -> Any:
 
 def _product(torch: Any, device: Any, name: Any, seconds: Any) -> Any:
     """Operations a second of square products."""
-    side = CPU_SIDE if device.type == "cpu" else CARD_SIDE
+    side = CPU_SIDE if _is_cpu(device) else CARD_SIDE
     multiply = _multiplier(torch, device, name, side)
     multiply()
     times = _timed(torch, device, multiply, seconds)
@@ -117,7 +125,7 @@ def _multiplier(torch: Any, device: Any, name: Any, side: Any, seed: Any = 7) ->
 
 def _timed(torch: Any, device: Any, once: Any, seconds: Any) -> Any:
     """Seconds of each call, by the device's own clock where it has one."""
-    if device.type == "cpu":
+    if _is_cpu(device):
         return repeated(lambda: _run(once), seconds)
 
     def timed() -> Any:
@@ -157,7 +165,7 @@ def digest(torch: Any, values: Any) -> Any:
 
 def _memory(torch: Any, device: Any, seconds: Any) -> Any:
     """Bytes read and written a second by a copy inside the memory of a unit."""
-    size = CPU_COPY if device.type == "cpu" else _room(torch, device, CARD_COPY)
+    size = CPU_COPY if _is_cpu(device) else _room(torch, device, CARD_COPY)
     source = torch.ones(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     target.copy_(source)

@@ -82,22 +82,21 @@ def _process_group(work: Any, state: Any) -> Any:
 def _measure(torch: Any, distributed: Any, device: Any, work: Any) -> Any:
     figures = []
     if work["size"] == 2:
-        figures.append(_latency(torch, distributed, device, work))
+        figures.append(_latency(torch, distributed, device))
     bandwidth, wrong = _bandwidth(torch, distributed, device, work)
     return [*figures, bandwidth], wrong
 
 
-def _latency(torch: Any, distributed: Any, device: Any, work: Any) -> Any:
-    """Seconds of a small message one way: half of a round trip."""
-    small = torch.zeros(SMALL, dtype=torch.uint8, device=device)
+def _latency(torch: Any, distributed: Any, device: Any) -> Any:
+    """Seconds of a small message one way: half of a small all-reduce of two, which is one there and one back.
+
+    Not `send` and `recv`: Gloo connects them lazily, and refuses the first one that comes too early.
+    """
+    small = torch.zeros(SMALL // 4, dtype=torch.float32, device=device)
     times: list[float] = []
     for turn in range(60):
         begin = time.perf_counter()
-        for sender in (0, 1):
-            if work["index"] == sender:
-                distributed.send(small, 1 - sender)
-            else:
-                distributed.recv(small, 1 - sender)
+        distributed.all_reduce(small)
         _settle(torch, device)
         if turn >= 10:
             times.append((time.perf_counter() - begin) / 2)

@@ -1,6 +1,6 @@
 """Runs in text: the parts of a text report on a run, a log, a synthetic job; two runs side by side."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpudoctor.model.comparison import Comparison
 from gpudoctor.model.log_message import LogSummary
@@ -46,9 +46,16 @@ def preflight_part(canvas: Canvas, found: Preflight, verbose: bool) -> None:
     rows = figure_rows(found)
     if rows:
         canvas.blank()
-        shown = [("", "slowest", "median", "fastest")]
-        shown += [(row.title, one_line(row.worst), row.middle, row.best) for row in rows]
-        canvas.columns(shown, indent=2)
+        several = any(row.measured > 1 for row in rows)
+        head: tuple[str, ...] = ("", "slowest", "median", "fastest") if several else ("", "measured")
+        table = [head, *((row.title, one_line(row.worst), row.middle, row.best)[: len(head)] for row in rows)]
+        while len(head) > 2 and _width(table) > canvas.width:  # the least telling column goes first
+            table = [row[:-1] for row in table]
+            head = table[0]
+        widths = [max(len(row[place]) for row in table) for place in range(len(head))]
+        for row in table:
+            cells = "  ".join(f"{cell:<{wide}}" for cell, wide in zip(row, widths, strict=True))
+            canvas.literal_raw(cells.rstrip(), indent=2)
     said = untested(found)
     if said:
         canvas.blank()
@@ -56,6 +63,11 @@ def preflight_part(canvas: Canvas, found: Preflight, verbose: bool) -> None:
         canvas.paragraph(f"not tested: {text}", hang=2)
     if len(said) > _UNTESTED and not verbose:
         canvas.paragraph(f"and {len(said) - _UNTESTED} more: --verbose")
+
+
+def _width(table: Sequence[tuple[str, ...]]) -> int:
+    """Columns that a table takes, with its indentation and two blanks between cells."""
+    return sum(2 + max(len(row[place]) for row in table) for place in range(len(table[0])))
 
 
 # The part of a text report that shows a synthetic job: memory beside its estimate, speed, the program.

@@ -231,4 +231,13 @@ ADVICE = (
         when=where(NodesDetail, lambda nodes: not nodes.command),
     ),
     _leave_out("NODE016", "machine unfit"),
+    _leave_out("NODE017", "slower than before"),
+    advise(
+        "NODE017-compare",
+        "compare what changed since the baseline",
+        "nvidia-smi -q -d PERFORMANCE,CLOCK,POWER   # clocks and power limits today",
+        "nvidia-smi --query-gpu=driver_version --format=csv   # and the driver of the baseline",
+        "gpudoctor preflight --burn 120   # whether it falls under load",
+        effort=Effort.ADMINISTRATOR,
+    ),
 )

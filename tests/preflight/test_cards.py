@@ -1,0 +1,111 @@
+"""Nodes with cards: who measures which, copies and all-reduce inside a node, the code for cards on a pretended one."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+from preflight_ranks import examine
+
+from gpudoctor.preflight.measure import card
+
+CARDS = {"STANDIN_CARDS": "2"}
+
+
+def test_one_rank_on_a_node_works_all_its_cards():
+    found = examine({0: {"environment": {**CARDS, "STANDIN_NO_NVLS": "1"}}}, within=60).found
+    assert [(unit["local"], unit["device"], unit["bus_id"][:8]) for unit in found["units"]] == [
+        (0, "cuda", "00000000"),
+        (1, "cuda", "00000001"),
+    ]
+    inside = [test for test in found["tests"] if test["stage"] == "node"]
+    copies = [test["units"] for test in inside if test["figures"][0]["quantity"] == "peer_bandwidth"]
+    assert copies == [[[0, 0], [0, 1]], [[0, 1], [0, 0]]]
+    together = [test for test in inside if len(test["figures"]) > 1]
+    assert [test["round"] for test in together] == [0, 1]  # the default and the ring; NVLS is not there
+    assert found["backend"] == "nccl"
+
+
+@pytest.mark.slow
+def test_a_rank_a_card_works_its_own():
+    common = {"environment": CARDS, "node": "one"}
+    found = examine({0: common, 1: common}, within=60).found
+    assert [(node["ranks"], node["index"]) for node in found["nodes"]] == [([0, 1], 0)]
+    assert [(unit["node"], unit["local"]) for unit in found["units"]] == [(0, 0), (0, 1)]
+    assert not any(test["failure"] for test in found["tests"])
+
+
+class Mark:
+    """An event of a device that is the CPU."""
+
+    def __init__(self, enable_timing):
+        assert enable_timing
+
+    def record(self):
+        self.at = time.perf_counter()
+
+    def synchronize(self):
+        pass
+
+    def elapsed_time(self, end):
+        return max(1e-3, (end.at - self.at) * 1e3)
+
+
+@pytest.mark.slow
+def test_a_cards_products_memory_and_transfers_on_a_device_that_pretends(monkeypatch):
+    torch = pytest.importorskip("torch")
+    cpu = torch.device("cpu")
+    monkeypatch.setattr(card, "_device", lambda *_: cpu)
+    monkeypatch.setattr(card, "_is_cpu", lambda _: False)
+    for name, value in {"CARD_SIDE": 64, "CARD_COPY": 1 << 16, "HOST_COPY": 1 << 16, "DIGEST_SIDE": 64}.items():
+        monkeypatch.setattr(card, name, value)
+    known = SimpleNamespace(
+        name="NVIDIA H100", pci_bus_id=27, pci_domain_id=0, pci_device_id=0, uuid="1234", total_memory=1 << 36
+    )
+    monkeypatch.setattr(card, "describe", lambda *_: {"device": "cuda", "name": known.name, "uuid": "GPU-1234"})
+    for name, value in {
+        "Event": Mark,
+        "set_device": lambda _: None,
+        "get_device_capability": lambda _: (9, 0),
+        "get_device_properties": lambda _: known,
+        "mem_get_info": lambda _: (1 << 36, 1 << 36),
+        "synchronize": lambda *_: None,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
+    monkeypatch.setattr(
+        torch, "_scaled_mm", lambda a, b, scale_a, scale_b, out_dtype: (a.float() @ b.float()).to(out_dtype)
+    )
+    answer = card.examine({"device": "cuda", "local": 0, "seconds": 0.2}, {})
+    found = [(item["quantity"], item.get("dtype", "")) for item in answer["figures"]]
+    assert found == [
+        ("matmul", "bf16"), ("matmul", "fp16"), ("matmul", "fp8"), ("memory_bandwidth", ""), ("host_to_device", ""),
+        ("device_to_host", ""),
+    ]  # fmt: skip
+    assert all(item["value"] > 0 for item in answer["figures"])
+    assert {name: len(set(values)) for name, values in answer["digests"].items()} == {
+        "bf16 64": 1,
+        "fp16 64": 1,
+        "fp8 64": 1,
+    }
+
+
+def test_a_digest_sees_one_bit_and_two_values_that_changed_places():
+    torch = pytest.importorskip("torch")
+    values = torch.arange(64, dtype=torch.float32).reshape(8, 8)
+    first = card.digest(torch, values)
+    flipped = values.clone()
+    flipped.view(torch.int32)[3, 3] ^= 1
+    swapped = values.clone()
+    swapped[0, 0], swapped[7, 7] = values[7, 7].clone(), values[0, 0].clone()
+    assert card.digest(torch, values.clone()) == first
+    assert first not in (card.digest(torch, flipped), card.digest(torch, swapped))
+
+
+@pytest.mark.gpu
+def test_a_card_is_measured():
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no card here")
+    answer = card.examine({"device": "cuda", "local": 0, "seconds": 2.0}, {})
+    assert all(item["value"] > 0 for item in answer["figures"])
+    assert all(len(set(values)) == 1 for values in answer["digests"].values())

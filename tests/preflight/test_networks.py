@@ -1,0 +1,80 @@
+"""Nodes that are network namespaces: a slow link, one way too, a way that is blocked, one of two networks.
+
+They need root and iproute2, and are skipped with the reason where they cannot be had.
+"""
+
+import pytest
+from namespaces import network, why_not
+from preflight_agent import ENDED_WITH
+from preflight_ranks import examine
+
+from gpudoctor.analysis.preflight.search import Accused, accusations
+from gpudoctor.model.signs.preflight import LinkTest, PreflightNode, Stage
+from gpudoctor.preflight.gathered import figures
+
+pytestmark = [
+    pytest.mark.skipif(bool(why_not()), reason=f"no network namespace: {why_not()}"),
+    pytest.mark.xdist_group("namespaces"),
+]
+REAL = {"environment": {"STANDIN_REAL": "1"}, "group_seconds": 0.3, "test_limit": 6.0, "node": None}
+
+
+def run(net, count, **common):
+    own = {**REAL, "head": net.address(0), "limits": {"pairs": 20.0, "group": 10.0, **common.pop("limits", {})}}
+    return examine(dict.fromkeys(range(count), own), common, prefix=net.enter, within=90)
+
+
+def accused(found):
+    """Whom the search accuses by the tests that were made."""
+    nodes = [PreflightNode(index=item["index"], name=f"n{item['index']}", ranks=()) for item in found["nodes"]]
+    tests = [
+        LinkTest(
+            stage=Stage(item["stage"]),
+            round=item["round"],
+            nodes=tuple(item["nodes"]),
+            figures=figures(item["figures"]),
+            failure=item["failure"],
+            blamed=tuple(item["blamed"]),
+        )
+        for item in found["tests"]
+    ]
+    return {(item.accused, item.nodes) for item in accusations(nodes, tests)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sending", [True, False], ids=["sends", "receives"])
+def test_a_node_that_is_slow_one_way_is_accused(sending):
+    with network(4) as net:
+        for index in range(4):
+            net.slow(index, 200)
+        net.slow(2, 20, sending=sending)
+        ended = run(net, 4)
+    assert len(ended.found["nodes"]) == 4  # one host name, four namespaces
+    assert [node["address"] for node in ended.found["nodes"]] == [net.address(index) for index in range(4)]
+    assert (Accused.NODE, (2,)) in accused(ended.found)
+    assert set(ended.codes.values()) == {ENDED_WITH} and not ended.left
+
+
+@pytest.mark.slow
+def test_a_way_that_is_blocked_between_two_nodes_is_a_failed_test_and_no_loss():
+    with network(3) as net:
+        net.block(1, 2)
+        net.block(2, 1)
+        ended = run(net, 3)
+    failed = {
+        tuple(sorted(test["nodes"]))
+        for test in ended.found["tests"]
+        if test["failure"] and len(test["nodes"]) == 2
+    }
+    assert failed == {(1, 2)}
+    assert ended.losses() == [] and set(ended.codes.values()) == {ENDED_WITH}
+
+
+@pytest.mark.slow
+def test_a_head_that_does_not_answer_is_a_sentence():
+    with network(2) as net:
+        net.block(1, 0)
+        ended = run(net, 2, limits={"arrive": 2.0})
+    assert ended.codes == {0: ENDED_WITH, 1: 3}
+    assert "10.77.0.1" in ended.errors[1] and "did not reach rank 0 within 2 s" in ended.errors[1]
+    assert ended.losses() == [(1, "arrive", "never came")]

@@ -1,0 +1,72 @@
+"""`gpudoctor preflight` itself, with torch: alone, under torchrun, and with an interpreter that has no torch."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from sarif_schema import report_schema, validate
+
+COMMAND = ("-m", "gpudoctor", "preflight", "--quick", "--format", "json", "--quiet")
+LIMIT = 120
+
+
+def preflight(*words, python=(sys.executable,), **environment):
+    variables = {
+        name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "MASTER", "RANK"))
+    }
+    done = subprocess.run(
+        [*python, *COMMAND, *words],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        env={**variables, **environment},
+    )
+    return done, json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_one_machine_without_a_card(tmp_path):
+    pytest.importorskip("torch")
+    done, document = preflight("--storage", str(tmp_path))
+    validate(document, report_schema())
+    found = document["preflight"]
+    assert (done.stderr, len(found["nodes"]), found["losses"], found["untested"]) == ("", 1, [], [])
+    assert document["patient"]["kind"] == "machine"
+    if found["units"][0]["device"] == "cpu":
+        assert {item["quantity"] for item in found["units"][0]["figures"]} == {"matmul", "memory_bandwidth"}
+        assert len(set(found["units"][0]["digests"]["fp32 1024"])) == 1
+    assert found["storage"][0]["writable"] and os.listdir(tmp_path) == []
+    assert any(item["outcome"] == "passed" for item in document["outcomes"])
+
+
+@pytest.mark.slow
+def test_two_ranks_of_torchrun_on_one_node_are_one_unit_and_one_report():
+    pytest.importorskip("torch")
+    launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    done, document = preflight(python=launcher, OMP_NUM_THREADS="1")
+    assert done.returncode == 0
+    assert [node["ranks"] for node in document["preflight"]["nodes"]] == [[0, 1]]
+    assert document["preflight"]["world"] == 2
+
+
+@pytest.mark.slow
+def test_an_interpreter_without_torch_is_a_sentence_and_the_rest_is_examined(tmp_path):
+    made = subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "plain")], capture_output=True
+    )
+    assert made.returncode == 0
+    done, document = preflight("--python", str(tmp_path / "plain"))
+    assert done.returncode in (1, 3)
+    assert "torch is not installed in" in document["problems"][0] and "--python" in document["problems"][0]
+    assert any(item["outcome"] == "passed" for item in document["outcomes"])
+
+
+def test_contradictions_on_the_command_line_are_wrong_usage(capsys):
+    from gpudoctor.cli import main
+
+    assert main(["preflight", "--rank", "2", "--world", "2", "--head", "h"]) == 2
+    assert "ranks go from 0 to 1" in capsys.readouterr().err
+    assert main(["preflight", "--python", "/nowhere/python"]) == 2
+    assert "there is no interpreter" in capsys.readouterr().err

@@ -1,0 +1,52 @@
+"""A folder that each node uses: there, the same, writable, full."""
+
+import os
+import subprocess
+
+import pytest
+
+from gpudoctor.preflight.measure import storage
+from gpudoctor.preflight.worker import carry_out
+
+WORK = {"name": ".mark", "content": "abc", "bytes": 1 << 20, "index": 0}
+
+
+def test_a_folder_that_every_node_sees(tmp_path):
+    storage.mark({**WORK, "folder": str(tmp_path)}, {})
+    answer = storage.examine({**WORK, "folder": str(tmp_path)}, {})
+    assert (answer["visible"], answer["writable"], answer["same"], answer["failure"]) == (True, True, True, "")
+    assert [item["quantity"] for item in answer["figures"]] == ["write_bandwidth", "read_bandwidth"]
+    storage.mark({**WORK, "folder": str(tmp_path), "remove": True}, {})
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_with_the_same_name_that_is_another_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage.time, "sleep", lambda _: None)
+    clock = iter(range(100))
+    monkeypatch.setattr(storage.time, "monotonic", lambda: float(next(clock)))
+    assert storage.examine({**WORK, "folder": str(tmp_path)}, {})["same"] is False
+    (tmp_path / ".mark").write_text("other", encoding="utf-8")
+    assert storage.examine({**WORK, "folder": str(tmp_path)}, {})["same"] is False
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    answer = storage.examine({**WORK, "folder": str(tmp_path / "no")}, {})
+    assert (answer["visible"], answer["failure"]) == (False, "there is no such folder")
+    assert (
+        "No such file"
+        in carry_out({**WORK, "do": "storage.mark", "folder": str(tmp_path / "no")}, {})["failure"]
+    )
+
+
+def test_a_full_disk(tmp_path):
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(tmp_path)], capture_output=True, text=True
+    )
+    if made.returncode:
+        pytest.skip(f"a small disk needs root: {made.stderr.strip()}")
+    try:
+        answer = storage.examine({**WORK, "content": "", "folder": str(tmp_path)}, {})
+        assert answer["failure"] == "full: No space left on device"
+        assert os.listdir(tmp_path) == []
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
