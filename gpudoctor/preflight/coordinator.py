@@ -199,6 +199,7 @@ class Coordinator:
             if task.done():
                 task.result()
             elif self._stopping.done():
+                self._late = True
                 self._stopping.result()
             else:
                 self._late = True

@@ -76,6 +76,9 @@ def fault(kind):
         os.kill(os.getpid(), signal.SIGKILL)
     elif what == "stop worker":
         os.kill(os.getpid(), signal.SIGSTOP)
+    elif what == "terminate rank":
+        os.kill(os.getppid(), signal.SIGTERM)
+        stand_still()
     elif what == "hang":
         stand_still()
     return "0000000000000000" if what == "corrupt" else None
@@ -118,6 +121,6 @@ def star(work, state):
         times.append(time.perf_counter() - begin)
     for stream in streams:
         stream.close()
-    return {
-        "figures": [figure("bus_bandwidth", times, float(len(payload)), payload=len(payload), algorithm="tcp")]
-    }
+    # one partner after the other, there and back: what a ring would reach at the same rate
+    amount = len(payload) * 2.0 * (work["size"] - 1)
+    return {"figures": [figure("bus_bandwidth", times, amount, payload=len(payload), algorithm="tcp")]}

@@ -106,3 +106,11 @@ def test_without_rank_0_each_rank_says_so():
     ended = examine({1: {}}, {"world": 2, "limits": {"arrive": 1.0}}, within=MOST_SECONDS)
     assert ended.codes == {1: IncompleteError.exit_code}
     assert "rank 1 did not reach rank 0 within 1 s: nothing listens at 127.0.0.1" in ended.errors[1]
+
+
+@pytest.mark.slow
+def test_a_launcher_that_ends_rank_0_gets_a_verdict_all_the_same():
+    ended = run("card terminate rank", 0)
+    assert ended.reporter == 0 and set(ended.codes.values()) == {ENDED_WITH} and not ended.left
+    assert "stopped by SIGTERM in the stage card" in ended.found["untested"][0]
+    assert [stage["ended"] for stage in ended.found["stages"]] == [True, True, False]

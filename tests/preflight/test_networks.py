@@ -16,7 +16,13 @@ pytestmark = [
     pytest.mark.skipif(bool(why_not()), reason=f"no network namespace: {why_not()}"),
     pytest.mark.xdist_group("namespaces"),
 ]
-REAL = {"environment": {"STANDIN_REAL": "1"}, "group_seconds": 0.3, "test_limit": 6.0, "node": None}
+REAL = {
+    "environment": {"STANDIN_REAL": "1"},
+    "group_seconds": 0.3,
+    "test_limit": 6.0,
+    "payload": 1 << 20,
+    "node": None,
+}
 
 
 def run(net, count, **common):

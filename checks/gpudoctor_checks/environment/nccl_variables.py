@@ -21,6 +21,10 @@ _FLAGS = frozenset({"y", "yes", "1", "t", "true", "n", "no", "0", "f", "false"})
 """What torch takes for a flag (`getCvarBool`)."""
 
 
+_PLACES = ("_HOME", "_ROOT", "_LOCATION", "_PREFIX", "_BIN")
+"""Names that end so say to a build script where NCCL or its tests are (NCCL_TEST_HOME)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
     """The values that one variable can have."""
@@ -81,7 +85,7 @@ class VariableTable:
 
     def foreign(self, name: str) -> bool:
         """Whether something other than NCCL and torch is known to read it, or may."""
-        return name in self.elsewhere or name.startswith(self.prefixes)
+        return name in self.elsewhere or name.startswith(self.prefixes) or name.endswith(_PLACES)
 
     def near(self, name: str) -> str:
         """The one variable that a name is a slip of, or its words in another order; else ""."""

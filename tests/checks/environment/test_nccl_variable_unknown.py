@@ -145,6 +145,7 @@ def test_sick_export_of_a_job_script_and_line_of_a_script():
         ("TORCH_NCCL_BLOCKING_WAIT", "True"), ("TORCH_FR_DUMP_TEMP_FILE", "/shared/fr_rank_"),
         ("NCCL_OFI_PROTOCOL", "SENDRECV"), ("NCCL_TUNER_CONFIG_PATH", "/etc/tuner"), ("NCCL_GDRCOPY_ENABLE", "1"),
         ("NCCL_FASTRAK_CTRL_DEV", "eth0"), ("NCCL_VERSION", "2.19.3-1"), ("NCCL_HOME", "/usr"),
+        ("NCCL_TEST_HOME", "/opt/nccl-tests"), ("NCCL_SRC_LOCATION", "/opt/nccl"),
         ("NCCL_INSPECTOR_ENABLE", "1"), ("NCCL_TOPO_FILE", "/etc/topo.xml"), ("NCCL_NVLS_ENABLE", "0"),
         ("RCCL_MSCCL_ENABLE", "0"), ("OMPI_NCCL_TYPO", "1"), ("MY_NCCL_TIMEOUT", "9"), ("nccl_debug", "x"),
     ],
