@@ -37,8 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if (worker := getattr(config, "workerinput", None)) is not None:
-        if int(worker["workerid"].removeprefix("gw")) % 2:
-            config.pluginmanager.register(LastFilesFirst(), "last-files-first")
+        backwards = int(worker["workerid"].removeprefix("gw")) % 2 == 1
+        config.pluginmanager.register(LastFilesFirst(backwards), "last-files-first")
         return
     for folder in ("gpudoctor", "checks", "rules"):
         compileall.compile_dir(ROOT / folder, quiet=2, workers=0)
@@ -59,10 +59,15 @@ class LastFilesFirst:
     From both ends, each of two workers does that for one half.
     """
 
+    def __init__(self, backwards: bool) -> None:
+        self.backwards = backwards
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Collector | None:
         """The folder, from its end; a package is left to pytest."""
-        return None if (path / "__init__.py").exists() else LastFolderFirst.from_parent(parent, path=path)
+        if not self.backwards or (path / "__init__.py").exists():
+            return None
+        return LastFolderFirst.from_parent(parent, path=path)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:

@@ -11,6 +11,7 @@ from gpudoctor.text import percent, quantity
 _MOST_NODES = 128
 """Sides of the heat map; a larger one shows the slowest nodes."""
 _CELL, _LABEL = 14, 120
+_LEGEND = 220
 _LABELLED = 64
 """Up to so many nodes, each row has its name."""
 _BARS = 256
@@ -54,10 +55,11 @@ def _heat_map(found: Preflight) -> Iterator[str]:
     shown = sorted(sorted(worst_of, key=lambda node: worst_of[node])[:_MOST_NODES])
     place = {node: position for position, node in enumerate(shown)}
     labels = _LABEL if len(shown) <= _LABELLED else 8
-    side = labels + _CELL * len(shown) + 8
+    side = labels + max(_CELL * len(shown), _LEGEND) + 8
+    tall = _CELL * len(shown) + 48
     yield "<figure><figcaption>Bus bandwidth between two nodes</figcaption>"
     yield (
-        f'<svg viewBox="0 0 {side} {side - labels + 40}" style="max-width: {min(side, 900)}px" role="img" '
+        f'<svg viewBox="0 0 {side} {tall}" style="max-width: {min(side, 900)}px" role="img" '
         'aria-label="Bus bandwidth between two nodes">'
     )
     for node, row in place.items():

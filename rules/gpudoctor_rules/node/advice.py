@@ -29,7 +29,7 @@ ADVICE = (
         "find what slows the card on {host}",
         "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER,ECC   # on {host}, under load",
         "gpudoctor check   # on {host}: throttling, power limits, other processes",
-        "gpudoctor preflight --burn 120   # on {host} alone; a healthy card keeps its first figure",
+        "gpudoctor preflight --burn 120s   # on {host} alone; a healthy card keeps its first figure",
         effort=Effort.ADMINISTRATOR,
     ),
     _leave_out("NODE002", "wrong values"),
@@ -237,7 +237,7 @@ ADVICE = (
         "compare what changed since the baseline",
         "nvidia-smi -q -d PERFORMANCE,CLOCK,POWER   # clocks and power limits today",
         "nvidia-smi --query-gpu=driver_version --format=csv   # and the driver of the baseline",
-        "gpudoctor preflight --burn 120   # whether it falls under load",
+        "gpudoctor preflight --burn 120s   # whether it falls under load",
         effort=Effort.ADMINISTRATOR,
     ),
 )
