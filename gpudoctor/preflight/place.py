@@ -194,9 +194,20 @@ def _port(first: _Said, flags: PlaceFlags, environment: Mapping[str, str]) -> in
 
 def first_host(nodes: str) -> str:
     """The first host of a list as Slurm writes it: `node[03-07,9],login` is `node03`."""
-    first = re.match(r"[^,\[]*(?:\[[^\]]*\][^,\[]*)*", nodes.strip())
-    text = first[0] if first else nodes
-    return re.sub(r"\[([^\],-]*)[^\]]*\]", r"\1", text)
+    name: list[str] = []
+    inside = behind_first = False
+    for letter in nodes.strip():
+        if letter == "[":
+            inside, behind_first = True, False
+        elif letter == "]":
+            inside = False
+        elif not inside and letter == ",":
+            break
+        elif inside and letter in ",-":
+            behind_first = True
+        elif not (inside and behind_first):
+            name.append(letter)
+    return "".join(name)
 
 
 def _job(environment: Mapping[str, str]) -> str:

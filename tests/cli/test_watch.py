@@ -148,7 +148,7 @@ def test_the_output_names_the_cause_of_a_death_during_the_watch(tmp_path):
 def test_an_error_in_the_output_of_a_job_that_goes_on_is_a_suspicion(tmp_path, capsys):
     text = TO_FILE.format(flags="os.O_TRUNC") + ERROR + "time.sleep(60)\n"
     with training(tmp_path, "train.py", text) as child:
-        report = watched(capsys, child, "--duration", "1")
+        report = watched(capsys, child, "--duration", "3")
     [finding] = [item for item in report["findings"] if "disk of nobody" in item["message"]]
     assert (finding["severity"], finding["confidence"]) == ("warning", "suspected")
     assert report["summary"]["verdict"].startswith("Its output names an error, and the process goes on.")

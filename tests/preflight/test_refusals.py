@@ -35,7 +35,7 @@ def test_a_rank_that_does_not_fit_is_refused_with_a_sentence(own, seen, said):
 
 
 def test_a_rank_that_comes_twice_is_refused():
-    ended = examine({0: {}, 1: {}, 2: {"rank": 1}}, {"world": 2, **SHORT}, within=60)
+    ended = examine({0: {}, 1: {}, 2: {"rank": 1}}, {"world": 2, "limits": {"arrive": 15.0}}, within=60)
     assert sorted(code for code in ended.codes.values()) == [3, ENDED_WITH, ENDED_WITH]
     assert any("give each rank a number of its own" in text for text in ended.errors.values())
 
