@@ -15,8 +15,9 @@ from gpudoctor.model.child_process import child_code
 from gpudoctor.model.external_files import read_head
 from gpudoctor.preflight.messages import LINE_LIMIT, Message
 
-STACK_SECONDS = 0.3
-"""What a worker gets to write its stack before it is ended."""
+STACK_SECONDS = 2.0
+"""The most that a worker gets to write its stack before it is ended."""
+_LOOK_AGAIN = 0.05
 CLOSE_SECONDS = 2.0
 """Longest wait for the end of killed workers."""
 _FRAME = re.compile(r'^\s+File "(.+?)", line (\d+|\?\?\?) in (.+)$')
@@ -130,7 +131,11 @@ class WorkerProcess:
             with contextlib.suppress(OSError):
                 os.kill(process.pid, signal.SIGUSR1)
                 os.kill(process.pid, signal.SIGCONT)
-                await asyncio.sleep(STACK_SECONDS)
+                for _ in range(round(STACK_SECONDS / _LOOK_AGAIN)):
+                    await asyncio.sleep(_LOOK_AGAIN)
+                    if self._stack():  # it has begun: a moment for the rest
+                        await asyncio.sleep(_LOOK_AGAIN)
+                        break
             stack = self._stack()
         self.end()
         return {"failure": words, "kind": kind, "stack": stack}
