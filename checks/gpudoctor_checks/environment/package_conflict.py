@@ -202,7 +202,8 @@ class PackageConflict(Check):
         LogMessage(
             kind="no-module",
             cue=("no module named",),
-            pattern=r"^(?:\S*|/[^:]{1,300}/)python[\d.]*: (?:Error while finding module specification for '[^']{1,200}' \(\w+: )?"
+            pattern=r"^(?:\S*|/[^:]{1,300}/)python[\d.]*: "
+            r"(?:Error while finding module specification for '[^']{1,200}' \(\w+: )?"
             r"No module named '?(?P<module>[\w.]+)'?",
             text="The Python environment lacks the module {module}.",
             everywhere=True,
