@@ -12,11 +12,11 @@ import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from gpudoctor import __version__
-from gpudoctor.analysis.preflight.search import PLANS, NodeGroup, next_round
+from gpudoctor.analysis.preflight.search import NodeGroup, next_round, plan_for
 from gpudoctor.errors import IncompleteError
 from gpudoctor.model.signs.preflight import LossKind, Preflight, Stage
 from gpudoctor.preflight.budget import Budget, Wishes
@@ -684,13 +684,7 @@ class Coordinator:
 
     async def _search(self, stage: Stage) -> None:
         """Rounds of tests as the search asks for them, until it asks for another stage or the time is over."""
-        kinds = {
-            unit.node: next(
-                (item.name for item in self.gathered.preflight().units if item.node == unit.node), ""
-            )
-            for unit in self._units
-        }
-        plan = replace(PLANS[self._budget.mode], kinds=kinds)
+        plan = plan_for(self._budget.mode, self.gathered.preflight().units)
         while True:
             self._leave_out_unmeasured()
             groups = next_round(plan, self.gathered.preflight_nodes(), self.gathered.tests, self._out)

@@ -1,14 +1,15 @@
 """Who is accused, as findings name it: nodes by host name, units by node and card."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.preflight.search import PLANS, Accusation, Accused, Judgement, judge
+from gpudoctor.analysis.preflight.search import Accusation, Accused, Judgement, judge, plan_for
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Detail
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.signs.preflight import Figure, LinkTest, Preflight, Unit
+from gpudoctor.model.signs.preflight import LinkTest, Preflight, Unit
+from gpudoctor.text import joined
 
 _FEW = 6
 """Names in one sentence; more of them are counted."""
@@ -48,7 +49,7 @@ def judgement(patient: Patient) -> Judgement:
     """What the tests between nodes say, by the plan of the mode; raises `Unavailable` without a preflight."""
     found = patient.preflight
     lost = {loss.node for loss in found.losses if loss.node is not None}
-    return judge(found.nodes, found.tests, lost, PLANS.get(found.mode, PLANS["standard"]))
+    return judge(found.nodes, found.tests, lost, plan_for(found.mode, found.units))
 
 
 def accused(patient: Patient, *kinds: Accused) -> list[Accusation]:
@@ -61,7 +62,7 @@ def node_names(preflight: Preflight, nodes: Iterable[int]) -> str:
     """`node17`, `node17 and node18`, `9 nodes (node1, node2, ... and others)`."""
     names = [preflight.name(index) for index in sorted(set(nodes))]
     if len(names) <= _FEW:
-        return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else ""
+        return joined(names) if names else ""
     return f"{len(names)} nodes ({', '.join(names[:_FEW])} and others)"
 
 
@@ -76,11 +77,6 @@ def unit_name(preflight: Preflight, unit: Unit) -> str:
     return f"the CPUs of {node}" if unit.device == "cpu" else f"GPU {unit.local} of {node}"
 
 
-def rank_nodes(preflight: Preflight, ranks: Collection[int]) -> dict[int, int]:
-    """The node of each rank that came."""
-    return {rank: node.index for node in preflight.nodes for rank in node.ranks if rank in ranks}
-
-
 def measurements_of(preflight: Preflight, tests: Iterable[LinkTest], most: int = 8) -> tuple[Measurement, ...]:
     """The figures of tests as evidence: one line a figure, the failed ones in words."""
     lines: list[Measurement] = []
@@ -90,10 +86,8 @@ def measurements_of(preflight: Preflight, tests: Iterable[LinkTest], most: int =
             title = f"{len(test.nodes)}_nodes"
         if test.failure:
             lines.append(Measurement(name=f"test_{title}", value=test.failure, unit=""))
-        lines += [figure_measurement(f"{item.quantity.value}_{title}", item) for item in test.figures]
+        lines += [
+            Measurement(name=f"{item.quantity.value}_{title}", value=item.value, unit=item.unit)
+            for item in test.figures
+        ]
     return tuple(lines[:most])
-
-
-def figure_measurement(name: str, figure: Figure) -> Measurement:
-    """One figure as evidence."""
-    return Measurement(name=name, value=figure.value, unit=figure.unit)

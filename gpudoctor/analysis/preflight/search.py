@@ -11,14 +11,14 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from itertools import chain
 from statistics import median, median_high
 
 from gpudoctor.model.finding import Confidence
-from gpudoctor.model.signs.preflight import Figure, LinkTest, PreflightNode, Quantity, Stage
+from gpudoctor.model.signs.preflight import Figure, LinkTest, PreflightNode, Quantity, Stage, Unit
 
 
 class Aspect(Enum):
@@ -113,6 +113,14 @@ TREE_OF_PAIRS = 0.5
 
 Between two nodes NCCL's tree sends half of what a ring sends, so a pair may show twice a group's bus bandwidth.
 """
+
+
+def plan_for(mode: str, units: Iterable[Unit]) -> Plan:
+    """The plan of a mode for these units: pairs are compared with pairs of the same cards."""
+    kinds: dict[int, str] = {}
+    for unit in units:
+        kinds.setdefault(unit.node, unit.name)
+    return replace(PLANS.get(mode, PLANS["standard"]), kinds=kinds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.finding import Confidence, Finding
 from gpudoctor.model.signs.preflight import Figure, Preflight, Quantity, Unit
 from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.text import count, percent, quantity
+from gpudoctor.text import capitalised, count, percent, quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def _below_peers(
     measure = asked.quantity.unit
     name = unit_name(preflight, unit)
     return check.finding(
-        f"{name[:1].upper()}{name[1:]} reaches {quantity(outlier.value, measure)} in {asked.words}. "
+        f"{capitalised(name)} reaches {quantity(outlier.value, measure)} in {asked.words}. "
         f"The median of {count(outlier.count, 'equal unit')} is {quantity(outlier.peers, measure)}: "
         f"{percent(1 - outlier.share)} slower.",
         evidence=(
@@ -123,16 +123,15 @@ def _below_references(
     check: Check, preflight: Preflight, units: Sequence[Unit], asked: Sequence[UnitQuantity], slower: float
 ) -> Iterator[Finding]:
     """One finding for all units of a card that stay below the same reference."""
-    low: dict[tuple[str, Quantity], list[tuple[Unit, Figure, Reference]]] = defaultdict(list)
-    words = {item.quantity: item.words for item in asked}
+    low: dict[tuple[str, UnitQuantity], list[tuple[Unit, Figure, Reference]]] = defaultdict(list)
     for item in asked:
         for unit in units:
             figure = unit.figure(item.quantity, item.dtype)
             row = _missed(slower, unit.name, figure) if figure else None
             if figure is not None and row is not None:
-                low[unit.name, item.quantity].append((unit, figure, row))
+                low[unit.name, item].append((unit, figure, row))
     for (card, what), items in low.items():
-        yield _below_reference(check, preflight, card, words[what], items)
+        yield _below_reference(check, preflight, card, what.words, items)
 
 
 def _missed(slower: float, card: str, figure: Figure) -> Reference | None:
@@ -156,7 +155,7 @@ def _below_reference(
     what = "rejects less than" if row.kind is ReferenceKind.FLOOR else "was measured elsewhere at"
     whose = "an operator" if row.kind is ReferenceKind.FLOOR else "this card"
     return check.finding(
-        f"{who[:1].upper()}{who[1:]} {reach} {quantity(figure.value, figure.unit)} in {words}; {whose} {what} "
+        f"{capitalised(who)} {reach} {quantity(figure.value, figure.unit)} in {words}; {whose} {what} "
         f"{quantity(row.value, row.quantity.unit)}.",
         evidence=(
             Measurement(name=f"own_{row.quantity.value}", value=figure.value, unit=figure.unit),

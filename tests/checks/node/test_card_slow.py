@@ -1,5 +1,5 @@
 import pytest
-from preflights import patient, unit
+from preflights import figure, patient, unit
 from slow_units import assert_finds_the_slow_one, assert_healthy_fleets_are_silent, fleet
 
 from gpudoctor.model import Confidence, Unavailable
@@ -27,3 +27,15 @@ def test_sick_all_cards_are_far_below_what_the_card_reaches_elsewhere():
 def test_without_a_card_it_says_so():
     with pytest.raises(Unavailable, match="no card was measured"):
         examine(CardSlow, patient(2, units=(unit(0, device="cpu", name="AMD EPYC 9654"),)))
+
+
+def test_sick_each_number_type_is_compared_with_its_own_reference():
+    figures = tuple(
+        figure(Quantity.MATMUL, speed, dtype=dtype) for dtype, speed in (("bf16", 200e12), ("fp32", 40e12))
+    )
+    found = patient(3, units=tuple(unit(at, figures=figures) for at in range(3)))
+    [finding] = examine(CardSlow, found)
+    assert (
+        finding.message.startswith("3 NVIDIA H100 80GB HBM3")
+        and "reach at least 200 TFLOP/s in bf16 products" in finding.message
+    )

@@ -1,4 +1,4 @@
-from preflights import GB, every_pair, pair, patient
+from preflights import GB, every_pair, pair, patient, unit
 
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
@@ -41,3 +41,10 @@ def test_healthy_noise_and_one_late_test():
     assert examine(NetworkSlow, patient(6, tests=calm)) == []
     late = (*calm, pair(0, 5, 40 * GB, at=30))
     assert examine(NetworkSlow, patient(6, tests=late)) == []
+
+
+def test_healthy_pairs_of_slower_cards_in_a_mixed_fleet():
+    names = ["NVIDIA H100 80GB HBM3"] * 4 + ["NVIDIA A10G"] * 4
+    cards = tuple(unit(at, name=name) for at, name in enumerate(names))
+    tests = every_pair(8, lambda a, b: 12 * GB if b > 3 else 46 * GB)
+    assert examine(NetworkSlow, patient(8, units=cards, tests=tests)) == []
