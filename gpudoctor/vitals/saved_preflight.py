@@ -30,7 +30,7 @@ def read_preflight(path: Path) -> Preflight:
         found: Preflight = _value(Preflight, part)
     except (TypeError, ValueError, KeyError) as error:
         raise Unavailable(f"{path} has a part that a preflight does not have: {error}") from error
-    if {index for item in found.units for index in (item.node,)} - set(range(len(found.nodes))):
+    if not {item.node for item in found.units} <= set(range(len(found.nodes))):
         raise Unavailable(f"{path} has a unit on a node that it does not name")
     return found
 

@@ -58,16 +58,16 @@ class ClocksApart(Check):
         known = [(node, node.clock_offset) for node in found.nodes if node.clock_offset is not None]
         if len(known) < 2:
             raise Unavailable("the clocks of fewer than two nodes were compared")
-        middle = median(offset for _, offset in known)
-        two = len(known) == 2
+        if len(known) == 2:  # of two, neither is the right one: the second beside the first
+            (first, reference), *known = known
+            whom = found.name(first.index)
+        else:
+            reference, whom = median(offset for _, offset in known), "the median of all nodes"
         for node, offset in known:
-            apart = offset - middle if not two else known[1][1] - known[0][1]
-            if two and node is known[0][0]:
-                continue
+            apart = offset - reference
             if abs(apart) - node.clock_error < self.limit("seconds"):
                 continue
             way = "ahead of" if apart > 0 else "behind"
-            whom = found.name(known[0][0].index) if two else "the median of all nodes"
             yield self.finding(
                 f"The clock of {found.name(node.index)} is {duration(abs(apart))} {way} {whom}.",
                 evidence=(

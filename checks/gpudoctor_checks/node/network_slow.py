@@ -63,7 +63,7 @@ class NetworkSlow(Check):
             evidence=measurements_of(preflight, item.tests),
             confidence=item.confidence,
             severity=Severity.ERROR if failed else Severity.WARNING,
-            cost=Cost(breaks="the job cannot communicate there") if failed else Cost(step_share=None),
+            cost=Cost(breaks="the job cannot communicate there") if failed else Cost(),
             subject=names,
             detail=NodesDetail(
                 hosts=hosts(preflight, item.nodes) if item.accused is Accused.NODE else (),
