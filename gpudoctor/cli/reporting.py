@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from gpudoctor.cli.output import PIPE_WIDTH, terminal_width, wants_colour, write_file
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import tr
 
 if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
@@ -148,7 +149,10 @@ def rendered(
         from gpudoctor.report.nagios import exit_code as nagios_code
 
         code = nagios_code(report)
-    summary = f"gpudoctor: {report.summary.verdict} Report: {arguments.output}\n"
+    summary = (
+        tr("gpudoctor: {verdict} Report: {output}", verdict=report.summary.verdict, output=arguments.output)
+        + "\n"
+    )
     return Rendered(text=_render(report, arguments, fail_on, preflight, stream), summary=summary, code=code)
 
 

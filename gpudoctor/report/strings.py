@@ -5,6 +5,7 @@ import enum
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
+from gpudoctor.lang import ENGLISH, Message, current_language, rendered
 from gpudoctor.model import (
     Crashed,
     Effect,
@@ -66,8 +67,14 @@ Rewrite = Callable[[str], str]
 
 
 def rewrite(report: Report, change: Rewrite) -> Report:
-    """The same report with every text changed, identifiers left as they are."""
-    return cast(Report, _rewritten(report, change))
+    """The same report with every text changed, identifiers left as they are.
+
+    Of a message its parts are changed, too: it stays one.
+    """
+    return cast(
+        Report,
+        _rewritten(report, lambda text: text.mapped(change) if isinstance(text, Message) else change(text)),
+    )
 
 
 def texts(report: Report) -> Iterator[str]:
@@ -85,6 +92,12 @@ def texts(report: Report) -> Iterator[str]:
 def presentable(report: Report) -> Report:
     """The report as any format may show it: secrets masked, nothing that a terminal chokes on."""
     return rewrite(report, lambda text: mask_text(printable(text)))
+
+
+def for_reader(report: Report) -> Report:
+    """`presentable`, in the language of now: what people read. Programs get `presentable` alone, in English."""
+    shown = presentable(report)
+    return shown if current_language() == ENGLISH else cast(Report, _rewritten(shown, rendered))
 
 
 def _rewritten(value: Any, change: Rewrite) -> Any:  # a generic walk: the types are those of the model
