@@ -205,9 +205,8 @@ def main() -> None:
                 print(row)
     print("\n".join(table(rows)))
     if arguments.sealed and arguments.texts is not None:
-        commit = subprocess.run(
-            ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-        ).stdout.strip()
+        git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+        commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
         machine = {"date": date.today().isoformat(), "machine": f"{platform.system()} {platform.machine()}",
                    "python": platform.python_version(), "commit": commit}  # fmt: skip
         text = json.dumps({**machine, "rows": rows}, indent=1) + "\n"

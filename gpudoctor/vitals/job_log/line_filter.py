@@ -191,12 +191,7 @@ class LineFilter:
     """Chooses lines; those that differ from known ones in digits only are judged once."""
 
     def __init__(self, table: Messages) -> None:
-<<<<<<< HEAD
         self._words = _cue_words(table)
-=======
-        self._table = table
-        self._words = _words_of(table)
->>>>>>> main
         self._common: set[bytes] = set()
         """Lines without digits that are not worth reading."""
         self._room = _MOST_BYTES
@@ -351,17 +346,10 @@ def _exception(words: tuple[bytes, ...]) -> re.Pattern[bytes]:
     return re.compile(rb"(?:%b)\w*(?:\(\w{1,80}\))?(?::|[^\S\n]*$)" % b"|".join(words), re.MULTILINE)
 
 
-<<<<<<< HEAD
 @lru_cache(maxsize=256)
 def _exception_text(words: tuple[bytes, ...]) -> re.Pattern[str]:
     """The same in one line whose characters are bytes."""
     return re.compile(_exception(words).pattern.decode(), re.ASCII)
-=======
-@lru_cache(maxsize=4)
-def _words_of(table: Messages) -> CueWords[_Sign]:
-    """The words by which lines are chosen, made once a table: that takes as long as reading a short log."""
-    return CueWords(_signs(table))
->>>>>>> main
 
 
 def _signs(table: Messages) -> Iterator[tuple[bytes, _Sign]]:
