@@ -63,3 +63,9 @@ def test_a_server_of_the_job_is_not_the_hub(tmp_path):
     end = "requests.exceptions.ConnectionError: ('Connection aborted.', RemoteDisconnected('Remote end closed connection without response'))\n"
     assert named(tmp_path, HEAD + frame.format("trl/extras/vllm_client") + end) == "FAIL001"
     assert named(tmp_path, HEAD + frame.format("huggingface_hub/file_download") + end) == "FAIL015"
+    below = (
+        HEAD + frame.format("urllib3/connectionpool") + "http.client.RemoteDisconnected: Remote end closed\n"
+    )
+    below += "\nDuring handling of the above exception, another exception occurred:\n\n"
+    assert named(tmp_path, below + HEAD + frame.format("trl/extras/vllm_client") + end) == "FAIL001"
+    assert named(tmp_path, below + HEAD + frame.format("huggingface_hub/file_download") + end) == "FAIL015"

@@ -539,7 +539,7 @@ class _FileReader:
 
     def _chain(self, chain: list[Raised]) -> None:
         """Exceptions of one traceback: the first of a known kind, else the first that wraps no other."""
-        matches = [(item, self._table.in_exception(_with_libraries(item))) for item in chain]
+        matches = [(item, self._table.in_exception(_with_libraries(item, chain[-1]))) for item in chain]
         strong = [
             (item, match)
             for item, match in matches
@@ -652,9 +652,15 @@ def _lines_with(
             at = small.find(cue, end)
 
 
-def _with_libraries(raised: Raised) -> str:
-    """The exception's text, and behind it the files that it came through: some wordings need both."""
-    return f"{raised.text[:3000]}\nin {' '.join(raised.libraries)}" if raised.libraries else raised.text
+def _with_libraries(raised: Raised, last: Raised) -> str:
+    """The exception's text, and behind it the files that it came through: some wordings need both.
+
+    Who handled it, and raised the last one of its traceback, stands before these.
+    """
+    files = dict.fromkeys((*(last.libraries if last is not raised else ()), *raised.libraries))
+    for name in raised.libraries[-1:]:  # the innermost one last
+        files[name] = files.pop(name)
+    return f"{raised.text[:3000]}\nin {' '.join(files)}" if files else raised.text
 
 
 def rank_of(path: str) -> int | None:
