@@ -23,11 +23,11 @@ test: dev ## the whole test suite
 new-check: dev ## the files of a new check: make new-check CODE=GPU013 NAME=fan-stopped KIND=machine|source|recording
 	$(BIN)/python checks/new_check.py $(CODE) $(NAME) --kind $(KIND)
 
-QUICK = tests/test_layering.py tests/test_catalogue.py tests/checks tests/engine tests/report
+QUICK = tests/test_layering.py tests/test_catalogue.py tests/checks tests/rules tests/engine tests/report
 LEFT_OUT = checks/config checks/recordings checks/test_reachability.py engine/test_baseline.py \
 	engine/test_claimed_gain.py engine/test_cost_of_a_report.py report/test_every_format.py
 
-quick: dev ## what catches most, in a minute or so on 2 cores: layers, catalogue, checks from source, engine, reports
+quick: dev ## what catches most, in a minute on 2 cores: layers, catalogue, checks from source, rules, engine, reports
 	$(BIN)/pytest -q -n 2 -m "not slow" $(LEFT_OUT:%=--ignore=tests/%) $(QUICK)
 
 docs: dev ## generate docs/ from the manual pages and the parser
