@@ -4,6 +4,7 @@ import argparse
 import difflib
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.output import add_format_flags
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -14,9 +15,7 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """The check and the flags of the command."""
     parser.add_argument("check", metavar="CODE", help="a code or a name: DATA001, loader-bound")
-    parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
-    )
+    add_format_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -3,15 +3,15 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.output import add_format_flags
+
 if TYPE_CHECKING:
     from gpudoctor.report.pages import Override
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Flags of the command."""
-    parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
-    )
+    add_format_flags(parser)
     parser.add_argument(
         "--overrides",
         action="store_true",

@@ -3,7 +3,6 @@
 import argparse
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
@@ -76,6 +75,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": (
         "gpudoctor.cli.report",
         "report on a recorded run, in any format; join the recordings of several nodes",
+    ),
+    "recordings": (
+        "gpudoctor.cli.recordings",
+        "list the recordings on this machine: date, command, verdict, size; remove them",
     ),
     "autopsy": (
         "gpudoctor.cli.autopsy",
@@ -173,6 +176,13 @@ def _meant(words: Sequence[str]) -> str:
     return meant_instead(words)
 
 
+def _start_here(_: argparse.Namespace) -> int:
+    """What to do next in this folder, on this machine."""
+    from gpudoctor.cli.start_here import run
+
+    return run()
+
+
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Parse a command line. What follows `--` belongs to the user's script: `arguments.script_arguments`."""
     words = list(argv)
@@ -181,8 +191,11 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         cut = words.index("--")
         words, rest = words[:cut], words[cut + 1 :]
     if not words:
-        build_parser().print_help(sys.stderr)
-        raise UsageError("no command was given; start with: gpudoctor check")
+        return argparse.Namespace(run=_start_here, command="", script_arguments=tuple(rest))
+    if not words[0].startswith("-") and words[0] not in COMMANDS:
+        from gpudoctor.cli.front_door import meant_command
+
+        words = meant_command(words)
     _refuse_a_command(words)
     words = _with_negatives(words)
     parser = build_parser(only=words[0])

@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     files.add_argument("--replay", metavar="FILE", help="replay such a file instead of watching a process")
     files.add_argument("--csv", metavar="FILE", help="write readings of the GPUs in the format of nvidia-smi")
     files.add_argument("--prometheus", type=_port, metavar="PORT", help="serve metrics on 127.0.0.1:PORT")
-    add_report_flags(parser)
+    add_report_flags(parser, json=False)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -23,11 +23,11 @@ def refused(done, code, *said):
 
 
 def test_no_command():
-    refused(gpudoctor(), 2, "no command was given")
+    assert gpudoctor().returncode == 0  # it says what can be done here
 
 
 def test_unknown_command_and_flag():
-    refused(gpudoctor("chek"), 2, "invalid choice: 'chek'")
+    refused(gpudoctor("chek"), 2, "did you mean `gpudoctor check`")
     refused(gpudoctor("check", "--fail-onn", "error"), 2, "--fail-onn", "--help")
 
 
