@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,15 +33,15 @@ class NamedThing:
     """The commands that examine it, the best one first."""
 
 
-def meant_command(words: Sequence[str]) -> list[str]:
-    """The command line that is meant by things and flags without a command. Raises `UsageError`.
+def meant_command(words: Sequence[str], commands: Iterable[str]) -> list[str]:
+    """The command line that is meant by words that begin with none of the commands. Raises `UsageError`.
 
     What is read and why is said on standard error, so that the next time the command itself is typed.
     """
     names = _leading(words)
     flags = list(words[len(names) :])
     if not _is_there(names[0]):
-        _refuse_words(words)
+        _refuse_words(words, commands)
     things = [recognise(name) for name in names]
     command = _common(things)
     meant = [*command.split(), *names, *flags]
@@ -239,10 +239,8 @@ def _typed(command: str, *names: str) -> str:
     return f"gpudoctor {command} {shlex.join(names)}"
 
 
-def _refuse_words(words: Sequence[str]) -> None:
+def _refuse_words(words: Sequence[str], commands: Iterable[str]) -> None:
     """Say what to type to somebody whose first words name nothing that is there; codes of checks pass."""
-    from gpudoctor.cli.parser import COMMANDS, meant_instead, starts_a_command
-
     word = words[0]
     if starts_a_command(words):
         raise UsageError(
@@ -255,7 +253,7 @@ def _refuse_words(words: Sequence[str]) -> None:
         raise UsageError(f"{word}: the memory of a model: `gpudoctor estimate --model {word}`")
     from difflib import get_close_matches
 
-    if near := get_close_matches(word.lower(), COMMANDS, n=2, cutoff=0.6):
+    if near := get_close_matches(word.lower(), list(commands), n=2, cutoff=0.6):
         also = " or ".join(f"`{shlex.join(('gpudoctor', name, *words[1:]))}`" for name in near)
         raise UsageError(f"{word!r} is not a command; did you mean {also}? (all of them: gpudoctor --help)")
     if not _looks_like_a_path(word) and not word.isdigit():
@@ -272,3 +270,48 @@ def _examined(sentence: str) -> str:
 
 def _looks_like_a_path(word: str) -> bool:
     return os.sep in word or "." in word
+
+
+# What somebody meant who gave `gpudoctor check` a command in place of files.
+
+
+def meant_instead(words: Sequence[str]) -> str:
+    """What to type, as a sentence; "" where the words after `gpudoctor check` hold no command."""
+    for place, word in enumerate(words):
+        if word.startswith("-") or os.path.isfile(word):
+            if word.endswith(".py") and (rest := words[place + 1 :]):
+                return _arguments(word, rest)
+            continue
+        if found := _command(words[place:]):
+            return found
+    return ""
+
+
+def starts_a_command(words: Sequence[str]) -> bool:
+    """Whether the first word is a launcher or an interpreter, and no file or folder of that name is there."""
+    return bool(words) and not os.path.exists(words[0]) and bool(_command(words))
+
+
+def _command(words: Sequence[str]) -> str:
+    from gpudoctor.vitals.job.launch import find_launch
+
+    found = None if words[0].endswith((".py", ".sh", ".bash", ".sbatch")) else find_launch(words)
+    script = found and (found.script or found.shell_script or _module_file(found.module))
+    if not found or not script:
+        return ""
+    run = shlex.join(("gpudoctor", "run", "--", *words))
+    check = shlex.join(("gpudoctor", "check", script, *(("--", *found.arguments) if found.arguments else ())))
+    return f"check takes files, not a command; examine the script: `{check}`, or run the command: `{run}`"
+
+
+def _module_file(module: str | None) -> str | None:
+    """The file that `python -m` starts, where it lies below this folder, else where it would."""
+    if not module:
+        return None
+    path = module.replace(".", "/")
+    return f"{path}/__main__.py" if os.path.isfile(f"{path}/__main__.py") else f"{path}.py"
+
+
+def _arguments(script: str, rest: Sequence[str]) -> str:
+    check = shlex.join(("gpudoctor", "check", script, "--", *rest))
+    return f"put the arguments of {script} after --: `{check}`"

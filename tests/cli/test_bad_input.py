@@ -28,7 +28,7 @@ def test_no_command():
 
 def test_unknown_command_and_flag():
     refused(gpudoctor("chek"), 2, "did you mean `gpudoctor check`")
-    refused(gpudoctor("check", "--fail-onn", "error"), 2, "--fail-onn", "--help")
+    refused(gpudoctor("check", "--fail-onn", "error"), 2, "--fail-onn", "did you mean --fail-on?", "--help")
 
 
 def test_missing_file_names_the_nearest(tmp_path):

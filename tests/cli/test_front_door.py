@@ -11,13 +11,17 @@ import pytest
 from flight_dumps import make_ranks, write
 from recordings import make_process, make_recording, make_steps, write_recording
 
-from gpudoctor.cli import main, start_here
-from gpudoctor.cli.front_door import meant_command
+from gpudoctor.cli import front_door, main, start_here
+from gpudoctor.cli.parser import COMMANDS
 from gpudoctor.errors import UsageError
 
 TRACE = {"schemaVersion": 1, "traceEvents": []}
 DEATH = "step 3\nTraceback (most recent call last):\n  File 'train.py', line 3\nRuntimeError: boom\n"
 TRAINING = "import torch\nloss.backward()\nif __name__ == '__main__':\n    main()\n"
+
+
+def meant_command(words: list[str]) -> list[str]:
+    return front_door.meant_command(words, COMMANDS)
 
 
 @pytest.fixture
