@@ -1,7 +1,8 @@
-"""`gpudoctor explain CODE|WORDS`: the manual page of a check, found by its code, its name, a symptom or a message."""
+"""`gpudoctor explain WORDS`: the manual page of a check, by its code, its name, a symptom or a message."""
 
 import argparse
 import difflib
+import re
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import add_color_flag, add_format_flags
@@ -28,7 +29,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """The check and the flags of the command."""
     parser.usage = "gpudoctor explain [options] CODE | WORD ..."
     parser.epilog = EPILOG
-    parser.add_argument("words", nargs="+", metavar="WORD", help="a code, a name, a symptom or an error message")
+    parser.add_argument(
+        "words", nargs="+", metavar="WORD", help="a code, a name, a symptom or an error message"
+    )
     add_format_flags(parser, output="write the page to FILE")
     add_color_flag(parser)
 
@@ -46,13 +49,18 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         from gpudoctor.report.pages import list_json, page_json
 
-        deliver_page(page_json(pages[0]) if len(pages) == 1 else list_json(pages), arguments, through_pager=False)
+        deliver_page(
+            page_json(pages[0]) if len(pages) == 1 else list_json(pages), arguments, through_pager=False
+        )
     else:
         from gpudoctor.ui.console.manual_page import render_hits, render_manual_page
 
         width = text_width()
         one = len(pages) == 1
-        deliver_page(render_manual_page(pages[0], width=width) if one else render_hits(pages, query, width=width), arguments)
+        deliver_page(
+            render_manual_page(pages[0], width=width) if one else render_hits(pages, query, width=width),
+            arguments,
+        )
     note_problems(registry)
     return 0
 
@@ -103,6 +111,10 @@ def _by_name(registry: "Registry", word: str) -> "type[Check] | None":
 
 def _near(registry: "Registry", word: str, cutoff: float) -> "type[Check] | None":
     known = _known(registry)
+    if code := re.fullmatch(r"([a-z]+)[-_ ]?0*(\d+)", word.strip().lower()):
+        same = f"{code[1]}{int(code[2]):03}"  # data1, DATA-01
+        if same in known:
+            return known[same]
     near = difflib.get_close_matches(word.strip().lower().replace("_", "-"), known, n=1, cutoff=cutoff)
     return known[near[0]] if near else None
 

@@ -1,4 +1,4 @@
-"""`gpudoctor list [WORD ...]`: every check, those of a topic or of a search; with --overrides what a trial changes."""
+"""`gpudoctor list [WORD ...]`: every check, those of a topic or of a search; with --overrides other things."""
 
 import argparse
 from typing import TYPE_CHECKING

@@ -1,9 +1,9 @@
 """Search of the manual by words, symptoms and messages: ranked, without a network and without an index on disk.
 
-    for hit in search(registry, "CUDA out of memory"): print(hit.check.code, hit.why)
+    for hit in search(registry, "CUDA out of memory"): print(hit.check.code)
 
-Each check is one document. Its name and title count more than its sections. A query that a check's own wording of
-a log message matches is that check's, whatever words they share.
+Each check is one document. Its name and title count more than its sections. A query that a check's own wording
+of a log message matches is that check's, whatever words they share.
 """
 
 import inspect
@@ -19,12 +19,11 @@ from gpudoctor.model import Check
 from gpudoctor.model.log_message import PLAIN
 
 _WORD = re.compile(r"[a-z0-9]+")
-_STOP = frozenset(
-    """
-    a an and are as at be but by can do does for from has have how i if in is it its my no not of on or so that
-    the this to was what when where which while who why will with you your error runtimeerror valueerror
-    """.split()
-)
+_NOISE = """
+a an and are as at be but by can do does for from has have how i if in is it its my no not of on or so that the
+this to was what when where which while who why will with you your error runtimeerror valueerror
+"""
+_STOP = frozenset(_NOISE.split())
 _ALIKE: Mapping[str, tuple[str, ...]] = {
     "oom": ("out", "memory"),
     "nan": ("nan", "finite"),
@@ -50,7 +49,7 @@ _ALIKE: Mapping[str, tuple[str, ...]] = {
     "amp": ("autocast", "mixed"),
     "fp16": ("fp16", "half"),
     "wandb": ("wandb", "logging"),
-    "driver": ("driver",),
+    "spik": ("spike", "jump"),
 }
 """What people type, and the words of the manual for it."""
 _NAME, _TITLE, _FINDS, _TOPIC, _REST = 8.0, 4.0, 2.0, 2.0, 0.6
@@ -166,5 +165,6 @@ def _root(word: str) -> str:
     """A word without its ending, as far as a search needs it: `loaders`, `loading` and `loaded` are `load`."""
     for ending in ("ings", "ing", "ers", "er", "ed", "es", "s"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word.removesuffix(ending)
-    return word
+            word = word.removesuffix(ending)
+            break
+    return word.removesuffix("e") if len(word) > 4 else word
