@@ -159,6 +159,16 @@ def page(text: str, *, rendered: bool = False) -> None:
         write_text(text, sys.stdout, rendered=rendered)
 
 
+def deliver_page(text: str, arguments: argparse.Namespace, *, through_pager: bool = True) -> None:
+    """A page where it was asked for: `--output`, else standard output, through the pager where it is long."""
+    if arguments.output not in (None, "-"):
+        write_file(Path(arguments.output), text)
+    elif through_pager:
+        page(text)
+    else:
+        show(text)
+
+
 def _pager() -> list[str]:
     """The words of the user's pager; empty where there is none, or none is wanted."""
     from shutil import which

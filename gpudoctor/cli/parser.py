@@ -51,6 +51,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "explain": ("gpudoctor.cli.explain", "print the manual page of a check"),
     "list": ("gpudoctor.cli.list", "list every check: code, name, what it reads"),
+    "init": ("gpudoctor.cli.init", "write a settings section with comments for this project"),
     "completion": ("gpudoctor.cli.completion", "print a shell completion script"),
 }
 """Command name to its module and its one-line help."""
