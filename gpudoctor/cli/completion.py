@@ -234,6 +234,8 @@ def bash_script(commands: tuple[CommandWords, ...]) -> str:
         "}",
         "_gpudoctor_ask() {",
         "    local line",
+        # a command line has slashes, of which a list of files would show what follows the last
+        '    [ "$1" != pids ] || compopt +o filenames 2>/dev/null',
         "    while IFS= read -r line; do",
         '        case "$line" in "$2"*) COMPREPLY+=("${line/$\'\\t\'/  }") ;; esac',
         '    done < <(gpudoctor completion --ask "$1" 2>/dev/null)',

@@ -9,7 +9,7 @@ of a log message matches is that check's, whatever words they share.
 import inspect
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -138,7 +138,7 @@ def _terms(query: str) -> list[tuple[str, ...]]:
 
 def _weights(check: type[Check]) -> dict[str, float]:
     """Words of a check, with what they count."""
-    weights: Counter[str] = Counter()
+    weights: defaultdict[str, float] = defaultdict(float)
     title, _, rest = inspect.cleandoc(check.__doc__ or "").partition("\n")
     finds, _, others = rest.partition("Why it hurts:")
     others, _, _ = others.partition("References:")
