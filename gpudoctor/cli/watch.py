@@ -190,7 +190,7 @@ def _show_jobs(jobs: "list[FoundJob]", arguments: argparse.Namespace) -> None:
 
 
 def _only_job(arguments: argparse.Namespace) -> int | None:
-    """The pid of the only training of this machine; None where several were listed. Raises `UsageError` for none."""
+    """The pid of the only training here; None where several were listed. Raises `UsageError` for none."""
     from gpudoctor.ui.encoding import write_text
     from gpudoctor.watch.find_jobs import find_jobs
 

@@ -38,6 +38,8 @@ class KeptRecording:
     """Epoch seconds."""
     command: tuple[str, ...]
     """Secrets masked; empty where the manifest cannot be read."""
+    folder: str
+    """Where it was started, secrets masked."""
     bytes: int
     steps: int | None
     """None where nothing says it without reading megabytes."""
@@ -119,6 +121,7 @@ def _read(folder: Path, *, count: bool = True) -> KeptRecording | None:
         path=folder,
         started=_moment(manifest.get("started")) or _written(folder / MANIFEST),
         command=tuple(map(str, words)) if isinstance(words, list) else (),
+        folder=str(manifest.get("cwd", "")),
         bytes=sum(sizes.values()),
         steps=steps if isinstance(steps, int) else _steps(folder, sizes) if count else None,
         verdict=str(verdict.get("verdict", "")),
