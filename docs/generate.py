@@ -1,4 +1,4 @@
-"""Writes the generated pages: one for each of our checks, their index, the overrides, every command's help.
+"""Writes the generated pages: one for each of our checks, their index, overrides, every command's help, man.
 
 python docs/generate.py            write them
 python docs/generate.py --check    say which are stale, exit code 1 when one is
@@ -10,6 +10,9 @@ import re
 import sys
 from pathlib import Path
 
+from man_page import man_page
+
+from gpudoctor import __version__
 from gpudoctor.cli.list import listed_overrides
 from gpudoctor.cli.parser import build_parser
 from gpudoctor.engine.claims import CLAIMS
@@ -30,6 +33,7 @@ def pages() -> dict[Path, str]:
     written = {DOCS / "checks" / f"{page.code}.md": page_markdown(page) for page in read}
     written[DOCS / "checks" / "README.md"] = index_markdown(read)
     written[DOCS / "cli.md"] = _command_line()
+    written[DOCS / "man" / "gpudoctor.1"] = man_page(build_parser(), __version__)
     written[DOCS / "verdicts.md"] = verdicts_markdown(CLAIMS)
     written[DOCS / "overrides.md"] = overrides_markdown(listed_overrides())
     return written
@@ -70,7 +74,8 @@ def main() -> int:
         for path in old:
             sys.stdout.write(f"stale: {path.relative_to(DOCS.parent)} (run: make docs)\n")
         return 1 if old else 0
-    (DOCS / "checks").mkdir(exist_ok=True)
+    for folder in ("checks", "man"):
+        (DOCS / folder).mkdir(exist_ok=True)
     for path in old:
         if path in wanted:
             path.write_text(wanted[path], "utf-8")
