@@ -48,7 +48,7 @@ async def _called(toolbox: Toolbox, name: str, arguments: object, note: Note) ->
 
 
 class _Wrong(Exception):
-    """`mcp` 1 makes an error result of it; before 1.20 a handler cannot return one."""
+    """`mcp` 1 makes an error result of it; its older releases cannot return one."""
 
 
 def _tools() -> list[Any]:

@@ -1,6 +1,7 @@
 """`gpudoctor mcp`: a server of the Model Context Protocol on standard input and output, for coding agents."""
 
 import argparse
+import os
 import sys
 from importlib.util import find_spec
 
@@ -28,4 +29,6 @@ def run(_arguments: argparse.Namespace) -> int:
     from gpudoctor.agents.protocol import serve
 
     serve()
+    if sys.stdout.closed:  # by `mcp` 1
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # lives as long as the process
     return 0

@@ -100,8 +100,12 @@ def test_an_answer_keeps_to_its_size_and_more_gives_the_rest(client):
 
 
 def test_the_answer_of_check_is_that_of_the_command(client, folder):
-    found = client.call("check", targets=["train.py"], python=sys.executable, select=["OBS"], max_chars=100_000).found
-    done = gpudoctor("check", "train.py", "--python", sys.prefix, "--select", "OBS", "--format", "json", cwd=folder)
+    found = client.call(
+        "check", targets=["train.py"], python=sys.executable, select=["OBS"], max_chars=100_000
+    ).found
+    done = gpudoctor(
+        "check", "train.py", "--python", sys.prefix, "--select", "OBS", "--format", "json", cwd=folder
+    )
     report = json.loads(done.stdout)
     assert [(item["code"], item["message"]) for item in found["findings"]] == [
         (item["code"], item["message"]) for item in report["findings"]
