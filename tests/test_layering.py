@@ -46,6 +46,7 @@ ALLOWED = {
         "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.mend", "gpudoctor.recorder",
         "gpudoctor.vitals", "gpudoctor.trial",
     },
+    "gpudoctor/hooks": {"gpudoctor.errors", "gpudoctor.model", "gpudoctor.recorder", "gpudoctor.hooks"},
     "gpudoctor/agents": {
         "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.recorder", "gpudoctor.trial", "gpudoctor.vitals",
         "gpudoctor.agents",

@@ -103,6 +103,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "gpudoctor.cli.mcp",
         "serve coding agents: the Model Context Protocol on standard input and output",
     ),
+    "setup": (
+        "gpudoctor.cli.setup",
+        "register the server and a skill with Claude Code, Codex, Cursor or VS Code",
+    ),
     "completion": ("gpudoctor.cli.completion", "print a shell completion script"),
 }
 """Command name to its module and its one-line help."""
