@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from gpudoctor.model.comparison import Comparison
     from gpudoctor.model.signs.recording import Recording
 
-FORMATS = ("text", "json", "markdown")
+FORMATS = ("text", "json", "markdown", "html")
 BEYOND = 1
 UNKNOWN = 3
 
 EPILOG = """\
 examples:
   gpudoctor compare before/ after/
+  gpudoctor compare before/ after/ --format html --output both.html    charts over each other
   gpudoctor compare baseline.zip run/ --max-regression 5%      in CI: exit code 1 if it got slower
 The time compared is that of a step, or of a sample where the batches differ in size.
 exit codes: 0; 1 slower by more than --max-regression, and not by chance; 2 wrong usage; 3 a recording cannot be
@@ -90,6 +91,10 @@ def _render(result: "Comparison", arguments: argparse.Namespace) -> str:
         return comparison_json(result, arguments.max_regression)
     if arguments.format == "markdown":
         return comparison_markdown(result)
+    if arguments.format == "html":
+        from gpudoctor.report.html.comparison_page import render_comparison as render_page
+
+        return render_page(result)
     from gpudoctor.ui.console.run_text import render_comparison
 
     terminal = arguments.output is None and sys.stdout.isatty()

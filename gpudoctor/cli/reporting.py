@@ -135,10 +135,14 @@ def rendered(
 
     if arguments.strict:
         report = named_strictly(report)
-    if arguments.format == "json":
+    if arguments.format in ("json", "html"):
         from gpudoctor.mend.plan import with_patches
 
         report = with_patches(report)
+    if arguments.format == "html" and not arguments.share:
+        from gpudoctor.report.excerpts import with_excerpts
+
+        report = with_excerpts(report)
     if arguments.share:
         from gpudoctor.report.sharing import shareable
 

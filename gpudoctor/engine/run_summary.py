@@ -1,122 +1,20 @@
-"""From a recording to the `run` of a report: numbers for people and scripts, series for drawings."""
+"""From a recording to the `run` of a report: numbers for people and scripts."""
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from gpudoctor.analysis.known_gain import unknown_in
+from gpudoctor.analysis.run.job_facts import torch_fact
 from gpudoctor.analysis.run.line_ownership import THE_JOB, share_of
-from gpudoctor.analysis.run.recorded_gpus import peak_of_ranks
+from gpudoctor.analysis.run.recorded_gpus import cards, peak_of_ranks
 from gpudoctor.analysis.run.rollouts import experience
-from gpudoctor.analysis.run.run_numbers import (
-    RankMemory,
-    RunNumbers,
-    run_numbers,
-    started,
-)
+from gpudoctor.analysis.run.run_numbers import RankMemory, RunNumbers, run_numbers
 from gpudoctor.analysis.run.steady_run import run_of
 from gpudoctor.analysis.run.steady_state import OTHER, Steady, counts, steady
+from gpudoctor.engine.run_series import bad_step, run_series, step_times
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.run import LineShare, RunGpu, RunMemory, RunSeries, RunSummary, RunThroughput, Spread
-from gpudoctor.model.signs.recording import PHASES, Process, Recording
-
-# RunSeries of a run for drawings: a few hundred points each, whatever its length.
-
-POINTS = 240
-"""Points of a series: one for every few pixels of a page."""
-_RANKS = 16
-"""Ranks whose step times are drawn."""
-
-_MACHINE = (
-    ("cpu", "{core}"), ("tree_cpu", "{core}"), ("memory", "B"), ("tree_rss", "B"), ("disk_read", "B/s"),
-    ("disk_write", "B/s"), ("net_rx", "B/s"), ("net_tx", "B/s"),
-)  # fmt: skip
-_GPU = (("util", "1"), ("sm", "1"), ("memory", "B"), ("power", "W"), ("temperature", "Cel"))
-
-
-def run_series(recording: Recording) -> tuple[RunSeries, ...]:
-    """Everything worth drawing that was recorded."""
-    begun = started(recording)
-    return (*_of_ranks(recording, begun), *_of_machine(recording))
-
-
-def _of_ranks(recording: Recording, begun: float | None) -> Iterator[RunSeries]:
-    trained = [process for process in recording.ranks if len(process.steps)]
-    for place, process in enumerate(trained[:_RANKS]):
-        offset = process.wall - begun if begun is not None and process.wall else 0.0
-        bins = _bins(len(process.steps))
-        t = tuple(process.steps.column("t")[end - 1] + offset for _, end in bins)
-        name = "step_seconds" if place == 0 else f"step_seconds.rank{process.rank}"
-        yield RunSeries(name=name, unit="s", t=t, values=_each(bins, _per_step(process)))
-        if place == 0:
-            yield from _of_lead(process, bins, t)
-
-
-def _of_lead(process: Process, bins: Sequence[tuple[int, int]], t: tuple[float, ...]) -> Iterator[RunSeries]:
-    table = process.steps
-    durations = table.column("duration")
-    parts = {name: table.column(name) for name in PHASES if len(table.column(name))}
-    shares: dict[str, tuple[float, ...]] = {}
-    for name, values in parts.items():
-        shares[name] = tuple(sum(values[a:b]) / max(sum(durations[a:b]), 1e-12) for a, b in bins)
-    shares[OTHER] = tuple(max(0.0, 1.0 - sum(values)) for values in zip(*shares.values(), strict=True))
-    for name, values in shares.items():
-        yield RunSeries(name=f"phase.{name}", unit="1", t=t, values=values)
-    for column, name, unit, pick in (
-        ("loss", "loss", "", _mean), ("grad_norm", "grad_norm", "", _mean), ("lr", "lr", "", _mean),
-        ("peak", "device_peak", "B", max), ("allocated", "device_allocated", "B", max),
-        ("reserved", "device_reserved", "B", max), ("rss", "rss", "B", max),
-    ):  # fmt: skip
-        found = _known(bins, table.column(column), pick)
-        if found:
-            yield RunSeries(name=name, unit=unit, t=t, values=found)
-
-
-def _of_machine(recording: Recording) -> Iterator[RunSeries]:
-    table = recording.machine
-    bins = _bins(len(table))
-    t = tuple(table.column("t")[end - 1] for _, end in bins)
-    gpus = len({name.partition("_")[0] for name in table.columns if name.startswith("gpu")})
-    wanted = [*_MACHINE, *((f"gpu{i}_{name}", unit) for i in range(gpus) for name, unit in _GPU)]
-    for name, unit in wanted:
-        found = _known(bins, table.column(name), max if unit == "B" else _mean)
-        if found:
-            yield RunSeries(name=name, unit=unit, t=t, values=found)
-
-
-def _bins(rows: int) -> list[tuple[int, int]]:
-    """Ranges of rows, equally many in each."""
-    count = min(POINTS, rows)
-    edges = [i * rows // count for i in range(count + 1)] if count else []
-    return list(pairwise(edges))
-
-
-def _per_step(process: Process) -> Callable[[int, int], float]:
-    durations, every = process.steps.column("duration"), counts(process)
-    return lambda a, b: sum(durations[a:b]) / sum(every[a:b])
-
-
-def _each(bins: Sequence[tuple[int, int]], value: Callable[[int, int], float]) -> tuple[float, ...]:
-    return tuple(value(a, b) for a, b in bins)
-
-
-def _known(
-    bins: Sequence[tuple[int, int]], values: Sequence[float], pick: Callable[[Sequence[float]], float]
-) -> tuple[float, ...]:
-    """A value for each bin; empty where no value of the column is known."""
-    if not len(values):
-        return ()
-    found = []
-    for a, b in bins:
-        known = [value for value in values[a:b] if math.isfinite(value)]
-        found.append(pick(known) if known else math.nan)
-    return tuple(found) if any(math.isfinite(value) for value in found) else ()
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
+from gpudoctor.model.run import LineShare, RunGpu, RunMemory, RunSummary, RunThroughput, Spread
+from gpudoctor.model.signs.recording import Recording
 
 _WINDOWS = 20
 """Windows of the steady time that throughput is spread over."""
@@ -150,23 +48,51 @@ def summarise(recording: Recording) -> RunSummary:
         room=judged.room if judged is not None else None,
         gain_unknown=unknown_in(recording),
         memory=_memory(recording, numbers.memory),
-        gpus=tuple(
-            RunGpu(
-                name=gpu.name,
-                utilization=gpu.utilization,
-                sm_active=gpu.busy,
-                memory=gpu.memory,
-                power=gpu.power,
-                temperature=gpu.temperature,
-            )
-            for gpu in numbers.gpus
-        ),
+        gpus=_gpus(recording, numbers),
         lines=tuple(
             LineShare(path=item.path, line=item.line, function=item.function, share=item.share)
             for item in numbers.lines
         ),
         series=run_series(recording),
+        step_times=step_times(recording),
+        bad_step=bad_step(recording),
+        started=recording.started,
+        node=recording.node,
+        commit=recording.commit,
+        versions=dict(_versions(recording)),
     )
+
+
+def _gpus(recording: Recording, numbers: RunNumbers) -> tuple[RunGpu, ...]:
+    """The sampled GPUs with their limits."""
+    facts = {card.column: card for card in cards(recording)}
+    return tuple(
+        RunGpu(
+            name=gpu.name,
+            utilization=gpu.utilization,
+            sm_active=gpu.busy,
+            memory=gpu.memory,
+            power=gpu.power,
+            temperature=gpu.temperature,
+            memory_total=facts[gpu.index].fact("bytes"),
+            power_limit=facts[gpu.index].fact("power_limit"),
+        )
+        for gpu in numbers.gpus
+    )
+
+
+def _versions(recording: Recording) -> Iterator[tuple[str, str]]:
+    """What made the numbers: interpreter, torch, CUDA, and who recorded them."""
+    for process in recording.ranks[:1]:
+        start = process.first("start")
+        found = (
+            ("Python", start.get("python") if start else None),
+            ("torch", torch_fact(process, "version")),
+            ("CUDA", torch_fact(process, "cuda")),
+        )
+        yield from ((name, str(value)) for name, value in found if value)
+    if recording.gpudoctor:
+        yield "gpudoctor", recording.gpudoctor
 
 
 def with_work(run: RunSummary, patient: Patient) -> RunSummary:

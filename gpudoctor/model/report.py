@@ -99,6 +99,21 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Excerpt:
+    """Lines around a place that the report names."""
+
+    path: str
+    """As the finding has it."""
+    line: int
+    """1-based."""
+    absolute: str
+    """Where the file is on this machine."""
+    first: int
+    """Number of the first of the lines."""
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """One examination, ready to render."""
 
@@ -126,3 +141,5 @@ class Report:
     """The job that was made for it, its memory and its speed; None for a command of the user's."""
     preflight: Preflight | None = None
     """What nodes, cards and links reached under load; None where nothing was measured."""
+    excerpts: tuple[Excerpt, ...] = ()
+    """Lines of the user's files, for formats that show them; not part of the JSON report, and never shared."""

@@ -64,6 +64,10 @@ class RunGpu:
     """Mean watts."""
     temperature: float | None = None
     """Highest degrees Celsius."""
+    memory_total: float | None = None
+    """Bytes of the card."""
+    power_limit: float | None = None
+    """Watts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +91,19 @@ class RunSeries:
     """Seconds since the command began."""
     values: tuple[float, ...]
     """NaN where it was not known."""
+    steps: tuple[float, ...] = ()
+    """Number of the step that ended at each point; empty for what is not sampled by step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimes:
+    """How many steady steps took how long: a histogram."""
+
+    edges: tuple[float, ...]
+    """Seconds, rising; one more than counts."""
+    counts: tuple[int, ...]
+    beyond: int = 0
+    """Steps that took longer than the last edge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +157,18 @@ class RunSummary:
     """Whether nothing about it needs a second look: it ended well, made steps enough, and loses little."""
     series: tuple[RunSeries, ...] = ()
     """For drawings; not part of the JSON report."""
+    step_times: StepTimes | None = None
+    """The same; None without several steady steps."""
+    bad_step: int | None = None
+    """The first step whose loss or gradients were not finite, and reached the weights; None without one."""
+    started: str = ""
+    """ISO 8601; "" where not known."""
+    node: str = ""
+    """The machine of the first rank."""
+    commit: str = ""
+    """Of the checkout around the working folder; "" without one."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Of Python, torch, CUDA and gpudoctor, as recorded."""
 
     @property
     def failed(self) -> bool:

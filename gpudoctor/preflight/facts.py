@@ -13,6 +13,7 @@ from tempfile import gettempdir
 from gpudoctor import __version__
 from gpudoctor.model.external_files import read_head
 from gpudoctor.model.redaction import mask_text
+from gpudoctor.recorder.checkout import checked_out
 from gpudoctor.text import joined
 
 _MOST = 1 << 20
@@ -48,7 +49,7 @@ def node_facts(environment: Mapping[str, str]) -> dict[str, str]:
     for name, value in sorted(environment.items()):
         if _CHOICES.fullmatch(name):
             facts[f"env {name}"] = mask_text(value)[:200]
-    if commit := _commit(Path.cwd()):
+    if commit := checked_out(Path.cwd()):
         facts["code"] = commit
     return facts
 
@@ -79,18 +80,6 @@ def _names_of_interfaces() -> list[str]:
     with suppress(OSError):
         return [name for _, name in socket.if_nameindex()]
     return []
-
-
-def _commit(folder: Path) -> str:
-    """The commit of the code in the working folder, read from git's own files; "" without one."""
-    for place in (folder, *folder.parents):
-        head = place / ".git" / "HEAD"
-        with suppress(OSError, ValueError):
-            text = _read(head).strip()
-            if not text.startswith("ref: "):
-                return text[:12]
-            return _read(place / ".git" / text[5:]).strip()[:12]
-    return ""
 
 
 def free_bytes(folders: tuple[str, ...]) -> dict[str, int]:

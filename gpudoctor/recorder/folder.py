@@ -17,6 +17,7 @@ from gpudoctor import __version__
 from gpudoctor.errors import UsageError
 from gpudoctor.model.redaction import mask_arguments, mask_text, mask_value
 from gpudoctor.probe.wire.frames import private
+from gpudoctor.recorder.checkout import checked_out
 
 SCHEMA = "gpudoctor.recording/1"
 MANIFEST, END, MACHINE = "recording.json", "end.json", "machine.gdr"
@@ -114,6 +115,7 @@ def write_manifest(folder: Path, command: Sequence[str], settings: Mapping[str, 
             "started": datetime.now(timezone.utc).astimezone().isoformat(timespec="milliseconds"),
             "node": platform.node(),
             "python": sys.version.split()[0],
+            "commit": checked_out(Path.cwd()),
             "environment": kept_environment(os.environ),
             "settings": dict(settings),
         },

@@ -125,6 +125,7 @@ class _Scrubber:
     def __init__(self, report: Report, identity: HiddenNames) -> None:
         listed = [printable(text) for text in texts(report)]
         users, hosts = list(identity.users), [*identity.hosts, report.subject.host]
+        hosts += [report.run.node] if report.run else []
         hosts += [node.name for node in report.preflight.nodes] if report.preflight else []
         for text in listed:
             users += _HOME.findall(text) + _TILDE_USER.findall(text)

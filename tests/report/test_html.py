@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import pytest
 from recordings import make_machine, make_process, make_recording, make_steps
@@ -11,26 +12,34 @@ from sample_reports import full_report, healthy_report
 from gpudoctor.engine.run_summary import summarise
 from gpudoctor.model.run import RunSeries
 from gpudoctor.report import render
-from gpudoctor.report.html.charts import DrawnSeries, band_chart, line_chart, ticks, time_ticks
+from gpudoctor.report.excerpts import with_excerpts
+from gpudoctor.report.html.axes import RunAxis, log_ticks, run_axes, ticks, time_ticks
+from gpudoctor.report.html.charts import DrawnSeries, LineOptions, line_chart, stack_chart
+from gpudoctor.report.html.comparison_page import render_comparison
+from gpudoctor.report.html.style import SCRIPT
 
 VOID = {"meta", "br", "img", "hr", "link", "input"}
 NAN = float("nan")
 
 
 class Checker(HTMLParser):
-    """Every tag is closed in order; collects attributes that could fetch something."""
+    """Every tag is closed in order; collects what could fetch something. Links (`a`) wait for a click."""
 
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
         self.tags: list[str] = []
         self.fetched: list[str] = []
+        self.links: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.fetched += [
-            f"{name}={value}" for name, value in attrs if name in ("src", "href", "srcset", "data")
+            f"{name}={value}"
+            for name, value in attrs
+            if name in ("src", "srcset", "data") or (name == "href" and tag != "a")
         ]
+        self.links += [str(value) for name, value in attrs if name == "href"]
         if tag not in VOID:
             self.open.append(tag)
 
@@ -47,7 +56,8 @@ def checked(page: str) -> Checker:
     checker.close()
     assert not checker.open
     assert not checker.fetched
-    assert not {"script", "link", "iframe", "img", "object"} & set(checker.tags)
+    assert not {"link", "iframe", "img", "object"} & set(checker.tags)
+    assert re.findall(r"<script.*?</script>", page, re.S) == [f"<script>{SCRIPT}</script>"]
     assert "url(" not in page and "@import" not in page
     return checker
 
@@ -79,13 +89,23 @@ def rich_run():
 def test_the_page_of_a_run_draws_everything():
     page = render(replace(full_report(), run=rich_run()), "html")
     checker = checked(page)
-    assert checker.tags.count("svg") == 13
-    for title in ("Step time", "Phases, as shares", "Loss", "Gradient norm", "GPU memory, by torch", "Busy CPU cores",
-                  "GPU utilisation", "GPU power", "GPU temperature", "Memory", "Disk", "Network"):  # fmt: skip
+    for title in ("Every step, by phase", "Ranks and GPUs side by side", "Step times", "Loss",
+                  "Step time by rank"):  # fmt: skip
         assert f"<figcaption>{title}" in page
+    constant = page[page.index("Constant over the run") :].split("</p>")[0]
+    for title in (
+        "Gradient norm",
+        "GPU memory, by torch",
+        "GPU power",
+        "GPU temperature",
+        "Disk",
+        "Busy CPU cores",
+    ):
+        assert title in constant
     assert ">rank 0</text>" in page and ">rank 1</text>" in page
     assert "A &lt;b&gt; card" in page
-    assert len(page) < 400_000
+    assert checker.tags.count("figure") < checker.tags.count("svg")  # by step, and by time
+    assert len(page) < 500_000
     numbers = re.findall(r'd="([^"]*)"', page)
     assert numbers and not any("nan" in path or "inf" in path for path in numbers)
 
@@ -111,20 +131,150 @@ def test_hostile_text_stays_text():
     )
     page = render(report, "html")
     checked(page)
-    assert "<script" not in page and "<img" not in page
+    assert page.count("<script") == 1 and "<img" not in page
 
 
-def test_a_curve_has_gaps_where_nothing_is_known():
-    series = RunSeries(name="x", unit="B", t=(0.0, 1.0, 2.0, 3.0, 4.0), values=(1e9, 2e9, NAN, 3e9, NAN))
-    chart = line_chart("x", [DrawnSeries(label="x", series=series, style="c0")], (0.0, 4.0))
-    path = re.search(r'class="line c0" d="([^"]*)"', chart)[1]
-    assert path.count("M") == 2
+TIME = RunAxis(kind="time", low=0.0, high=100.0)
+
+
+def drawn(t, values, unit="B"):
+    series = RunSeries(name="x", unit=unit, t=tuple(map(float, t)), values=tuple(values))
+    return [DrawnSeries(label="x", series=series, style="c0")]
+
+
+def test_a_curve_is_joined_where_it_is_known_and_dashed_where_nothing_was_recorded_for_long():
+    chart = line_chart("x", drawn([0, 1, 2, 3, 4, 80, 81], [1e9, NAN, 2e9, NAN, 3e9, 3e9, 3e9]), TIME)
+    solid = re.search(r'class="line c0" d="([^"]*)"', chart)[1]
+    assert solid.count("M") == 2  # every second point is unknown: that is its usual distance
+    assert re.search(r'class="line gap c0" d="([^"]*)"', chart)[1].count("M") == 1
     assert "GiB" in chart
-    assert line_chart("x", [], (0.0, 1.0)) == "" and band_chart("x", [], (0.0, 1.0)) == ""
-    nothing = replace(series, values=(NAN,) * 5)
-    assert (
-        "nan" not in line_chart("x", [DrawnSeries(label="x", series=nothing, style="c0")], (0.0, 4.0)).lower()
+    assert line_chart("x", [], TIME) == "" and stack_chart("x", [], TIME) == ""
+    assert line_chart("x", drawn(range(5), [NAN] * 5), TIME) == ""
+
+
+def test_the_loss_has_a_logarithmic_axis_and_a_mark_at_the_first_step_that_is_not_finite():
+    axis = RunAxis(kind="step", low=0.0, high=100.0)
+    curves = drawn(range(0, 100, 10), [10.0 / (1 + i) for i in range(10)], unit="")
+    curves = [replace(curves[0], series=replace(curves[0].series, steps=curves[0].series.t))]
+    chart = line_chart("loss", curves, axis, LineOptions(unit_title="loss", log=True, bad_step=70))
+    assert "loss (logarithmic)" in chart and "step 70: not finite" in chart
+    heights = [float(y) for y in re.findall(r'class="grid" d="M\d+,([\d.]+)', chart)]
+    gaps = [a - b for a, b in pairwise(heights)]
+    assert max(gaps) < 1.5 * min(gaps)  # 1, 2, 5, 10 stand at nearly equal distances
+    beyond = line_chart("loss", curves, axis, LineOptions(bad_step=700))
+    assert "not finite" not in beyond and "logarithmic" not in beyond
+
+
+def test_steps_fill_the_width_whatever_the_start_took():
+    run = summarise(make_recording(make_process(make_steps(200, begin=500.0))))
+    step, time = run_axes(run)
+    assert (step.kind, step.low, step.high) == ("step", 0.0, 200.0)
+    assert time.low == 0.0 and time.high > 500
+    lead = run.series[0]
+    assert step.places(lead)[-1] == 200 and step.place_of_step(50) == 50
+    assert lead.t[0] < time.place_of_step(50) < lead.t[-1]
+    outside = RunSeries(name="cpu", unit="", t=(1.0, lead.t[100]), values=(1.0, 2.0))
+    before, within = step.places(outside)
+    assert before != before and within == pytest.approx(lead.steps[100])
+
+
+def test_bands_have_no_seams_and_long_steps_are_named():
+    run = summarise(
+        make_recording(make_process(make_steps(100, data_wait=lambda i: 2.0 if i == 50 else 0.001)))
     )
+    page = render(replace(healthy_report(), run=run), "html")
+    chart = page[page.index("<figcaption>Every step, by phase") :].split("</figure>")[0]
+    assert re.search(r"up to [12]\.\d+ s", chart)
+    bottoms = {
+        path.partition(",")[2].partition("V")[0]
+        for path in re.findall(r'class="band [^"]*" d="M([^"]*)"', chart)
+    }
+    assert len(bottoms) == 1  # each is painted from the ground up
+    assert "stroke: none" in page
+
+
+def test_the_page_says_when_where_and_of_what():
+    recording = make_recording(make_process(make_steps(50)), commit="9f2c41d07b1e", gpudoctor="0.1.0")
+    page = render(replace(healthy_report(), run=summarise(recording)), "html")
+    for words in ("2026-11-21 08:15", "commit 9f2c41d07b1e", "torch 2.9.1", "Python 3.11.7", "python train.py"):
+        assert words in page
+
+
+def test_lines_of_the_source_are_shown_where_the_file_is_as_it_was(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    full = full_report()
+    span = full.findings[1].finding.evidence[0]
+    text = [f"line_{number} = {number}" for number in range(1, span.line)] + [span.text, "after = 1"]
+    (tmp_path / span.path).write_text("\n".join(text))
+    report = with_excerpts(full)
+    page = render(report, "html")
+    links = checked(page).links
+    assert f"line_{span.line - 1} = {span.line - 1}" in page and "after = 1" in page
+    assert any(link.startswith("vscode://file/") and link.endswith(f":{span.line}") for link in links)
+    (tmp_path / span.path).write_text("\n".join(["another = 1", *text]))
+    assert with_excerpts(full).excerpts == ()
+
+
+def test_patches_are_shown_and_can_be_copied():
+    full = full_report()
+    patch = "--- a/train.py\n+++ b/train.py\n-old <b>\n+new\n"
+    item = full.findings[1]
+    remedy = replace(item.remedies[0], patch=patch)
+    report = replace(full, findings=(replace(item, remedies=(remedy, *item.remedies[1:])),))
+    page = render(report, "html")
+    checked(page)
+    assert 'data-copy="--- a/train.py\n+++ b/train.py\n-old &lt;b&gt;\n+new' in page
+    assert '<span class="gone">-old &lt;b&gt;</span><span class="add">+new</span>' in page
+
+
+def test_a_finding_carries_its_manual_page():
+    full = full_report()
+    code = full.findings[0].finding.code
+    help_text = "## What it finds\n\nRows that `remap` <i>.\n\n- one\n- two\n\nhttps://example.org/a?b=c."
+    named = tuple(replace(item, help=help_text) if item.code == code else item for item in full.checks)
+    page = render(replace(full, checks=named), "html")
+    links = checked(page).links
+    assert (
+        f"manual page of {code}" in page and "<code>remap</code> &lt;i&gt;" in page and "<li>two</li>" in page
+    )
+    assert "https://example.org/a?b=c" in links
+
+
+def test_memory_is_shown_against_the_limit_of_the_card():
+    machine = make_machine(20, gpu0_util=0.5, gpu0_memory=float(60 << 30))
+    facts = {
+        "gpus": [{"name": "A card", "bytes": 80 << 30}],
+        "cpus": 8,
+        "memory": 1 << 36,
+        "cgroup_memory": None,
+    }
+    steps = make_steps(50, peak=float(40 << 30), allocated=float(30 << 30), reserved=float(50 << 30))
+    run = summarise(make_recording(make_process(steps), machine=machine, machine_facts=facts, started=""))
+    page = render(replace(healthy_report(), run=run), "html")
+    for words in ("GPU 0, A card: 80 GiB", "allocated by torch 40 GiB (50 %)", "cached by torch 10 GiB (12 %)",
+                  "other processes 10 GiB (12 %)", "free 20 GiB (25 %)"):  # fmt: skip
+        assert words in page, words
+
+
+def test_two_runs_are_drawn_over_each_other():
+    from gpudoctor.engine.comparison import compare
+
+    runs = [
+        make_recording(make_process(make_steps(200, seed=seed, data_wait=wait)), path=name)
+        for seed, (name, wait) in enumerate((("one", 0.02), ("two", 0.001)))
+    ]
+    page = render_comparison(compare(*runs, (healthy_report(), healthy_report())))
+    checked(page)
+    chart = page[page.index("<figcaption>Time per step") :].split("</figure>")[0]
+    assert 'class="line c0"' in chart and 'class="line c1"' in chart
+    assert ">before</text>" in chart and ">after</text>" in chart
+    assert "The second run is faster" in page and "<figcaption>Step times" in page and "data wait" in page
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.5, 3.0), (1.0, 10.0), (1e-6, 3.0), (2.0, 9.0)])
+def test_logarithmic_ticks_enclose(low, high):
+    found = log_ticks(low, high)
+    assert found[0] <= low and found[-1] >= high and 2 <= len(found) <= 9
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,10 @@ class Recording:
     """ISO 8601; "" where not known."""
     node: str = ""
     """Name of the machine that the manifest speaks of."""
+    commit: str = ""
+    """Commit of the checkout around the working folder; "" without one."""
+    gpudoctor: str = ""
+    """Version that recorded it."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables that matter to training, secrets masked."""
     settings: Mapping[str, Any] = field(default_factory=dict)

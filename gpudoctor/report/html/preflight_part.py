@@ -1,11 +1,10 @@
 """What the page shows of an active examination: bandwidth between nodes as a heat map, and every figure."""
 
-import html
 from collections.abc import Iterator
 
 from gpudoctor.model.signs.preflight import Preflight, Quantity, Unit
+from gpudoctor.report.html.tags import text as _text
 from gpudoctor.report.preflight_words import figure_rows, pair_speeds, untested
-from gpudoctor.report.printable import one_line
 from gpudoctor.text import percent, quantity
 
 _MOST_NODES = 128
@@ -36,10 +35,6 @@ def preflight_part(found: Preflight) -> Iterator[str]:
         yield "<h2>Not tested</h2><ul>"
         yield from (f"<li>{_text(text)}</li>" for text in said)
         yield "</ul>"
-
-
-def _text(text: str) -> str:
-    return html.escape(one_line(text))
 
 
 def _heat_map(found: Preflight) -> Iterator[str]:

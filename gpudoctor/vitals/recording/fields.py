@@ -208,7 +208,8 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         **dict.fromkeys(("cpus", "machine_cpus", "memory", "cgroup_memory"), amount),
     },
     "recording.json": {
-        "schema": text, "gpudoctor": text, "command": _NAMES, "started": text, "environment": by_name(text),
+        "schema": text, "gpudoctor": text, "command": _NAMES, "started": text, "commit": text, "python": text,
+        "environment": by_name(text),
         "settings": by_name(lambda value: value),
     },
     "end.json": {

@@ -139,6 +139,8 @@ def read_recording(path: str, *more: str) -> Recording:
         cwd=first.text("cwd"),
         started=first.text("started"),
         node=first.text("node"),
+        commit=first.text("commit"),
+        gpudoctor=first.text("gpudoctor"),
         environment=_texts(first.manifest.get("environment")),
         settings=_mapping(first.manifest.get("settings")),
         ranks=whole_norms(ranks),

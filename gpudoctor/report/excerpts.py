@@ -1,0 +1,76 @@
+"""Lines of the user's files around the places that a report names, for formats that can show them.
+
+A file that changed since is not quoted: the line must still read as the finding has it, or the file be older
+than the run.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+
+from gpudoctor.model import Report, SourceSpan
+from gpudoctor.model.external_files import read_text
+from gpudoctor.model.read_limits import SCRIPT
+from gpudoctor.model.report import Excerpt
+
+_BEFORE, _AFTER = 2, 2
+_PLACES = 60
+"""Places that are looked up, at most."""
+
+
+def with_excerpts(report: Report) -> Report:
+    """The report with the lines around its findings and of its costly lines, where they can be read."""
+    files: dict[str, list[str] | None] = {}
+    found: dict[tuple[str, int], Excerpt] = {}
+    spans = [
+        (item.path, item.line, item.text, _BEFORE, _AFTER)
+        for ranked in report.findings
+        for item in ranked.finding.evidence
+        if isinstance(item, SourceSpan)
+    ]
+    for path, line, text, before, after in [*spans, *_costly(report)][:_PLACES]:
+        if (path, line) in found:
+            continue
+        lines = files.setdefault(path, _lines(path)) if path not in files else files[path]
+        if lines is None or not 0 < line <= len(lines):
+            continue
+        if text.strip() and lines[line - 1].strip() != text.strip():
+            continue
+        first = max(1, line - before)
+        found[(path, line)] = Excerpt(
+            path=path,
+            line=line,
+            absolute=os.path.abspath(path),
+            first=first,
+            lines=tuple(lines[first - 1 : line + after]),
+        )
+    return replace(report, excerpts=tuple(found.values()))
+
+
+def _costly(report: Report) -> Iterator[tuple[str, int, str, int, int]]:
+    """The lines with most of the time, of files that are older than the run."""
+    run = report.run
+    if run is None:
+        return
+    try:
+        begun = datetime.fromisoformat(run.started).timestamp()
+    except ValueError:
+        return
+    for line in run.lines:
+        with suppress(OSError, ValueError):
+            if os.stat(line.path).st_mtime <= begun:
+                yield line.path, line.line, "", 0, 0
+
+
+def _lines(path: str) -> list[str] | None:
+    """The file's lines; None where it cannot be read."""
+    with suppress(OSError, ValueError):
+        return read_text(path, SCRIPT, "replace").split("\n")
+    return None
+
+
+def excerpt_of(excerpts: Iterable[Excerpt], path: str, line: int) -> Excerpt | None:
+    """The excerpt of a place; None without one."""
+    return next((item for item in excerpts if item.path == path and item.line == line), None)
