@@ -1,10 +1,12 @@
-"""A scripted agent cures `examples/train_crops.py` by the tools of `gpudoctor mcp` alone; its transcript is the page.
+"""A scripted agent cures `examples/train_crops.py` by the tools of `gpudoctor mcp` alone; prints the transcript.
 
-    python benchmarks/agent_session.py [--budget 600] [--machine WORDS] [--date DATE] [--commit ID] [--output docs/agents-session.md]
+    python benchmarks/agent_session.py [--budget 600] [--machine WORDS] [--date DATE] [--commit ID]
+        [--output docs/agents-session.md]
 
-The agent knows what the server tells it: the tools' descriptions, and in each answer the call to make next. It follows
-the first of these with two decisions of its own, which the description of `verify` asks for: the command trains long
-enough to be cut short, and the budget is the user's. It has the script in a folder of its own, and reads no other file.
+The agent knows what the server says: the descriptions of the tools, and in each answer the call to make next. It
+follows the first of these. Two decisions are its own, as the description of `verify` asks for: the command trains
+long enough to be cut short, and the budget is the user's. It has the script in a folder of its own, and reads no
+other file.
 """
 
 import argparse
@@ -120,8 +122,9 @@ def main():
     head = [
         "# A session of an agent",
         "",
-        f"Made by `benchmarks/agent_session.py` on {words.machine}, {words.date}, commit {words.commit}. A scripted client",
-        f"cures `examples/{SCRIPT}` with the tools of `gpudoctor mcp` alone: it follows the `next` of each answer.",
+        f"Made by `benchmarks/agent_session.py` on {words.machine}, {words.date}, commit {words.commit}.",
+        f"A scripted client cures `examples/{SCRIPT}` with the tools of `gpudoctor mcp` alone.",
+        "It follows the `next` of each answer.",
         "",
         f"Proven: {', '.join(row['name'] for row in rows)}. Afterwards: {comparison['verdict']}",
         "",
