@@ -1,12 +1,12 @@
-"""A scripted agent cures `examples/train_crops.py` by the tools of `gpudoctor mcp` alone; prints the transcript.
+"""A scripted agent cures `examples/train_crops.py` by the tools of `gpudoctor mcp` alone: a transcript.
 
     python benchmarks/agent_session.py [--budget 600] [--machine WORDS] [--date DATE] [--commit ID]
         [--output docs/agents-session.md]
 
-The agent knows what the server says: the descriptions of the tools, and in each answer the call to make next. It
-follows the first of these. Two decisions are its own, as the description of `verify` asks for: the command trains
-long enough to be cut short, and the budget is the user's. It has the script in a folder of its own, and reads no
-other file.
+The agent knows what the server says: the descriptions of the tools, and in each answer the call to make
+next. It follows the first of these. Two decisions are its own, as the description of `verify` asks for: the
+command trains long enough to be cut short, and the budget is the user's. It has the script in a folder of
+its own, and reads no other file.
 """
 
 import argparse
