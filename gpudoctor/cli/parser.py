@@ -25,6 +25,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "gpudoctor.cli.verify",
         "test the remedies on a command in pairs of bounded runs; print the proven patch",
     ),
+    "apply": (
+        "gpudoctor.cli.apply",
+        "write the edits of a saved JSON report: those that trials have proven, or named ones",
+    ),
     "report": (
         "gpudoctor.cli.report",
         "report on a recorded run, in any format; join the recordings of several nodes",
@@ -52,6 +56,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("gpudoctor.cli.explain", "print the manual page of a check"),
     "list": ("gpudoctor.cli.list", "list every check: code, name, what it reads"),
     "init": ("gpudoctor.cli.init", "write a settings section with comments for this project"),
+    "mcp": (
+        "gpudoctor.cli.mcp",
+        "serve coding agents: the Model Context Protocol on standard input and output",
+    ),
+    "setup": (
+        "gpudoctor.cli.setup",
+        "register the server and a skill with Claude Code, Codex, Cursor or VS Code",
+    ),
     "completion": ("gpudoctor.cli.completion", "print a shell completion script"),
 }
 """Command name to its module and its one-line help."""
