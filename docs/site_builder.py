@@ -1,11 +1,12 @@
 """Builds the documentation site: `make site`.
 
-python docs/site_builder.py                  write build/site-source, run the examples for its pictures, build build/site
-python docs/site_builder.py --no-pictures    the same without the runs (a test does it): pictures are left out
+python docs/site_builder.py                  write build/site-source, run the examples, build build/site
+python docs/site_builder.py --no-pictures    the same without the runs: pictures are left out
 
-The pages are those of docs/. This program adds a page for each command (its text in docs/commands and its help),
-the README's neighbours, and pictures of real runs. A link to a file outside of docs/ becomes a page that shows the
-file if it is a short text, else plain code. MkDocs then checks links and anchors; a warning ends the build.
+The pages are those of docs/. This program adds a page for each command: its text in docs/commands and its help.
+It adds the README's neighbours and pictures of real runs. A link to a file outside of docs/ becomes a page that
+shows the file if it is a short text, else plain code. MkDocs then checks links and anchors; a warning ends the
+build.
 """
 
 import argparse
@@ -92,7 +93,7 @@ def _put(path: Path, text: str) -> None:
 
 
 def _with_pictures(text: str, page: str, drawn: set[str]) -> str:
-    """The page with `<!-- picture NAME: words -->` replaced by that picture, or left out where none was drawn."""
+    """The page with `<!-- picture NAME: words -->` replaced by that picture; without it where none was drawn."""
     up = "../" * page.count("/")
 
     def shown(found: re.Match[str]) -> str:

@@ -1,8 +1,8 @@
 """Runs the commands of docs/tutorial.md and writes what they print into it: `python docs/tutorial.py`.
 
-A line `<!-- run: COMMAND -->` is followed by the command's output; running this program replaces it. It takes some
-15 minutes on a quiet machine, most of it for `verify`. Needs the extra `test`. Translations of the page that have the
-same commands get the output in their language.
+A line `<!-- run: COMMAND -->` is followed by the command's output; this program replaces it. It takes some 15
+minutes on a quiet machine, most of it for `verify`. Needs the extra `test`. Translations of the page that have
+the same commands get the output in their language.
 """
 
 import datetime
@@ -85,7 +85,7 @@ def _machine(language: str) -> str:
     versions = f"Python {platform.python_version()}, torch {metadata.version('torch')}"
     day = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     if language == "zh":
-        return f"测量日期 {day}，{os.cpu_count()} 个 CPU，无 GPU，{versions}。"
+        return f"测量日期 {day}，{os.cpu_count()} 个 CPU，无 GPU，{versions}。"  # noqa: RUF001
     return f"Measured on {day}, {os.cpu_count()} CPUs, no GPU, {versions}."
 
 
