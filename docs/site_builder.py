@@ -93,7 +93,7 @@ def _put(path: Path, text: str) -> None:
 
 
 def _with_pictures(text: str, page: str, drawn: set[str]) -> str:
-    """The page with `<!-- picture NAME: words -->` replaced by that picture; without it where none was drawn."""
+    """The page with its `<!-- picture NAME: words -->` replaced; without it where none was drawn."""
     up = "../" * page.count("/")
 
     def shown(found: re.Match[str]) -> str:
