@@ -31,6 +31,7 @@ NEIGHBOURS = {
     "checks/README.md": "plugin-checks.md",
     "rules/README.md": "plugin-rules.md",
     "CHANGELOG.md": "changelog.md",
+    "README.zh-CN.md": "zh.md",
 }
 """Pages that are not in docs/, and their names in the site."""
 LARGEST_SHOWN = 64 * 1024

@@ -41,7 +41,16 @@ def test_a_linked_script_has_a_page_and_linked_data_has_not(source):
     assert not list(source.glob("files/**/*.json*"))
 
 
-def test_the_tutorial_shows_an_output_for_each_of_its_commands():
-    shown = TUTORIAL.count("<!-- run: ")
-    assert shown >= 7
-    assert len(re.findall(r"<!-- run: (.*?) -->\n\n```console\n\$ \1\n", TUTORIAL)) == shown
+@pytest.mark.parametrize("name", ["docs/tutorial.md", "docs/tutorial.zh.md", "README.zh-CN.md"])
+def test_a_page_shows_an_output_for_each_of_its_commands(name):
+    text = (ROOT / name).read_text("utf-8")
+    commands = re.findall(r"<!-- run: (.*?) -->", text)
+    assert commands
+    assert re.findall(r"<!-- run: (.*?) -->\n\n```console\n\$ \1\n", text) == commands
+
+
+def test_the_tutorial_has_the_same_commands_in_both_languages():
+    def commands(name):
+        return re.findall(r"^(?:<!-- run:|\$) .*", (ROOT / name).read_text("utf-8"), re.MULTILINE)
+
+    assert commands("docs/tutorial.md") == commands("docs/tutorial.zh.md")

@@ -1,8 +1,8 @@
-"""Runs the commands of docs/tutorial.md and writes what they print into it: `python docs/tutorial.py`.
+"""Runs the commands that pages show and writes what they print into them: `python docs/outputs.py [PAGE ...]`.
 
-A line `<!-- run: COMMAND -->` is followed by the command's output; this program replaces it. It takes some 15
-minutes on a quiet machine, most of it for `verify`. Needs the extra `test`. Translations of the page that have
-the same commands get the output in their language.
+A line `<!-- run: COMMAND -->` is followed by the command's output; this program replaces it. The tutorial takes some
+15 minutes on a quiet machine, most of it for `verify`. Needs the extra `test`. A page in another language has the
+same commands and the output in its language.
 """
 
 import datetime
@@ -17,8 +17,8 @@ import tempfile
 from importlib import metadata
 from pathlib import Path
 
-DOCS = Path(__file__).parent
-PAGES = {"tutorial.md": "en", "tutorial.zh.md": "zh"}
+ROOT = Path(__file__).parent.parent
+PAGES = {"docs/tutorial.md": "en", "docs/tutorial.zh.md": "zh", "README.zh-CN.md": "zh"}
 """Pages and the language of their outputs."""
 LIMIT = 1200.0
 """Seconds that a command may take."""
@@ -36,7 +36,8 @@ def filled(text: str, language: str) -> str:
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch) / "tutorial"
         home.mkdir()
-        shutil.copy(DOCS.parent / "examples/train_crops.py", home)
+        shutil.copytree(ROOT / "examples", home / "examples")
+        shutil.copy(ROOT / "examples/train_crops.py", home)
 
         def block(found: re.Match[str]) -> str:
             command = found[1]
@@ -91,8 +92,8 @@ def _machine(language: str) -> str:
 
 def main() -> int:
     """Fill every page, or those that are named."""
-    for name in sys.argv[1:] or [page for page in PAGES if (DOCS / page).is_file()]:
-        path = DOCS / name
+    for name in sys.argv[1:] or list(PAGES):
+        path = ROOT / name
         path.write_text(filled(path.read_text("utf-8"), PAGES[name]), "utf-8")
     return 0
 
