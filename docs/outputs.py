@@ -1,8 +1,8 @@
-"""Runs the commands that pages show and writes what they print into them: `python docs/outputs.py [PAGE ...]`.
+"""Runs the commands that pages show and writes what they print there: `python docs/outputs.py [PAGE ...]`.
 
-A line `<!-- run: COMMAND -->` is followed by the command's output; this program replaces it. The tutorial takes some
-15 minutes on a quiet machine, most of it for `verify`. Needs the extra `test`. A page in another language has the
-same commands and the output in its language.
+A line `<!-- run: COMMAND -->` is followed by the command's output; this program replaces it. The tutorial takes
+some 15 minutes on a quiet machine, most of it for `verify`. Needs the extra `test`. A page in another language
+has the same commands and the output in its language.
 """
 
 import datetime
