@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from typing import Any, cast
 
+from gpudoctor.lang import ENGLISH, Message, current_language, rendered
 from gpudoctor.model import (
     Crashed,
     Effect,
@@ -67,8 +68,14 @@ Rewrite = Callable[[str], str]
 
 
 def rewrite(report: Report, change: Rewrite) -> Report:
-    """The same report with every text changed, identifiers left as they are."""
-    return cast(Report, _rewritten(report, change))
+    """The same report with every text changed, identifiers left as they are.
+
+    Of a message its parts are changed, too: it stays one.
+    """
+    return cast(
+        Report,
+        _rewritten(report, lambda text: text.mapped(change) if isinstance(text, Message) else change(text)),
+    )
 
 
 def texts(report: Report) -> Iterator[str]:
@@ -92,6 +99,12 @@ def presentable(report: Report) -> Report:
 def _presentable(text: str) -> str:
     """Remembered: titles and pages of checks are in every report of a process that makes several."""
     return mask_text(printable(text))
+
+
+def for_reader(report: Report) -> Report:
+    """`presentable`, in the language of now: what people read. Programs get `presentable` alone, in English."""
+    shown = presentable(report)
+    return shown if current_language() == ENGLISH else cast(Report, _rewritten(shown, rendered))
 
 
 def _rewritten(value: Any, change: Rewrite) -> Any:  # a generic walk: the types are those of the model

@@ -19,7 +19,7 @@ from textual.worker import get_current_worker
 from gpudoctor.errors import DoctorError
 from gpudoctor.model import Ranked, Report
 from gpudoctor.model.watch import Tick
-from gpudoctor.report.strings import presentable
+from gpudoctor.report.strings import for_reader
 from gpudoctor.ui.watch.loop_panels import Findings, Phases, PlacesTable, Ranks
 from gpudoctor.ui.watch.marks import LETTERS, SORTS, View, next_choice, phase_name, shown_gpus
 from gpudoctor.ui.watch.panels import Gpus, Header, HostPanel, Panel, VerdictLine
@@ -231,7 +231,7 @@ class WatchApp(App[None]):
         tick = message.tick
         if tick.report is not self._shown:
             self._shown = tick.report
-            self._clean = presentable(replace(tick.report, checks=()))
+            self._clean = for_reader(replace(tick.report, checks=()))
         self.tick = replace(tick, report=self._clean)
         self.whole = tick
         if self.view.error:
