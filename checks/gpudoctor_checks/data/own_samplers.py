@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, names_in
+from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, names_in, walk
 from gpudoctor.model.signs.source import ClassInfo, Script
 
 _DATA = ("dataset", "data_source", "data", "ds")
@@ -29,7 +29,7 @@ def decoded_for_length(script: Script) -> Iterator[tuple[str, ast.AST, bool]]:
 
 
 def _measured(function: ast.AST) -> ast.AST | None:
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "len" and node.args:
             measured: ast.AST = node.args[0]
         elif is_attribute(node, "shape"):
@@ -41,7 +41,7 @@ def _measured(function: ast.AST) -> ast.AST | None:
         loop = _loop_around(function, node)
         if loop is None:
             continue
-        for part in ast.walk(measured):
+        for part in walk(measured):
             if (
                 isinstance(part, ast.Subscript)
                 and _is_data(part.value)
@@ -56,12 +56,12 @@ def _measured(function: ast.AST) -> ast.AST | None:
 
 
 def _loop_around(function: ast.AST, node: ast.AST) -> ast.For | ast.comprehension | None:
-    for part in ast.walk(function):
-        if isinstance(part, ast.For) and any(item is node for child in part.body for item in ast.walk(child)):
+    for part in walk(function):
+        if isinstance(part, ast.For) and any(item is node for child in part.body for item in walk(child)):
             return part
         if not isinstance(part, ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp):
             continue
-        if any(item is node for item in ast.walk(part)):
+        if any(item is node for item in walk(part)):
             return part.generators[0]
     return None
 
@@ -87,15 +87,15 @@ def lost_batches(script: Script) -> Iterator[tuple[str, ast.For, str]]:
 
 def _filled(loop: ast.For) -> str:
     """The list that a loop appends to, yields under a condition, and begins anew."""
-    appended = {ast.unparse(node.func.value) for node in ast.walk(loop) if is_method_call(node, "append")}
+    appended = {ast.unparse(node.func.value) for node in walk(loop) if is_method_call(node, "append")}
     yielded = {
         ast.unparse(node.value)
-        for branch in ast.walk(loop)
+        for branch in walk(loop)
         if isinstance(branch, ast.If) and not _counted(branch.test)
-        for node in ast.walk(branch)
+        for node in walk(branch)
         if isinstance(node, ast.Yield) and node.value is not None
     }
-    renewed = {ast.unparse(target) for node in ast.walk(loop) for target in _renewed(node)}
+    renewed = {ast.unparse(target) for node in walk(loop) for target in _renewed(node)}
     return next(iter(sorted(appended & yielded & renewed)), "")
 
 
@@ -116,6 +116,4 @@ def _renewed(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _names(node: ast.AST, name: str) -> bool:
-    return any(
-        isinstance(part, ast.Name | ast.Attribute) and ast.unparse(part) == name for part in ast.walk(node)
-    )
+    return any(isinstance(part, ast.Name | ast.Attribute) and ast.unparse(part) == name for part in walk(node))

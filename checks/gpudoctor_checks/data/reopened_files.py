@@ -162,7 +162,7 @@ def _local(script: Script, node: ast.Name) -> bool:
     if function is None:
         return False
     bound = {
-        item.id for item in ast.walk(function) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)
+        item.id for item in walk(function) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)
     }
     return node.id in bound or node.id in {item.arg for item in function.args.args}
 
@@ -185,8 +185,8 @@ def _stored_later(function: FunctionNode, node: ast.Call) -> bool:
     """`data = load(path)` and then `self.data = data`."""
     names = {
         target.id
-        for part in ast.walk(function)
-        if isinstance(part, ast.Assign) and any(item is node for item in ast.walk(part.value))
+        for part in walk(function)
+        if isinstance(part, ast.Assign) and any(item is node for item in walk(part.value))
         for target in part.targets
         if isinstance(target, ast.Name)
     }
@@ -194,7 +194,7 @@ def _stored_later(function: FunctionNode, node: ast.Call) -> bool:
         isinstance(part, ast.Assign)
         and is_name(part.value, *names)
         and any(not isinstance(target, ast.Name) for target in part.targets)
-        for part in ast.walk(function)
+        for part in walk(function)
     )
 
 

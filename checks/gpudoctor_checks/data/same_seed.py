@@ -8,7 +8,7 @@ from gpudoctor.analysis.run.recorded_loaders import training_loaders
 from gpudoctor.analysis.source.built_classes import built
 from gpudoctor.analysis.source.loaders import Loader, trains
 from gpudoctor.analysis.source.origins import construction
-from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name, keyword_value
+from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name, keyword_value, walk
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Known, Script, Source
 from gpudoctor_checks.data.worker_seeds import same_seeds
@@ -131,7 +131,7 @@ def _workers(loader: Loader) -> int:
 
 
 def _classes(script: Script) -> list[ast.ClassDef]:
-    return [node for node in ast.walk(script.tree) if isinstance(node, ast.ClassDef)]
+    return [node for node in walk(script.tree) if isinstance(node, ast.ClassDef)]
 
 
 def _held(script: Script, owner: ast.ClassDef) -> tuple[str, ast.Call, ast.Call] | None:
@@ -153,11 +153,11 @@ def _held(script: Script, owner: ast.ClassDef) -> tuple[str, ast.Call, ast.Call]
             continue
         if names.get(value) not in _GENERATORS or _bound_again(owner, statement, target.attr):
             continue
-        called = {node.func.attr for node in ast.walk(items)
+        called = {node.func.attr for node in walk(items)
                   if is_method_call(node)
                   and is_name(node.func.value, "self")}  # fmt: skip
         for function in (items, *(methods[name] for name in sorted(called & set(methods)))):
-            for node in ast.walk(function):
+            for node in walk(function):
                 method = node.func if isinstance(node, ast.Call) else None
                 if isinstance(method, ast.Attribute) and _is_held(method.value, target.attr):
                     assert isinstance(node, ast.Call)
@@ -167,7 +167,7 @@ def _held(script: Script, owner: ast.ClassDef) -> tuple[str, ast.Call, ast.Call]
 
 def _bound_again(owner: ast.ClassDef, statement: ast.Assign, name: str) -> bool:
     """Whether the generator is made anew, seeded, or handed on anywhere else in the class."""
-    for node in ast.walk(owner):
+    for node in walk(owner):
         stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
         if stored and _is_held(node, name) and node is not statement.targets[0]:
             return True

@@ -13,7 +13,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged, script_at, sites_of, 
 from gpudoctor.analysis.source.control_flow import enclosing, switched_off
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
-from gpudoctor.analysis.source.syntax import FunctionNode, is_name, keyword_value, nodes, without_comments
+from gpudoctor.analysis.source.syntax import FunctionNode, is_name, keyword_value, nodes, walk, without_comments
 from gpudoctor.model import (
     Check,
     Code,
@@ -316,7 +316,7 @@ def _values(loader: Loader, node: ast.expr) -> list[ast.expr]:
                   if isinstance(item, FunctionNode)), loader.script.tree)  # fmt: skip
     return [
         item.value
-        for item in ast.walk(scope)
+        for item in walk(scope)
         if isinstance(item, ast.Assign) and any(_text(target) == node.id for target in item.targets)
     ]
 

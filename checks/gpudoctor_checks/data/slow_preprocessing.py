@@ -23,7 +23,7 @@ from gpudoctor.analysis.run.steady_state import Steady
 from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
-from gpudoctor.analysis.source.syntax import FunctionNode, is_method_call
+from gpudoctor.analysis.source.syntax import FunctionNode, is_method_call, walk
 from gpudoctor.model import (
     Check,
     Code,
@@ -271,11 +271,11 @@ def _of(work: ItemWork) -> str:
 def _over_cells(loop: ast.For) -> bool:
     """Two loops over ranges, the inner one touching an array cell by both counters, or a pixel by its place."""
     outer = _counter(loop)
-    for node in ast.walk(loop):
+    for node in walk(loop):
         inner = _counter(node) if isinstance(node, ast.For) and node is not loop else ""
         if not outer or not inner:
             continue
-        for part in ast.walk(node):
+        for part in walk(node):
             if is_method_call(part, *_PIXELS):
                 return True
             if (
@@ -306,7 +306,7 @@ def _counter(loop: ast.For) -> str:
 
 def _function(script: Script, span: SourceSpan) -> ast.AST | None:
     """The function around a place; for a lambda the statement."""
-    for node in ast.walk(script.tree):
+    for node in walk(script.tree):
         if isinstance(node, ast.Call) and (node.lineno, node.col_offset + 1) == (span.line, span.column):
             above = list(enclosing(script, node))
             return next((item for item in above if isinstance(item, FunctionNode)), above[0] if above else None)
@@ -315,7 +315,7 @@ def _function(script: Script, span: SourceSpan) -> ast.AST | None:
 
 def _at(script: Script, span: SourceSpan) -> ast.AST | None:
     return next(
-        (node for node in ast.walk(script.tree)
+        (node for node in walk(script.tree)
          if isinstance(node, ast.For) and (node.lineno, node.col_offset + 1) == (span.line, span.column)),
         None,
     )  # fmt: skip

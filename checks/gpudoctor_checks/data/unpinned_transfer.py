@@ -14,7 +14,7 @@ from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.device_transfers import Transfer, batch_moves
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.sample_cost import item_work
-from gpudoctor.analysis.source.syntax import is_method_call, is_name
+from gpudoctor.analysis.source.syntax import is_method_call, is_name, walk
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
@@ -200,15 +200,15 @@ _CASTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "type"
 
 def _recast(loop: Loop, move: Transfer) -> bool:
     """Whether a batch changes its type on the host before the copy: what is copied may not be the loader's."""
-    if any(_is_cast(part) for part in ast.walk(move.call.node.func)):
+    if any(_is_cast(part) for part in walk(move.call.node.func)):
         return True
-    roots = {part.id for part in ast.walk(move.call.node.func) if isinstance(part, ast.Name)}
+    roots = {part.id for part in walk(move.call.node.func) if isinstance(part, ast.Name)}
     return any(
         isinstance(event.node, ast.Assign)
         and (event.node.lineno, event.node.col_offset) < (move.call.node.lineno, move.call.node.col_offset)
-        and any(_is_cast(part) for part in ast.walk(event.node.value))
-        and any(is_name(part, *roots) for target in event.node.targets for part in ast.walk(target))
-        and move.call.node not in ast.walk(event.node)
+        and any(_is_cast(part) for part in walk(event.node.value))
+        and any(is_name(part, *roots) for target in event.node.targets for part in walk(target))
+        and move.call.node not in walk(event.node)
         for event in loop.events
     )
 

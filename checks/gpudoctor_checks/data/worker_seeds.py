@@ -9,7 +9,7 @@ from gpudoctor.analysis.source.built_classes import built
 from gpudoctor.analysis.source.control_flow import Function, enclosing
 from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.analysis.source.origins import construction
-from gpudoctor.analysis.source.syntax import is_name, keyword_value, nodes
+from gpudoctor.analysis.source.syntax import is_name, keyword_value, nodes, walk
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Script, Source
 
@@ -158,7 +158,7 @@ def _parameters(function: Function) -> list[str]:
 
 def _seedings(source: Source, started: _Started, depth: int) -> Iterator[tuple[Call, ast.expr]]:
     """Calls that seed with what is the same for all workers, through functions of the program."""
-    inside = {id(node) for node in ast.walk(started.function)}
+    inside = {id(node) for node in walk(started.function)}
     for call in started.script.calls:
         if id(call.node) not in inside or call.guards:
             continue
@@ -201,16 +201,16 @@ def _defaults(function: ast.FunctionDef) -> set[str]:
 def _same(started: _Started, seed: ast.expr) -> bool:
     """Whether a seed depends on nothing that a function is given by the worker, or finds out in it."""
     function = started.function
-    names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
+    names = [node for node in walk(function) if isinstance(node, ast.Name)]
     own = {node.id for node in names if isinstance(node.ctx, ast.Store)}
     own |= set(_parameters(function)) - started.fixed
     own |= {item.arg for item in (function.args.vararg, function.args.kwarg) if item is not None}
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Global | ast.Nonlocal):
             own |= set(node.names)
     written = {
         ast.unparse(target)
-        for node in ast.walk(function)
+        for node in walk(function)
         if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign)
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(target, ast.Attribute)
@@ -221,7 +221,7 @@ def _same(started: _Started, seed: ast.expr) -> bool:
 def _plain(function: Function, seed: ast.expr, own: set[str], written: set[str], depth: int) -> bool:
     if isinstance(seed, ast.Constant) and seed.value is None:
         return False
-    for node in ast.walk(seed):
+    for node in walk(seed):
         if isinstance(node, ast.Call) and ast.unparse(node.func) not in _KEEPS:
             return False
         if isinstance(node, ast.Attribute) and ast.unparse(node) in written:
@@ -229,12 +229,10 @@ def _plain(function: Function, seed: ast.expr, own: set[str], written: set[str],
         if is_name(node, *own):
             values = [
                 item.value
-                for item in ast.walk(function)
+                for item in walk(function)
                 if isinstance(item, ast.Assign) and any(is_name(target, node.id) for target in item.targets)
             ]
-            stores = sum(
-                is_name(item, node.id) and isinstance(item.ctx, ast.Store) for item in ast.walk(function)
-            )
+            stores = sum(is_name(item, node.id) and isinstance(item.ctx, ast.Store) for item in walk(function))
             once_bound = len(values) == stores == 1 and depth > 0 and node.id not in _parameters(function)
             if not once_bound or not _plain(function, values[0], own, written, depth - 1):
                 return False
@@ -259,7 +257,7 @@ def _item_calls(source: Source, loader: Loader) -> Iterator[tuple[Script, Call]]
         if id(body) in seen:
             continue
         seen.add(id(body))
-        inside = {id(node) for node in ast.walk(body)}
+        inside = {id(node) for node in walk(body)}
         for call in script.calls:
             if id(call.node) in inside:
                 yield script, call
@@ -279,7 +277,7 @@ def _given_transforms(
     source: Source, script: Script, value: ast.expr, depth: int
 ) -> Iterator[tuple[Script, ast.AST]]:
     """The functions, lambdas and callable objects of the program in an argument, `Compose([Crop(), flip])`."""
-    for node in ast.walk(value) if depth else ():
+    for node in walk(value) if depth else ():
         if isinstance(node, ast.Lambda):
             yield script, node
         elif isinstance(node, ast.Name):

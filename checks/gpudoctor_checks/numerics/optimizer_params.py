@@ -14,7 +14,7 @@ from gpudoctor.analysis.source.optimizers import (
     optimizers,
 )
 from gpudoctor.analysis.source.scopes import Scopes
-from gpudoctor.analysis.source.syntax import is_attribute, receiver
+from gpudoctor.analysis.source.syntax import is_attribute, receiver, walk
 from gpudoctor.analysis.source.syntax_places import resolved_calls
 from gpudoctor.analysis.source.train_eval_mode import forwards, model_of, resolved
 from gpudoctor.model.signs.source import Call, Script
@@ -106,7 +106,7 @@ def _replaced(program: Program, one: BoundOptimizer, bounds: list[BoundOptimizer
     """A model, or a layer of it, that is replaced after the optimizer was built over it."""
     scope = scope_of(one.script, one.call.node)
     for root in one.roots:
-        for node in ast.walk(scope):
+        for node in walk(scope):
             for statement, target, value in _changes(node):
                 if not follows(one.script, statement, one.call.node):
                     continue
@@ -151,7 +151,7 @@ def _holds(value: ast.expr, old: str) -> bool:
 
 def _inner(script: Script, value: ast.expr) -> Iterator[Call]:
     """The calls among a call's arguments."""
-    for node in ast.walk(value):
+    for node in walk(value):
         if isinstance(node, ast.Call) and node is not value:
             found = _call(script, node)
             if found is not None:
@@ -209,7 +209,7 @@ def _used(one: BoundOptimizer, statement: ast.stmt) -> bool:
         call.node for call in one.script.calls if "lr_scheduler" in call.name or "sched" in call.method
     }
     later = "." in one.name
-    for node in ast.walk(scope):
+    for node in walk(scope):
         if not isinstance(node, ast.Call | ast.Return) or node is one.call.node or node in schedulers:
             continue
         if node.lineno >= one.call.span.line and one.name and word.search(ast.unparse(node)):
@@ -225,7 +225,7 @@ def _all_frozen(program: Program, one: BoundOptimizer) -> MisboundOptimizer | No
         return None
     root = one.roots[0]
     scope = scope_of(one.script, one.call.node)
-    freezes = [node for node in ast.walk(scope) if _freezes(node, root)]
+    freezes = [node for node in walk(scope) if _freezes(node, root)]
     if not freezes or not follows(one.script, one.call.node, freezes[0]):
         return None
     line = getattr(freezes[0], "lineno", 0)
@@ -235,7 +235,7 @@ def _all_frozen(program: Program, one: BoundOptimizer) -> MisboundOptimizer | No
         ):
             return None
     word = re.compile(rf"\b{re.escape(root)}\b")
-    for node in ast.walk(scope):
+    for node in walk(scope):
         at = getattr(node, "lineno", 0)
         if isinstance(node, ast.Assign) and at >= line and word.search(ast.unparse(node.targets[0])):
             return None

@@ -8,7 +8,7 @@ from gpudoctor.analysis.run.line_costs import LinePlace, place_of
 from gpudoctor.analysis.run.recorded_statements import calls_on, statement_at
 from gpudoctor.analysis.run.steady_run import processes, script_at, source_of, spot
 from gpudoctor.analysis.source.loaders import Loader, every_loader, made_to_train
-from gpudoctor.analysis.source.syntax import last_name
+from gpudoctor.analysis.source.syntax import last_name, walk
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.recording import Record
@@ -163,14 +163,14 @@ def _queued(source: Source) -> bool:
 def _functions(source: Source, target: ast.expr) -> Iterable[SourceSpan]:
     name = last_name(target)
     for script in source.scripts:
-        for node in ast.walk(script.tree):
+        for node in walk(script.tree):
             if isinstance(node, ast.FunctionDef) and node.name == name:
                 yield script.span(node)
 
 
 def _runs(script: Script) -> Iterable[SourceSpan]:
     """`run` of classes that are processes or threads themselves."""
-    for node in ast.walk(script.tree):
+    for node in walk(script.tree):
         if isinstance(node, ast.ClassDef) and any(last_name(base) in _STARTS for base in node.bases):
             for item in node.body:
                 if isinstance(item, ast.FunctionDef) and item.name == "run":

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.steady_run import source_of
 from gpudoctor.analysis.source.control_flow import steady
-from gpudoctor.analysis.source.syntax import is_attribute, names_in, nodes
+from gpudoctor.analysis.source.syntax import is_attribute, names_in, nodes, walk
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.source import Script
 
@@ -49,7 +49,7 @@ def _makes_nan(node: ast.AST) -> bool:
     return any(
         (isinstance(part, ast.Constant) and isinstance(part.value, str) and part.value.lower() == "nan")
         or (is_attribute(part, "nan", "NaN"))
-        for part in ast.walk(node)
+        for part in walk(node)
     )
 
 
@@ -86,7 +86,7 @@ def cutting_lines(patient: Patient, parameters: Sequence[str]) -> list[LinePlace
     used: list[tuple[bool, LinePlace]] = []
     for script in source.scripts:
         for statement in _statements(script):
-            attributes = {node.attr for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
+            attributes = {node.attr for node in walk(statement) if isinstance(node, ast.Attribute)}
             if attributes & wanted.keys():
                 words = attributes | names_in(statement)
                 used.append((bool(words & _CUTS), LinePlace(path=script.path, line=statement.lineno)))
@@ -103,7 +103,7 @@ def resting_lines(patient: Patient, parameters: Sequence[str]) -> list[LinePlace
         for block in nodes(script, ast.With):
             heads = " ".join(ast.unparse(item.context_expr) for item in block.items)
             used = {
-                node.attr for whole in block.body for node in ast.walk(whole) if isinstance(node, ast.Attribute)
+                node.attr for whole in block.body for node in walk(whole) if isinstance(node, ast.Attribute)
             }
             if ("no_grad" in heads or "inference_mode" in heads) and used & wanted:
                 found.append(LinePlace(path=script.path, line=block.lineno))
@@ -114,7 +114,7 @@ def _statements(script: Script) -> Iterator[ast.stmt]:
     """Simple statements of methods called forward, or of any function where no class has one."""
     functions = [node for node in nodes(script, ast.FunctionDef) if node.name == "forward"]
     for function in functions or nodes(script, ast.FunctionDef):
-        for node in ast.walk(function):
+        for node in walk(function):
             if isinstance(node, ast.stmt) and not hasattr(node, "body"):
                 yield node
 

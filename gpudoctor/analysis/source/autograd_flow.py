@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from gpudoctor.analysis.source.dataflow import Dataflow, result, returned
 from gpudoctor.analysis.source.scopes import CALLED, Key, Scope, Scopes, chained
-from gpudoctor.analysis.source.syntax import is_attribute, is_name
+from gpudoctor.analysis.source.syntax import is_attribute, is_name, walk
 from gpudoctor.model.graphless import NO_GRAPH
 from gpudoctor.model.signs.source import Event, Guard, GuardKind, Known, Loop, Source
 
@@ -118,12 +118,12 @@ class GraphFlow(Dataflow[bool]):
 
         An object whose code was followed gives what that code returns, and not all that it holds.
         """
-        parts = list(ast.walk(node))
+        parts = list(walk(node))
         apart = {
             inner
             for part in parts
             if isinstance(part, ast.Call) and self._followed(part)
-            for inner in ast.walk(part.func)
+            for inner in walk(part.func)
         }
         # `self.weight` reads the weight, and not the whole object.
         apart |= {
@@ -310,7 +310,7 @@ class GraphFlow(Dataflow[bool]):
         """`x.item() if learned else x`: who cuts the graph in one case has a number in the other."""
         arms = (node.body, node.orelse)
         return any(
-            self._plain(cut) and ast.unparse(other) in {ast.unparse(part) for part in ast.walk(cut)}
+            self._plain(cut) and ast.unparse(other) in {ast.unparse(part) for part in walk(cut)}
             for cut, other in (arms, arms[::-1])
         )
 
@@ -372,7 +372,7 @@ def _open(guard: Guard) -> bool:
 def _graph_sides(node: ast.BinOp) -> list[ast.expr]:
     """The operands that may bring the graph of a result: of `share * criterion(out, y)` the criterion's."""
     sides = [node.left, node.right]
-    computed = [side for side in sides if any(isinstance(part, ast.Call) for part in ast.walk(side))]
+    computed = [side for side in sides if any(isinstance(part, ast.Call) for part in walk(side))]
     product = isinstance(node.op, ast.Mult | ast.Div)
     return computed if product and len(computed) == 1 else sides
 

@@ -9,7 +9,15 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.analysis.source.device_transfers import Transfer
 from gpudoctor.analysis.source.loaders import Loader
-from gpudoctor.analysis.source.syntax import FunctionNode, is_name, keyword_value, last_name, nodes, parents
+from gpudoctor.analysis.source.syntax import (
+    FunctionNode,
+    is_name,
+    keyword_value,
+    last_name,
+    nodes,
+    parents,
+    walk,
+)
 from gpudoctor.model.signs.source import ClassInfo, Source
 
 _GRAPH_PACKAGES = ("torch_geometric.",)
@@ -77,7 +85,7 @@ def _given(
     owner: ClassInfo | None,
     depth: int,
 ) -> Iterator[ClassInfo]:
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Return) and node.value is not None:
             yield from _class_of(source, node.value, owner, depth)
 

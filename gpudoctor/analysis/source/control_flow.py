@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.syntax import LoopNode, nodes, parents
+from gpudoctor.analysis.source.syntax import LoopNode, nodes, parents, walk
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -42,8 +42,8 @@ def taken_back(script: Script, call: Call) -> bool:
     function = function_of(script, call.node)
     if function is None:
         return False
-    ends = [part for node in ast.walk(function) if isinstance(node, ast.Try) for part in node.finalbody]
-    again = {id(node) for part in ends for node in ast.walk(part)}
+    ends = [part for node in walk(function) if isinstance(node, ast.Try) for part in node.finalbody]
+    again = {id(node) for part in ends for node in walk(part)}
     return any(
         id(other.node) in again for other in script.calls if other.name == call.name and other is not call
     )
@@ -75,7 +75,7 @@ def withs_of(script: Script, call: Call) -> Iterator[ast.With | ast.AsyncWith]:
         for item in node.items:
             entered = item.context_expr
             direct = entered is call.node or any(
-                part is call.node for part in ast.walk(entered) if isinstance(entered, ast.IfExp)
+                part is call.node for part in walk(entered) if isinstance(entered, ast.IfExp)
             )
             if direct or (name and ast.unparse(entered) == name):
                 yield node
@@ -235,12 +235,12 @@ def _counts_passes(test: ast.expr, around: Sequence[ast.AST]) -> bool:
     """Whether `x >= N` compares what each pass of a loop counts: not a loss, not an early stop's patience."""
     if not isinstance(test, ast.Compare):
         return False
-    names = {ast.unparse(part) for part in ast.walk(test.left) if isinstance(part, ast.Name | ast.Attribute)}
+    names = {ast.unparse(part) for part in walk(test.left) if isinstance(part, ast.Name | ast.Attribute)}
     for loop in around:
         if isinstance(loop, ast.For | ast.AsyncFor):
             numbered = any(
                 isinstance(part, ast.Call) and ast.unparse(part.func).rpartition(".")[2] in _NUMBERING
-                for part in ast.walk(loop.iter)
+                for part in walk(loop.iter)
             )
             first = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else loop.target
             if numbered and ast.unparse(first) in names:
@@ -283,7 +283,7 @@ def _numbers(script: Script) -> Mapping[str, int]:
 
 
 def _iterable_length(node: ast.expr, names: Mapping[str, int]) -> int | None:
-    for part in ast.walk(node):
+    for part in walk(node):
         if not isinstance(part, ast.Call):
             continue
         name = ast.unparse(part.func).rsplit(".", 1)[-1]

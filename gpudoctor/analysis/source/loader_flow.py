@@ -11,6 +11,7 @@ from gpudoctor.analysis.source.syntax import (
     nodes,
     parents,
     statements_by_scope,
+    walk,
 )
 from gpudoctor.analysis.source.untaken_branches import may_reach
 from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
@@ -319,7 +320,7 @@ def _assigned(statement: ast.stmt) -> set[str]:
         targets = statement.targets
     elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
         targets = [statement.target]
-    parts = [part for target in targets for part in ast.walk(target)]
+    parts = [part for target in targets for part in walk(target)]
     return {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
 
 

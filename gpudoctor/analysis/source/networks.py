@@ -252,10 +252,8 @@ def _returns(function: ast.FunctionDef | None, name: str) -> bool:
     """Whether a function gives back what a name holds, alone or among others; True where it is not known."""
     if function is None:
         return True
-    given = [
-        node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None
-    ]
-    return any(is_name(part, name) for value in given for part in ast.walk(value))
+    given = [node.value for node in walk(function) if isinstance(node, ast.Return) and node.value is not None]
+    return any(is_name(part, name) for value in given for part in walk(value))
 
 
 @once
@@ -283,7 +281,7 @@ def _kept_in_part(function: ast.FunctionDef | None, name: str) -> bool:
     """Whether a function uses what it holds by a name only for parts of it: `self.body = net.features`."""
     if function is None or not name.isidentifier():
         return False
-    nodes = list(ast.walk(function))
+    nodes = list(walk(function))
     uses = [node for node in nodes if is_name(node, name)]
     taken = {id(node.value): node for node in nodes if isinstance(node, ast.Attribute)}
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}

@@ -18,6 +18,7 @@ from gpudoctor.analysis.source.syntax import (
     keyword_value,
     nodes,
     parents,
+    walk,
 )
 from gpudoctor.analysis.source.syntax_places import resolved_calls
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -89,7 +90,7 @@ def _followed(script: Script, call: Call, given: ast.expr) -> ast.expr:
     scope = scope_of(script, call.node)
     values = [
         node.value
-        for node in ast.walk(scope)
+        for node in walk(scope)
         if isinstance(node, ast.Assign)
         and any(is_name(target, given.id) for target in node.targets)
         and node.lineno < call.span.line
@@ -98,7 +99,7 @@ def _followed(script: Script, call: Call, given: ast.expr) -> ast.expr:
 
 
 def _owners(expression: ast.expr) -> Iterator[ast.expr]:
-    for node in ast.walk(expression):
+    for node in walk(expression):
         if is_method_call(node, *_GIVES):
             owner = node.func.value
             while is_attribute(owner, "module"):
@@ -121,7 +122,7 @@ def follows(script: Script, later: ast.AST, earlier: ast.AST) -> bool:
 
 def assignments_to(scope: ast.AST, text: str) -> Iterator[tuple[ast.Assign, ast.expr]]:
     """Assignments to a name or attribute in a function, with the value that it gets."""
-    for node in ast.walk(scope):
+    for node in walk(scope):
         if not isinstance(node, ast.Assign):
             continue
         for target in node.targets:

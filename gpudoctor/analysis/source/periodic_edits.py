@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing, function_of, loop_node, statement
 from gpudoctor.analysis.source.loop_counters import LoopCounter, counter_at
-from gpudoctor.analysis.source.syntax import LoopNode, is_method_call, keyword_value, names_in, nodes
+from gpudoctor.analysis.source.syntax import LoopNode, is_method_call, keyword_value, names_in, nodes, walk
 from gpudoctor.analysis.source.syntax_edits import insert_after, put_under, replace_node
 from gpudoctor.model.remedy import Edit, ImportEdit, KeywordEdit
 from gpudoctor.model.signs.source import Event, Guard, GuardKind, Loop, Script, Source
@@ -115,7 +115,7 @@ def _plain(text: str) -> str:
 
 def modulus(test: ast.expr) -> ast.Constant | None:
     """The written number of `step % 20 == 0`."""
-    for part in ast.walk(test):
+    for part in walk(test):
         if (
             isinstance(part, ast.BinOp)
             and isinstance(part.op, ast.Mod)
@@ -185,7 +185,7 @@ def _is_training(node: ast.AST) -> bool:
 
 def _only_watches(script: Script, block: ast.For) -> bool:
     """Whether a loop in the pass does no part of the training, and no name that it binds is read elsewhere."""
-    inside = list(ast.walk(block))
+    inside = list(walk(block))
     if any(_is_training(node) or isinstance(node, ast.Return | ast.Break | ast.Yield) for node in inside):
         return False
     stored = {node.id for node in inside if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
@@ -259,7 +259,7 @@ def own_lines(script: Script, place: ast.stmt) -> str | None:
         return None
     if "\n" in text and any(
         isinstance(part, ast.Constant | ast.JoinedStr) and part.lineno != part.end_lineno
-        for part in ast.walk(place)
+        for part in walk(place)
     ):
         return None
     return text
@@ -277,7 +277,7 @@ def once_more(script: Script, head: LoopNode, block: list[ast.stmt]) -> tuple[Ed
         if not isinstance(above, LoopNode):
             break
         outer = above
-    inside = {id(part) for item in block for part in ast.walk(item)}
+    inside = {id(part) for item in block for part in walk(item)}
     function = function_of(script, head)
     saves = [call.node for call in script.calls if _SAVES.search(call.method) and id(call.node) not in inside]
     if any(function_of(script, node) is function and node.lineno > (head.end_lineno or 0) for node in saves):
@@ -301,7 +301,7 @@ _SAVES = re.compile(r"save|checkpoint|ckpt|dump")
 
 
 def _calls_in(block: list[ast.stmt]) -> Iterator[ast.Call]:
-    return (part for item in block for part in ast.walk(item) if isinstance(part, ast.Call))
+    return (part for item in block for part in walk(item) if isinstance(part, ast.Call))
 
 
 def _elsewhere(script: Script, node: ast.AST, function: object, helpers: set[str], loop: LoopNode) -> bool:
@@ -365,10 +365,10 @@ def _reads_after(script: Script, place: ast.With, item: ast.withitem) -> list[as
     ]
     behind = _behind(script, place)
     near = [
-        part for part in behind if any(node.id == name for node in ast.walk(part) if isinstance(node, ast.Name))
+        part for part in behind if any(node.id == name for node in walk(part) if isinstance(node, ast.Name))
     ]
     wanted = behind[: len(near)]
-    inside = {id(node) for part in wanted for node in ast.walk(part)}
+    inside = {id(node) for part in wanted for node in walk(part)}
     simple = all(isinstance(part, ast.Expr | ast.Assign) and own_lines(script, part) for part in wanted)
     return wanted if near == wanted and simple and all(id(node) in inside for node in readers) else None
 

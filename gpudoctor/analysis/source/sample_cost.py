@@ -31,7 +31,7 @@ from gpudoctor.analysis.source.sample_syntax import (
     targets,
     works,
 )
-from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, last_name
+from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, last_name, walk
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, ClassInfo, Guard, GuardKind, Known, Script, Source
 
@@ -179,7 +179,7 @@ class _Reader:
         for other, qualified, function in self._meant(script, call):
             backs = [
                 node.value
-                for node in ast.walk(function)
+                for node in walk(function)
                 if isinstance(node, ast.Return) and node.value is not None and self._runs(node.value)
             ]
             found += _either([self.dataset(other, qualified, back, depth - 1) for back in backs])
@@ -198,7 +198,7 @@ class _Reader:
             work = self.dataset(other, inside, item, depth - 1)
             around = other is script and any(
                 isinstance(part, ast.Name | ast.Attribute) and ast.unparse(part) == wanted
-                for part in ast.walk(item)
+                for part in walk(item)
             )
             if around:
                 wrapped += work
@@ -231,7 +231,7 @@ class _Reader:
 
     def _guards(self, node: ast.AST) -> list[Guard]:
         """The conditions of the calls in a node."""
-        records = [self._calls.get(id(part)) for part in ast.walk(node) if isinstance(part, ast.Call)]
+        records = [self._calls.get(id(part)) for part in walk(node) if isinstance(part, ast.Call)]
         return [guard for record in records if record is not None for guard in record[1].guards]
 
     def _made(self, script: Script, call: Call) -> tuple[Script, ClassInfo] | None:
@@ -239,7 +239,7 @@ class _Reader:
         own = built(self.source, script, call).own
         found = [item for item in self.source.scripts if call.method in item.classes]
         if own:
-            found = [item for item in found if any(node is own[0] for node in ast.walk(item.tree))]
+            found = [item for item in found if any(node is own[0] for node in walk(item.tree))]
         one = _only(script, call.name, found)
         return (one, one.classes[call.method]) if one is not None else None
 
@@ -254,7 +254,7 @@ class _Reader:
         if isinstance(value, ast.Lambda):
             return [
                 work
-                for node in ast.walk(value.body)
+                for node in walk(value.body)
                 if isinstance(node, ast.Call)
                 for work in self._call_work(script, node, None)
             ]
@@ -297,13 +297,13 @@ class _Reader:
         """Names of the classes that make up a transform; each name is followed once."""
         seen = set() if seen is None else seen
         steps: set[str] = set()
-        owners = {id(node.value) for node in ast.walk(value) if isinstance(node, ast.Attribute)}
-        for node in ast.walk(value):
+        owners = {id(node.value) for node in walk(value) if isinstance(node, ast.Attribute)}
+        for node in walk(value):
             if isinstance(node, ast.Call):
                 steps.add(last_name(node.func))
                 for _, _, function in self._functions(last_name(node.func)):
                     if depth:
-                        for inner in ast.walk(function):
+                        for inner in walk(function):
                             if isinstance(inner, ast.Call) and "transforms" in self._name(inner):
                                 steps.add(last_name(inner.func))
             elif isinstance(node, ast.Name) and depth and id(node) not in owners:  # not `opt` of `opt.size`
@@ -350,7 +350,7 @@ class _Reader:
             return self._bodies.get(key, [])
         found = self._bodies[key] = []
         unused = optional(owner, construction)
-        for node in ast.walk(function):
+        for node in walk(function):
             if (
                 isinstance(node, ast.For | ast.While)
                 and loops

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.syntax import FunctionNode, is_name, last_name, statements_by_scope
+from gpudoctor.analysis.source.syntax import FunctionNode, is_name, last_name, statements_by_scope, walk
 from gpudoctor.model.signs.source import Call, ClassInfo, Script
 
 
@@ -36,21 +36,19 @@ def optional(owner: ClassInfo | None, construction: Call | None) -> set[str]:
 
 def for_several(method: ast.AST, line: int) -> bool:
     """Whether a line of a generator stands outside of the loop that yields, which stands in another loop."""
-    loops = [node for node in ast.walk(method) if isinstance(node, ast.For | ast.While)]
-    giving = [loop for loop in loops if any(isinstance(part, ast.Yield) for part in ast.walk(loop))]
+    loops = [node for node in walk(method) if isinstance(node, ast.For | ast.While)]
+    giving = [loop for loop in loops if any(isinstance(part, ast.Yield) for part in walk(loop))]
     innermost = [
-        loop for loop in giving if not any(other is not loop and other in ast.walk(loop) for other in giving)
+        loop for loop in giving if not any(other is not loop and other in walk(loop) for other in giving)
     ]
-    nested = [
-        loop for loop in innermost if any(other is not loop and loop in ast.walk(other) for other in giving)
-    ]
+    nested = [loop for loop in innermost if any(other is not loop and loop in walk(other) for other in giving)]
     inside = any(loop.lineno <= line <= (loop.end_lineno or 0) for loop in innermost)
     return bool(nested) and not inside
 
 
 def works(loop: ast.For | ast.While) -> bool:
     """Whether a loop inside an item is real work: many passes, or passes that nobody can count."""
-    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(loop)):
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in walk(loop)):
         return False  # it walks over the items
     if isinstance(loop, ast.While):
         return True

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from gpudoctor.analysis.source.control_flow import Function, function_of
+from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Event, Loop, Source
 
@@ -149,7 +150,7 @@ def defaults(function: Function) -> dict[str, ast.expr]:
 @lru_cache(maxsize=1024)
 def owned_names(function: Function) -> frozenset[str]:
     """The names that a function owns: its parameters, and what it stores and does not declare to be outside."""
-    nodes = list(ast.walk(function))
+    nodes = list(walk(function))
     outer = {name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
     stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return frozenset(parameters(function)) | (stored - outer)

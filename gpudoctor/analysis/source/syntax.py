@@ -17,14 +17,16 @@ LoopNode: TypeAlias = ast.For | ast.AsyncFor | ast.While
 _LEAVES = frozenset(("ctx", "op", "ops", "id", "attr", "arg", "kind", "type_comment"))
 """Fields that hold no node of their own: objects that Python shares, and words."""
 
-_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
-    ast.Constant: (),
-    ast.Name: (),
-    ast.alias: (),
-    ast.Global: (),
-    ast.Nonlocal: (),
-}
-"""The fields of each kind of node that may hold others, found when the first of its kind is met."""
+
+class _Fields(dict[type[ast.AST], tuple[str, ...]]):
+    """The fields of each kind of node that may hold others, found when the first of its kind is met."""
+
+    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
+        found = self[kind] = tuple(name for name in kind._fields if name not in _LEAVES)
+        return found
+
+
+_FIELDS = _Fields({ast.Constant: (), ast.Name: (), ast.alias: (), ast.Global: (), ast.Nonlocal: ()})
 
 
 @overload
@@ -47,16 +49,10 @@ def nodes(script: Script, *kinds: type[ast.AST]) -> tuple[ast.AST, ...]:
 def children(node: ast.AST) -> list[ast.AST]:
     """The nodes right below one; as for `nodes`, without those that Python shares between places."""
     found: list[ast.AST] = []
-    kind = type(node)
-    fields = _FIELDS.get(kind)
-    if fields is None:
-        fields = _FIELDS[kind] = tuple(name for name in kind._fields if name not in _LEAVES)
-    for name in fields:
+    for name in _FIELDS[type(node)]:
         value = getattr(node, name, None)
         if type(value) is list:
-            for child in value:
-                if isinstance(child, ast.AST):
-                    found.append(child)
+            found += [child for child in value if isinstance(child, ast.AST)]
         elif isinstance(value, ast.AST):
             found.append(value)
     return found
@@ -65,8 +61,15 @@ def children(node: ast.AST) -> list[ast.AST]:
 def walk(node: ast.AST) -> list[ast.AST]:
     """A node and all below it, in the order of `ast.walk`; as for `nodes`, without those that Python shares."""
     found = [node]
-    for each in found:  # grows on the way
-        found += children(each)
+    for each in found:  # grows on the way; what `children` does, without a call and a list a node
+        for name in _FIELDS[type(each)]:
+            value = getattr(each, name, None)
+            if type(value) is list:
+                for child in value:
+                    if isinstance(child, ast.AST):
+                        found.append(child)
+            elif isinstance(value, ast.AST):
+                found.append(value)
     return found
 
 
@@ -136,7 +139,7 @@ def keyword_value(call: ast.Call, name: str) -> ast.expr | None:
 
 def names_in(node: ast.AST) -> set[str]:
     """Every plain name in an expression or a statement."""
-    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return {part.id for part in walk(node) if isinstance(part, ast.Name)}
 
 
 def is_main_guard(test: ast.expr) -> bool:

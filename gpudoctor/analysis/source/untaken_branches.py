@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, callers, enclosing, scope_of
 from gpudoctor.analysis.source.optimizers import assignments_to
 from gpudoctor.analysis.source.scopes import defaults, handed
-from gpudoctor.analysis.source.syntax import FunctionNode, is_name
+from gpudoctor.analysis.source.syntax import FunctionNode, is_name, walk
 from gpudoctor.model.signs.source import Call, Script, Source
 
 _DEPTH = 3
@@ -109,7 +109,7 @@ def _set_before(function: FunctionNode, name: str, head: ast.If) -> bool:
     """Whether a function changes a parameter before it asks."""
     return any(
         is_name(node, name) and isinstance(node.ctx, ast.Store) and node.lineno < head.lineno
-        for node in ast.walk(function)
+        for node in walk(function)
     )
 
 
@@ -178,7 +178,7 @@ def _value_is_none(source: Source, script: Script, site: Call, value: ast.expr, 
 
 def _read_from(scope: ast.AST, name: ast.Name) -> bool:
     """Whether a function reads attributes of what it hands over, and never asks whether it is None."""
-    inside = list(ast.walk(scope))
+    inside = list(walk(scope))
     asked = any(isinstance(node, ast.Compare) and ast.unparse(node.left) == name.id for node in inside) or any(
         isinstance(node, ast.If | ast.IfExp) and ast.unparse(node.test) == name.id for node in inside
     )

@@ -126,7 +126,7 @@ class LineFilter:
 
     def __init__(self, table: Messages) -> None:
         self._table = table
-        self._words = CueWords(_signs(table))
+        self._words = _words_of(table)
         self._common: set[bytes] = set()
         """Lines without digits that are not worth reading."""
         self._room = _MOST_BYTES
@@ -236,6 +236,12 @@ def _matches(sign: _Sign, line: bytes) -> bool:
 def _exception(words: tuple[bytes, ...]) -> re.Pattern[bytes]:
     """Finds names of exceptions that hold one of these words."""
     return re.compile(rb"(?:%b)\w*(?:\(\w{1,80}\))?(?::|[^\S\n]*$)" % b"|".join(words), re.MULTILINE)
+
+
+@lru_cache(maxsize=4)
+def _words_of(table: Messages) -> CueWords[_Sign]:
+    """The words by which lines are chosen, made once a table: that takes as long as reading a short log."""
+    return CueWords(_signs(table))
 
 
 def _signs(table: Messages) -> Iterator[tuple[bytes, _Sign]]:

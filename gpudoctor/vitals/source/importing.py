@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 
+from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name
 from gpudoctor.vitals.source.symbols import Module
 
 _MODULES = 300
@@ -135,10 +136,11 @@ def added_folders(module: Module) -> list[str]:
     """Folders that a module adds to `sys.path` and that are there; a relative one may be meant from the
     module's folder or from one of the two above, where the program is started."""
     found: list[str] = []
-    for node in ast.walk(module.tree):
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+    for node in module.of(ast.Call):
+        if not is_method_call(node, "append", "insert"):
             continue
-        if node.func.attr not in ("append", "insert") or ast.unparse(node.func.value) != "sys.path":
+        added_to = node.func.value
+        if not (is_attribute(added_to, "path") and is_name(added_to.value, "sys")):
             continue
         text = _path(node.args[-1], module.file) if node.args else None
         if text is None:

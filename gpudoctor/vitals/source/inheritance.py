@@ -25,11 +25,13 @@ ANY = "*"
 
 def methods_above(node: ast.AST) -> set[str]:
     """Methods that code calls through `super()`."""
-    calls = {
-        id(part) for part in walk(node) if isinstance(part, ast.Call) and called_name(part.func) == "super"
-    }
-    named = [part for part in walk(node) if isinstance(part, ast.Attribute) and id(part.value) in calls]
-    plain = all(not part.args for part in walk(node) if isinstance(part, ast.Call) and id(part) in calls)
+    parts = walk(node)
+    calls = [part for part in parts if isinstance(part, ast.Call) and called_name(part.func) == "super"]
+    if not calls:
+        return set()
+    known = set(map(id, calls))
+    named = [part for part in parts if isinstance(part, ast.Attribute) and id(part.value) in known]
+    plain = not any(part.args for part in calls)
     return {part.attr for part in named} | ({ANY} if len(named) < len(calls) or not plain else set())
 
 

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Callable
 
+from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.model.graphless import NO_GRAPH
 from gpudoctor.model.signs.source import GuardKind, Known
 from gpudoctor.vitals.source.library_functions import (
@@ -255,7 +256,7 @@ def _lists(node: ast.FunctionDef) -> list[str]:
     """Keys of the dict that a function returns whose values are lists."""
     values = {
         target.id: part.value
-        for part in ast.walk(node)
+        for part in walk(node)
         if isinstance(part, ast.Assign)
         for target in part.targets
         if isinstance(target, ast.Name)
@@ -264,7 +265,7 @@ def _lists(node: ast.FunctionDef) -> list[str]:
     def named(value: ast.expr | None) -> ast.expr | None:
         return values.get(value.id) if isinstance(value, ast.Name) else value
 
-    returned = [part.value for part in ast.walk(node) if isinstance(part, ast.Return)]
+    returned = [part.value for part in walk(node) if isinstance(part, ast.Return)]
     whole = named(returned[0]) if len(returned) == 1 else None
     if not isinstance(whole, ast.Dict):
         return []

@@ -9,6 +9,7 @@ import ast
 import re
 from dataclasses import dataclass, field
 
+from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.model.signs.source import LoopRole
 from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.symbols import (
@@ -204,7 +205,7 @@ class Roles:
 
 def _yields(loop: LoopRecord) -> bool:
     """Whether the loop hands on what it makes: the pass of a data set, not an evaluation."""
-    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(loop.node))
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in walk(loop.node))
 
 
 def _settled(flags: int) -> int:

@@ -86,11 +86,12 @@ class _Code:
 
     def mentions(self, node: ast.AST) -> set[str]:
         """What code of the module mentions; its own functions with the module's path before the name."""
+        parts = walk(node)
         return {
             _of_module(self.module, word) if word in self.own else word
-            for word in _bare_names(node)
+            for word in _bare_names(parts)
             if word not in self.modules
-        } | _mentions(node, self.foreign)
+        } | _mentions(parts, self.foreign)
 
 
 def cut_unreached(modules: Sequence[Module], trains: Sequence[tuple[Module, int]]) -> None:
@@ -442,8 +443,10 @@ def _gets(node: ast.Call) -> bool:
 
 def _hands_modules(module: Module) -> bool:
     """Whether a module of the program is a value somewhere: `pick(models, name)`, not `models.Net()`."""
-    below = {id(node.value) for node in module.of(ast.Attribute)}
     names = {link.name for link in module.links}
+    if not names:
+        return False
+    below = {id(node.value) for node in module.of(ast.Attribute)}
     for node in module.of(ast.Name, ast.Attribute):
         if id(node) in below or not isinstance(getattr(node, "ctx", None), ast.Load):
             continue
@@ -485,9 +488,8 @@ def _exports(node: ast.stmt) -> bool:
 def _own(module: Module) -> frozenset[str]:
     names: set[str] = set()
     methods: set[str] = set()
-    for node in walk(module.tree):
-        if isinstance(node, ast.ClassDef):
-            methods |= {item.name for item in node.body if isinstance(item, _DEFINITIONS)}
+    for klass in module.of(ast.ClassDef):
+        methods |= {item.name for item in klass.body if isinstance(item, _DEFINITIONS)}
     for node in module.tree.body:
         if isinstance(node, _DEFINITIONS):
             names.add(node.name)
@@ -508,20 +510,20 @@ def _of_module(module: Module, name: str) -> str:
     return f"{module.path}:{name}"
 
 
-def _bare_names(node: ast.AST) -> Iterator[str]:
-    """Names that code reads. A whole statement of one name, `set_seeds` without parentheses, calls nothing."""
+def _bare_names(parts: Sequence[ast.AST]) -> Iterator[str]:
+    """Names that nodes read. A whole statement of one name, `set_seeds` without parentheses, calls nothing."""
     shown = {
-        id(part.value) for part in walk(node) if isinstance(part, ast.Expr) and isinstance(part.value, ast.Name)
+        id(part.value) for part in parts if isinstance(part, ast.Expr) and isinstance(part.value, ast.Name)
     }
-    for part in walk(node):
+    for part in parts:
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and id(part) not in shown:
             yield part.id
 
 
-def _mentions(node: ast.AST, foreign: frozenset[str]) -> set[str]:
-    """Attributes and words that code mentions; attributes of libraries left out."""
+def _mentions(parts: Sequence[ast.AST], foreign: frozenset[str]) -> set[str]:
+    """Attributes and words that nodes mention; attributes of libraries left out."""
     found: set[str] = set()
-    for part in walk(node):
+    for part in parts:
         if isinstance(part, ast.Attribute):
             if _library_root(part) not in foreign:
                 found.add(part.attr)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.model.read_limits import SCRIPT, SOURCE_NODES, ReadLimit
 from gpudoctor.model.signs.source import ClassInfo, Event, Known, Loop, LoopRole, Script, Source, Unknown, Value
 from gpudoctor.vitals.source.engines import EngineLoop, engine_loops
@@ -339,7 +340,7 @@ def _updates(module: Module) -> bool:
             line = getattr(item.node, "lineno", 0)
             if item.effect & (STEP | MANUAL) and not in_cut(module, line):
                 return True
-    for node in ast.walk(module.tree):
+    for node in walk(module.tree):
         word = ""
         if isinstance(node, ast.Attribute):
             word = node.attr

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpudoctor.analysis.source.syntax import is_main_guard, names_in
+from gpudoctor.analysis.source.syntax import is_main_guard, names_in, walk
 from gpudoctor.model.signs.source import GuardKind, Known, Unknown
 from gpudoctor.vitals.source import class_model, conditions, imports
 from gpudoctor.vitals.source.assignment_targets import assign, delete
@@ -83,7 +83,7 @@ def _aug_assign(program: SourceInterpreter, frame: ScopeState, node: ast.AugAssi
     value = evaluate(program, frame, node.value)
     thing = program.arithmetic(node.op, old, value)
     target_is_gradient = isinstance(node.target, ast.Attribute) and node.target.attr == "grad"
-    from_gradient = any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in ast.walk(node.value))
+    from_gradient = any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in walk(node.value))
     # `fisher[name] += p.grad ** 2` collects gradients and updates nothing.
     collects = isinstance(node.op, ast.Add) and isinstance(node.target, ast.Subscript)
     effect = MANUAL if from_gradient and not target_is_gradient and not collects else 0
