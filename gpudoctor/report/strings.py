@@ -123,7 +123,8 @@ def _rewritten(value: Any, change: Rewrite) -> Any:  # a generic walk: the types
 
 def _rewritten_fields(value: Any, change: Rewrite) -> Any:
     changes: dict[str, Any] = {}
-    for name in _texts_of(type(value)):
+    kind: type = type(value)
+    for name in _texts_of(kind):
         old = getattr(value, name)
         if old is None or isinstance(old, int | float | enum.Enum):
             continue
