@@ -47,6 +47,11 @@ ALLOWED = {
         "gpudoctor.text", "gpudoctor.lang", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.mend", "gpudoctor.recorder",
         "gpudoctor.vitals", "gpudoctor.trial",
     },
+    "gpudoctor/hooks": {"gpudoctor.errors", "gpudoctor.model", "gpudoctor.recorder", "gpudoctor.hooks"},
+    "gpudoctor/agents": {
+        "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.recorder", "gpudoctor.trial", "gpudoctor.vitals",
+        "gpudoctor.agents",
+    },
     "checks/gpudoctor_checks": {"gpudoctor.text", "gpudoctor.lang", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor_checks"},
     "rules/gpudoctor_rules": {"gpudoctor.text", "gpudoctor.lang", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.estimate", "gpudoctor_rules", "gpudoctor_checks"},
 }  # fmt: skip

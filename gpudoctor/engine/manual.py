@@ -33,6 +33,13 @@ _TOPICS = {
 }
 """Topics of our own codes in reading order; a plugin's topic goes by its letters."""
 
+
+def topic_words(code: str) -> str:
+    """The topic of a code in words; the letters themselves for a plugin's."""
+    letters = code.rstrip("0123456789")
+    return f"{letters} {_TOPICS.get(letters, '')}".strip()
+
+
 _HEADING = re.compile(r"^([A-Z][A-Za-z' -]*):\s*$")
 
 

@@ -120,6 +120,14 @@ class OutOfMemory(Check):
             text="The GPU ran out of memory while other processes used it: this process used {own} of {total}.",
         ),
         LogMessage(
+            kind="engine-start",
+            cue=("is less than desired gpu memory utilization", "no available memory for the cache blocks"),
+            pattern=r"Free memory on device[^(]{0,40}\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup is "
+            r"less than desired GPU memory utilization|No available memory for the cache blocks",
+            text="vLLM found too little GPU memory for its share[: {free} of {total} GiB were free].",
+            source="vllm/v1/worker/utils.py, vllm/v1/core/kv_cache_utils.py",
+        ),
+        LogMessage(
             kind="library-alloc",
             cue=(
                 "alloc_failed",

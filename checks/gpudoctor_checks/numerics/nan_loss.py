@@ -64,12 +64,10 @@ class NanLoss(Check):
     log_messages = (
         LogMessage(
             kind="logged",
-            cue=(
-                "loss",
-                "grad",
-            ),
+            cue=("loss", "grad", "l=nan", "l: nan", "l = nan"),
             pattern=r"""(?i)(?<![a-z])(?:train_?|total_?)?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\()?-?(?:nan|"""
-            r"""inf)\b|(?<![a-z])loss[ \t]+(?:nan|inf)\b|\bgrad_?norm['\"]?\s*[:=]\s*['\"]?nan\b""",
+            r"""inf)\b|(?<![a-z])loss[ \t]+(?:nan|inf)\b|\bgrad_?norm['\"]?\s*[:=]\s*['\"]?nan\b|"""
+            r"""(?<![A-Za-z])(?-i:(?:avg_|train_|total_)?L)\s?[:=]\s?nan\b""",
             text="The logged loss or gradient norm is not finite, and the training goes on with it.",
             everywhere=True,
             lasting=True,
