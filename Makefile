@@ -4,7 +4,7 @@ BIN = $(VENV)/bin
 
 KIND ?= source
 
-.PHONY: help dev lint test quick new-check docs snapshots golden bench clean
+.PHONY: help dev lint test quick new-check docs site snapshots golden bench clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,10 @@ quick: dev ## what catches most, in a minute on 2 cores: layers, catalogue, chec
 
 docs: dev ## generate docs/ from the manual pages and the parser
 	$(BIN)/python docs/generate.py
+
+site: dev ## the documentation site in build/site, with pictures of real runs; a broken link is an error
+	$(BIN)/pip install -q -e '.[test,site]'
+	$(BIN)/python docs/site_builder.py
 
 snapshots: dev ## accept the text reports as they are now
 	GPUDOCTOR_UPDATE_SNAPSHOTS=1 $(BIN)/pytest -q tests/ui

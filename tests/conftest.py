@@ -2,6 +2,7 @@
 
 import compileall
 import gc
+import os
 import signal
 import sys
 from collections.abc import Iterable
@@ -32,6 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     their messages takes half of a collection: while tests are collected, pytest may write down what it made.
     """
     config.stash[UNWRITTEN] = sys.dont_write_bytecode
+    os.environ["GPUDOCTOR_LANG"] = "en"  # whatever the locale of whoever runs the tests
     gc.set_threshold(COLLECT_AFTER)
     sys.dont_write_bytecode = False
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from typing import Any, cast
 
+from gpudoctor.lang import ENGLISH, Message, current_language, rendered
 from gpudoctor.model import (
     Crashed,
     Effect,
@@ -67,8 +68,14 @@ Rewrite = Callable[[str], str]
 
 
 def rewrite(report: Report, change: Rewrite) -> Report:
-    """The same report with every text changed, identifiers left as they are."""
-    return cast(Report, _rewritten(report, change))
+    """The same report with every text changed, identifiers left as they are.
+
+    Of a message its parts are changed, too: it stays one.
+    """
+    return cast(
+        Report,
+        _rewritten(report, lambda text: text.mapped(change) if isinstance(text, Message) else change(text)),
+    )
 
 
 def texts(report: Report) -> Iterator[str]:
@@ -94,6 +101,12 @@ def _presentable(text: str) -> str:
     return mask_text(printable(text))
 
 
+def for_reader(report: Report) -> Report:
+    """`presentable`, in the language of now: what people read. Programs get `presentable` alone, in English."""
+    shown = presentable(report)
+    return shown if current_language() == ENGLISH else cast(Report, _rewritten(shown, rendered))
+
+
 def _rewritten(value: Any, change: Rewrite) -> Any:  # a generic walk: the types are those of the model
     if isinstance(value, str):
         return change(value)
@@ -110,7 +123,8 @@ def _rewritten(value: Any, change: Rewrite) -> Any:  # a generic walk: the types
 
 def _rewritten_fields(value: Any, change: Rewrite) -> Any:
     changes: dict[str, Any] = {}
-    for name in _texts_of(type(value)):
+    kind: type = type(value)
+    for name in _texts_of(kind):
         old = getattr(value, name)
         if old is None or isinstance(old, int | float | enum.Enum):
             continue
