@@ -8,7 +8,7 @@ guide.
 
 from gpudoctor.lang.choice import ENGLISH, LANGUAGES, current_language, language_for, speaking
 from gpudoctor.lang.message import Message, say, template, template_id
-from gpudoctor.lang.rendering import page_text, rendered, tr
+from gpudoctor.lang.rendering import page_text, rendered, tr, word
 
 __all__ = [
     "ENGLISH",
@@ -23,4 +23,5 @@ __all__ = [
     "template",
     "template_id",
     "tr",
+    "word",
 ]

@@ -9,6 +9,8 @@ from gpudoctor.lang.choice import ENGLISH, current_language
 from gpudoctor.lang.message import Message, plain_template, say
 from gpudoctor.lang.message_forms import FORMS
 
+NOTHING = "∅"
+"""The translation of a crumb of English grammar that another language does without."""
 _WORDS = re.compile(r"[A-Za-z]")
 _LIST = re.compile(r"(?:\{item\d+\}(?:, )?)+")
 _FIELD = re.compile(r"\{\w+\}")
@@ -61,7 +63,7 @@ class _Renderer:
         if template is None:
             return str(message)
         try:
-            text = _joined(self._pieces(template, message.parts))
+            text = "" if template == NOTHING else _joined(self._pieces(template, message.parts))
         except (KeyError, ValueError, IndexError, AttributeError):
             return str(message)  # a faulty catalogue of somebody's: the report must come all the same
         return FORMS[message.form](text, self._language) if message.form else text
@@ -122,6 +124,14 @@ def _ideograph(letter: str) -> bool:
 def _letter(letter: str) -> bool:
     """A character after which an ideograph needs a blank."""
     return letter.isalnum() or letter in ")]`'\"%>}_/+-="
+
+
+def word(text: str) -> str:
+    """A word of a closed list (a severity, a section's heading), in the language of now.
+
+    Its members are listed in `gpudoctor.lang.vocabulary`, or marked as a `template`.
+    """
+    return rendered(say(text))
 
 
 def page_text(code: str, language: str) -> str | None:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import ENGLISH, speaking
 
 if TYPE_CHECKING:
     from gpudoctor.model import Report
@@ -49,6 +50,9 @@ def render(report: "Report", format: str, fail_on: str = "error") -> str:
         hint = f"; did you mean {near[0]}?" if near else ""
         raise UsageError(f"unknown format {format!r}{hint} (formats: text, {', '.join(FORMATS)})")
     module = importlib.import_module(FORMATS[format])
-    shown = for_reader(report) if format in _FOR_PEOPLE else presentable(report)
     further = (fail_on,) if format in _BY_SEVERITY else ()
+    if format not in _FOR_PEOPLE:
+        with speaking(ENGLISH):
+            return cast(str, module.render(presentable(report), *further))
+    shown = for_reader(report)
     return cast(str, module.render(shown, *further))

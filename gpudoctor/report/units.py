@@ -4,6 +4,7 @@ import math
 import re
 from typing import NoReturn
 
+from gpudoctor.lang import template, tr, word
 from gpudoctor.model import (
     Applicability,
     Confidence,
@@ -51,20 +52,22 @@ def effect_text(effect: Effect) -> str:
 def confidence_text(finding: Finding) -> str:
     """How sure we are, in one word: suspected, probable, confirmed, or measured when a number proves it."""
     if finding.confidence is not Confidence.CONFIRMED:
-        return str(finding.confidence.value)
+        return word(finding.confidence.value)
     measured = any(
         isinstance(item, Measurement) and item.provenance is Provenance.MEASURED for item in finding.evidence
     )
-    return "measured" if measured else "confirmed"
+    return tr("measured") if measured else tr("confirmed")
 
 
 def cost_text(cost: Cost) -> str:
     """What a finding costs, or "" when nobody knows."""
     parts = [cost.breaks] if cost.breaks else []
     if cost.step_share is not None:
-        parts.append(f"{percent(cost.step_share)} of step time")
+        parts.append(tr("{share} of step time", share=percent(cost.step_share)))
     if cost.host_share is not None:
-        parts.append(f"{percent(cost.host_share)} of the host's time in a step; its gain is unknown")
+        parts.append(
+            tr("{share} of the host's time in a step; its gain is unknown", share=percent(cost.host_share))
+        )
     if cost.bytes is not None:
         parts.append(size(cost.bytes))
     return ", ".join(parts)
@@ -108,9 +111,9 @@ def evidence_command(evidence: Evidence) -> str | None:
 
 
 RISKS = {
-    Applicability.SAFE: "none (same results)",
-    Applicability.UNSAFE: "results may change",
-    Applicability.DISPLAY_ONLY: "check by hand",
+    Applicability.SAFE: template("none (same results)"),
+    Applicability.UNSAFE: template("results may change"),
+    Applicability.DISPLAY_ONLY: template("check by hand"),
 }
 """What each applicability means to the person who makes the change."""
 
@@ -128,11 +131,14 @@ def remedy_gain(remedy: Remedy) -> list[str]:
     """What a remedy is worth, with labels: ["gain: 1.9x to 2.3x"]; empty if that is not known."""
     proof = remedy.proof
     if proof is None:
-        return [f"gain: {effect_text(remedy.effect)}"] if remedy.effect else []
+        return [tr("gain: {effect}", effect=effect_text(remedy.effect))] if remedy.effect else []
     gone = proof.cure.gone if proof.cure is not None else None
-    parts = [] if gone is None else [f"trial: the finding {'is gone' if gone else 'remains'}"]
+    parts = (
+        [] if gone is None else [tr("trial: the finding is gone") if gone else tr("trial: the finding remains")]
+    )
     if not math.isnan(proof.ratio):
-        parts.append(f"gain: {proof.ratio:.2f}x measured ({interval(proof.low, proof.high)})")
+        measured = interval(proof.low, proof.high)
+        parts.append(tr("gain: {ratio:.2f}x measured ({interval})", ratio=proof.ratio, interval=measured))
     return parts
 
 
@@ -140,8 +146,8 @@ def remedy_facts(remedy: Remedy) -> list[str]:
     """Gain, risk and effort: ["gain: 1.9x to 2.3x", "risk: none (same results)", "effort: one line"]."""
     return [
         *remedy_gain(remedy),
-        f"risk: {RISKS[remedy.applicability]}",
-        f"effort: {remedy.effort.value}",
+        tr("risk: {risk}", risk=word(RISKS[remedy.applicability])),
+        tr("effort: {effort}", effort=word(remedy.effort.value)),
     ]
 
 
@@ -155,7 +161,9 @@ def _factor_text(effect: Effect) -> str:
     what = "" if effect.quantity == "throughput" else f" {effect.quantity.replace('_', ' ')}"
     if low == high:
         return f"{high}x{what}"
-    return f"up to {high}x{what}" if low == "1" else f"{low}x to {high}x{what}"
+    if low == "1":
+        return tr("up to {high}x{what}", high=high, what=what)
+    return tr("{low}x to {high}x{what}", low=low, high=high, what=what)
 
 
 # Tells a step to copy from a sentence to read.

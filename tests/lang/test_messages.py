@@ -88,7 +88,7 @@ def test_a_faulty_catalogue_gives_english(monkeypatch):
         ("{share:.1f} 的 {total} 时间 8", "fields"),
         ("{share:.0%} 的 {total} 时间", "numbers"),
         ("{share:.0%} 的 {total} 时间, 8", "punctuation"),
-        ("{share:.0%}的 {total} 时间 8", "blank"),
+        ("{share:.0%} 的 {total} 时间8", "blank"),
     ],
 )
 def test_a_translation_that_changes_something_is_refused(translation, fault):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from gpudoctor.engine.manual import ManualPage
+from gpudoctor.lang import tr, word
 from gpudoctor.model import Maturity, Reads, Threshold
 from gpudoctor.report.pages import Override
 from gpudoctor.report.units import threshold_text
@@ -16,17 +17,17 @@ _INDENT = 2
 def render_manual_page(page: ManualPage, *, width: int) -> str:
     """The page: code and name, the ailment in a sentence, the sections, the thresholds, the facts."""
     canvas = Canvas(width, colour=False)
-    canvas.split(f"{page.code} {page.name}", f"{page.topic}, {page.severity.value}")
+    canvas.split(f"{page.code} {page.name}", f"{word(page.topic)}, {word(page.severity.value)}")
     canvas.paragraph(page.title)
     if page.manual is None:
         _body(canvas, "\n".join(page.text.splitlines()[1:]))
     for section in page.manual.sections if page.manual else ():
         canvas.blank()
-        canvas.paragraph(section.heading)
+        canvas.paragraph(word(section.heading))
         _body(canvas, section.text)
     if page.thresholds:
         canvas.blank()
-        canvas.paragraph("Thresholds")
+        canvas.paragraph(tr("Thresholds"))
         for threshold in page.thresholds:
             _threshold(canvas, page, threshold)
     canvas.blank()
@@ -104,7 +105,7 @@ def render_listing(pages: Sequence[ManualPage], *, width: int) -> str:
     longest = max((len(page.name) for page in pages), default=0)
     codes = max((len(page.code) for page in pages), default=0)
     for topic, members in groupby(pages, key=lambda page: page.topic):
-        canvas.paragraph(topic)
+        canvas.paragraph(word(topic))
         for page in members:
             canvas.paragraph_raw(_row(page, codes, longest), indent=2)
         canvas.blank()

@@ -4,9 +4,11 @@ import shlex
 from collections import Counter
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from gpudoctor.engine.exit_codes import most_frequent
+from gpudoctor.lang import template, tr, word
 from gpudoctor.model import (
     Crashed,
     Evidence,
@@ -51,7 +53,7 @@ from gpudoctor.ui.console.trial_text import trial_ending, trial_table
 
 _INDENT = 3
 """Columns of the rank, under which a finding's text stands."""
-_EVIDENCE, _FIX = "evidence: ", "fix: "
+_EVIDENCE, _FIX = template("evidence: "), template("fix: ")
 """Labels of a finding's parts; the columns that they take are the indentation of what follows."""
 _REMARKS = 6
 _PLACES, _REMEDIES, _STEPS, _REASONS = 2, 3, 2, 4
@@ -124,14 +126,18 @@ def _finding(canvas: Canvas, item: Ranked, verbose: bool) -> None:
     title = Text(f"{item.rank:<{_INDENT - 1}} ")
     title.append(one_line(finding.code), style=style).append(f" {one_line(finding.name)}")
     canvas.split(
-        title, Text.assemble((finding.severity.value, style), f", {confidence_text(finding)}"), hang=_INDENT
+        title,
+        Text.assemble((word(finding.severity.value), style), f", {confidence_text(finding)}"),
+        hang=_INDENT,
     )
     canvas.paragraph(finding.message, indent=_INDENT)
     if verbose:
         _all_evidence(canvas, finding)
         if price := cost_text(finding.cost):
-            canvas.paragraph(f"cost: {price}", indent=_INDENT, hang=2)
-        canvas.paragraph(f"ranked {item.rank}: {item.reason}", indent=_INDENT, hang=2)
+            canvas.paragraph(tr("cost: {price}", price=price), indent=_INDENT, hang=2)
+        canvas.paragraph(
+            tr("ranked {rank}: {reason}", rank=item.rank, reason=item.reason), indent=_INDENT, hang=2
+        )
     else:
         _first_evidence(canvas, finding)
     _remedies(canvas, item, verbose)
@@ -143,17 +149,20 @@ def _first_evidence(canvas: Canvas, finding: Finding) -> None:
     for number, item in enumerate(places[:_PLACES]):
         canvas.clipped(_evidence_line(item, number), indent=_INDENT)
     if len(places) > _PLACES:
-        canvas.paragraph(f"and {count(len(places) - _PLACES, 'more place')}", indent=_INDENT + len(_EVIDENCE))
+        canvas.paragraph(
+            tr("and {places}", places=count(len(places) - _PLACES, "more place")),
+            indent=_INDENT + cell_len(word(_EVIDENCE)),
+        )
     if not places:
         command = next(filter(None, map(evidence_command, finding.evidence)), None)
         if command:
-            canvas.literal(f"reproduce: {command}", indent=_INDENT)
+            canvas.literal(tr("reproduce: {command}", command=command), indent=_INDENT)
 
 
 def _all_evidence(canvas: Canvas, finding: Finding) -> None:
-    indent = _INDENT + len(_EVIDENCE)
+    indent = _INDENT + cell_len(word(_EVIDENCE))
     for number, item in enumerate(finding.evidence):
-        canvas.paragraph_raw(_evidence_line(item, number), indent=_INDENT, hang=len(_EVIDENCE))
+        canvas.paragraph_raw(_evidence_line(item, number), indent=_INDENT, hang=cell_len(word(_EVIDENCE)))
         if command := evidence_command(item):
             canvas.literal(f"$ {command}", indent=indent)
 
@@ -161,30 +170,37 @@ def _all_evidence(canvas: Canvas, finding: Finding) -> None:
 def _evidence_line(evidence: Evidence, number: int) -> str:
     """Place and content; the first of a finding has the label, the others stand below it."""
     place, content = one_line(evidence_place(evidence)), one_line(evidence_content(evidence))
-    return f"{_EVIDENCE if number == 0 else ' ' * len(_EVIDENCE)}{place}   {content}".rstrip()
+    label = word(_EVIDENCE)
+    return f"{label if number == 0 else ' ' * cell_len(label)}{place}   {content}".rstrip()
 
 
 def _remedies(canvas: Canvas, item: Ranked, verbose: bool) -> None:
     note = item.finding.severity is Severity.NOTE
     count = len(item.remedies) if verbose else 1 if note else _REMEDIES
     for place, remedy in enumerate(item.remedies[:count]):
-        canvas.paragraph(f"{_FIX}{fix_title(remedy)}", indent=_INDENT, hang=len(_FIX))
+        canvas.paragraph(f"{word(_FIX)}{fix_title(remedy)}", indent=_INDENT, hang=cell_len(word(_FIX)))
         first, *others = remedy_facts(remedy)
-        below = _INDENT + len(_FIX)
+        below = _INDENT + cell_len(word(_FIX))
         canvas.joined([" " * below + first, *others], hang=below)
         if verbose:
             _steps(canvas, remedy, len(remedy.steps))
             for reference in remedy.references:
-                canvas.literal(f"see: {reference}", indent=_INDENT + len(_FIX))
+                canvas.literal(
+                    tr("see: {reference}", reference=reference), indent=_INDENT + cell_len(word(_FIX))
+                )
         elif place == 0 and not note and not remedy.edits:  # an edit shows itself: see the last line
             _steps(canvas, remedy, _STEPS)
     if len(item.remedies) > count:
         more = len(item.remedies) - count
-        canvas.paragraph(f"and {more} more {'remedy' if more == 1 else 'remedies'}", indent=_INDENT)
+        canvas.paragraph(
+            tr("and 1 more remedy") if more == 1 else tr("and {more} more remedies", more=more), indent=_INDENT
+        )
     if verbose:
         for aside in item.set_aside:
             canvas.paragraph(
-                f"set aside: {fix_title(aside.remedy)}: {aside.reason}", indent=_INDENT, hang=len(_FIX)
+                tr("set aside: {title}: {reason}", title=fix_title(aside.remedy), reason=aside.reason),
+                indent=_INDENT,
+                hang=cell_len(word(_FIX)),
             )
 
 
@@ -196,17 +212,17 @@ def _steps(canvas: Canvas, remedy: Remedy, count: int) -> None:
         if line.rstrip(".") in title:
             continue
         if is_code(line):
-            canvas.literal(line, indent=_INDENT + len(_FIX))
+            canvas.literal(line, indent=_INDENT + cell_len(word(_FIX)))
         else:
-            canvas.paragraph(line, indent=_INDENT + len(_FIX))
+            canvas.paragraph(line, indent=_INDENT + cell_len(word(_FIX)))
 
 
 def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
     """What passed, what was skipped and why, what crashed; nothing is left out without a word."""
     summary = report.summary
-    parts = [f"{count(summary.passed, 'check')} passed"]
+    parts = [tr("{checks} passed", checks=count(summary.passed, "check"))]
     if summary.skipped and report.run is not None and report.run.healthy and not verbose:
-        parts.append(f"{summary.skipped:,} skipped")  # a healthy run has three lines
+        parts.append(tr("{skipped:,} skipped", skipped=summary.skipped))  # a healthy run has three lines
     elif summary.skipped:
         reasons = [
             one_line(item.reason)
@@ -214,12 +230,14 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
             if isinstance(item, Skipped) and not item.deselected
         ]
         # With `verbose` each stands in the table of outcomes.
-        parts.append(f"{summary.skipped:,} skipped" + ("" if verbose else f": {_reasons(reasons)}"))
+        parts.append(
+            tr("{skipped:,} skipped", skipped=summary.skipped) + ("" if verbose else f": {_reasons(reasons)}")
+        )
     if summary.silenced:
-        parts.append(f"{summary.silenced:,} silenced")
+        parts.append(tr("{silenced:,} silenced", silenced=summary.silenced))
     deselected = sum(isinstance(item, Skipped) and item.deselected for item in report.outcomes)
     if deselected:
-        parts.append(f"{deselected:,} not selected")
+        parts.append(tr("{deselected:,} not selected", deselected=deselected))
     canvas.joined(parts, hang=2)
     names = {item.code: item.name for item in report.checks}
     for outcome in report.outcomes:
@@ -228,10 +246,10 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
     for problem in report.problems:
         if report.run is not None and not report.run.ranks and problem.startswith(report.run.recording):
             continue  # nobody reported: the verdict says it already
-        canvas.paragraph(f"incomplete: {problem}", hang=2)
+        canvas.paragraph(tr("incomplete: {problem}", problem=problem), hang=2)
     shown = report.remarks if verbose else report.remarks[:_REMARKS]
     for remark in shown:
-        canvas.paragraph(f"remark: {remark}", hang=2)
+        canvas.paragraph(tr("remark: {remark}", remark=remark), hang=2)
     if len(shown) < len(report.remarks):
         canvas.paragraph(f"and {count(len(report.remarks) - len(shown), 'more remark')}: --verbose", hang=2)
 
@@ -312,7 +330,7 @@ def render_preflight(report: Report, *, width: int, floor: str = "error") -> str
         if isinstance(outcome, Crashed):
             canvas.paragraph(f"incomplete: {outcome.code} crashed: {outcome.error}", hang=2)
     for problem in shown.problems:
-        canvas.paragraph(f"incomplete: {problem}", hang=2)
+        canvas.paragraph(tr("incomplete: {problem}", problem=problem), hang=2)
     return canvas.text()
 
 
