@@ -50,15 +50,15 @@ def _command_line() -> str:
     """The help of the program and of each command, at 80 columns whatever the terminal."""
     os.environ |= {"COLUMNS": "80", "NO_COLOR": "1", "LC_ALL": "C"}
     parser = build_parser()
-    lines = ["# The command line", "", *_help(parser)]
+    lines = ["# The command line", "", *help_lines(parser)]
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, command in action.choices.items():
-                lines += [f"## gpudoctor {name}", "", *_help(command)]
+                lines += [f"## gpudoctor {name}", "", *help_lines(command)]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _help(parser: argparse.ArgumentParser) -> list[str]:
+def help_lines(parser: argparse.ArgumentParser) -> list[str]:
     """The help in the wording of Python 3.13: older ones repeat the placeholder after each name of a flag."""
     text = re.sub(r"^(  -\w) (\S+), (--[\w-]+ \2)", r"\1, \3", parser.format_help(), flags=re.MULTILINE)
     return ["```text", text.rstrip(), "```", ""]

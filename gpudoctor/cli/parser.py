@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from gpudoctor import __version__
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import LANGUAGES
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "check": (
@@ -24,6 +25,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": (
         "gpudoctor.cli.verify",
         "test the remedies on a command in pairs of bounded runs; print the proven patch",
+    ),
+    "apply": (
+        "gpudoctor.cli.apply",
+        "write the edits of a saved JSON report: those that trials have proven, or named ones",
     ),
     "report": (
         "gpudoctor.cli.report",
@@ -52,6 +57,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("gpudoctor.cli.explain", "print the manual page of a check"),
     "list": ("gpudoctor.cli.list", "list every check: code, name, what it reads"),
     "init": ("gpudoctor.cli.init", "write a settings section with comments for this project"),
+    "mcp": (
+        "gpudoctor.cli.mcp",
+        "serve coding agents: the Model Context Protocol on standard input and output",
+    ),
+    "setup": (
+        "gpudoctor.cli.setup",
+        "register the server and a skill with Claude Code, Codex, Cursor or VS Code",
+    ),
     "completion": ("gpudoctor.cli.completion", "print a shell completion script"),
 }
 """Command name to its module and its one-line help."""
@@ -69,6 +82,32 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; see: {self.prog} --help")
 
 
+LANGUAGE_FLAG = "--lang"
+
+
+def add_language(parser: argparse.ArgumentParser) -> None:
+    """`--lang`, before a command or after it."""
+    parser.add_argument(
+        LANGUAGE_FLAG,
+        choices=tuple(LANGUAGES),
+        default=argparse.SUPPRESS,
+        help="language of texts for people (default: GPUDOCTOR_LANG, then the locale)",
+    )
+
+
+def named_language(words: Sequence[str]) -> str | None:
+    """The value of `--lang` among the words before `--`: the parser's own help has a language, too."""
+    found = None
+    for place, word in enumerate(words):
+        if word == "--":
+            break
+        if word == LANGUAGE_FLAG and place + 1 < len(words):
+            found = words[place + 1]
+        elif word.startswith(LANGUAGE_FLAG + "="):
+            found = word.partition("=")[2]
+    return found
+
+
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     """The parser, all commands configured, or only the one that will run: no other is imported then.
 
@@ -81,6 +120,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gpudoctor {__version__}")
+    add_language(parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
     for name, (module, summary) in COMMANDS.items():
         if only in COMMANDS and name != only:
@@ -91,6 +131,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
             description=summary[0].upper() + summary[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        add_language(command)
         if only is None or name == only:
             implementation = import_module(module)
             implementation.configure(command)

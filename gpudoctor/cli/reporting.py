@@ -18,6 +18,7 @@ from gpudoctor.cli.output import (
     write_file,
 )
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import tr
 
 if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
@@ -164,7 +165,10 @@ def rendered(
         from gpudoctor.report.nagios import exit_code as nagios_code
 
         code = nagios_code(report)
-    summary = f"gpudoctor: {report.summary.verdict} Report: {arguments.output}\n"
+    summary = (
+        tr("gpudoctor: {verdict} Report: {output}", verdict=report.summary.verdict, output=arguments.output)
+        + "\n"
+    )
     return Rendered(text=_render(report, arguments, fail_on, preflight, stream), summary=summary, code=code)
 
 

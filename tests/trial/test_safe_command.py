@@ -186,6 +186,7 @@ def ready(process: subprocess.Popen[str] | Begun) -> None:
     assert process.stdout.readline() == "ready\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["overlay", "landlock", "writers"])
 def test_what_a_script_saves_deletes_and_resumes_from_stays(job, level):
     job.write(SAVES)
@@ -195,6 +196,7 @@ def test_what_a_script_saves_deletes_and_resumes_from_stays(job, level):
     job.nothing_is_left(None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)],
