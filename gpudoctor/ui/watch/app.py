@@ -215,6 +215,8 @@ class WatchApp(App[None]):
         """Look at once; what loads meanwhile does so behind the first frame."""
         self.query_one("#gpus").border_title = "gpu"
         self.query_one("#phases").border_title = "where the loop is"
+        for name in ("#gpus", "#steps", "#ranks", "#places"):  # until a tick has something for them
+            self.query_one(name).add_class("empty")
         self.query_one("#findings").focus()
         if _light_terminal():
             self.action_theme()

@@ -226,7 +226,7 @@ class HostPanel(Panel):
         level = host.memory.last / total if total else float("nan")
         read = sum(rank.read_rate for rank in ranks if rank.read_rate == rank.read_rate)
         cpu, memory = tint(CURVES[0], view), tint(CURVES[3], view)
-        lines = [
+        lines: list[str | Text] = [
             _host_row(
                 "cpu", bar(busy, _GAUGE), cpu, f"{cores} cores{granted}  io wait {percent(host.io_wait.last)}"
             ),
