@@ -453,6 +453,8 @@ _STEPS_FROM = 100
 """Columns from which the steps stand beside the GPUs; below, the header has the newest of them."""
 _BOTH = 9
 """Lines of the middle row from which ranks and host share a column."""
+_BAND = 5
+"""Lines from which on the phases have a band."""
 _FEWEST = {"phases": 5, "findings": 4, "middle": 5, "places": 4}
 """Lines that a part needs at least, with its edge; in this order they are given away."""
 
@@ -482,8 +484,9 @@ def heights(wanted: Mapping[str, int], findings: int, height: int) -> dict[str, 
             more = max(0, min(room, want[name] - given[name]))
             given[name] += more
             room -= more
-    given["phases"] += min(room, max(0, height // 4))
-    room -= min(room, max(0, height // 4))
+    taller = min(room, height // 4) if wanted["phases"] >= _BAND else 0  # nothing seen: no band to grow
+    given["phases"] += taller
+    room -= taller
     given["findings"] += room
     return given
 
