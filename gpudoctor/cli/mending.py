@@ -75,7 +75,7 @@ def print_diff(report: "Report", arguments: argparse.Namespace, fail_on: str) ->
         write_file(Path(arguments.output), plan.diff)
     else:
         write_diff(plan.diff)
-    _tell_left(plan)
+    tell_left(plan)
     return exit_code(report, fail_on, arguments.strict)
 
 
@@ -106,7 +106,7 @@ def apply_fix(report: "Report", arguments: argparse.Namespace) -> bool:
             write_text(f"gpudoctor: fixed {place}  {applied.remedy}  {applied.title}\n", sys.stderr)
     if not plan.files:
         write_text("gpudoctor: no edit can be made without your decision\n", sys.stderr)
-    _tell_left(plan)
+    tell_left(plan)
     return bool(plan.files)
 
 
@@ -116,7 +116,8 @@ def _plan(report: "Report", arguments: argparse.Namespace) -> "EditPlan":
     return make_plan(report.findings, unsafe=arguments.unsafe)
 
 
-def _tell_left(plan: "EditPlan") -> None:
+def tell_left(plan: "EditPlan") -> None:
+    """Name on standard error what was not applied, and why."""
     from gpudoctor.ui.encoding import write_text
 
     for item in plan.left:

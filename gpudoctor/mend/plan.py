@@ -100,7 +100,15 @@ def make_plan(ranked: Iterable[Ranked], *, unsafe: bool) -> EditPlan:
     Remedies are taken in rank order; one whose edit meets an earlier one is left for a second run.
     """
     left: list[Left] = []
-    choices = [choice for item in ranked for choice in _choose(item, unsafe, left)]
+    return _plan([choice for item in ranked for choice in _choose(item, unsafe, left)], left)
+
+
+def plan_remedies(remedies: Iterable[Remedy]) -> EditPlan:
+    """The plan of these remedies, all of them, whatever they may change; merged as in `make_plan`."""
+    return _plan([_Choice(remedy, 0) for remedy in remedies], [])
+
+
+def _plan(choices: Sequence[_Choice], left: list[Left]) -> EditPlan:
     drafts: dict[str, _Draft] = {}
     for choice in choices:
         _add(choice, drafts, left)

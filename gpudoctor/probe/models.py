@@ -119,6 +119,13 @@ class Models:
         self.made: dict[int, Place] = {}
         """Where optimizers were made, by id."""
 
+    def again(self) -> None:
+        """For a new recording no model has been called and nothing told; optimizers are known already."""
+        self._models.clear()
+        self._open.clear()
+        self._last = self._guessed = None
+        self._optimizers = {key: (reference, False) for key, (reference, _) in self._optimizers.items()}
+
     def called(self, module: Any, grad: bool, evaluation: bool) -> None:
         """The outermost module is called."""
         model = self._models.get(id(module))

@@ -61,6 +61,7 @@ class Probe:
         self.faults = Faults(self)
         self.loaders: Any = None
         self.windows: Any = None
+        self.facts: Any = None
         self.worker: Any = None
         """Of a loader's worker: its counts."""
         self.recent: list[list[float]] = []

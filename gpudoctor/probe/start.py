@@ -57,7 +57,8 @@ def begin(waiting: Any) -> Probe:
     probe.steps.after.append(probe.guard.reading("memory", probe.memory.ended))
     if probe.windows is not None:
         probe.steps.after.append(probe.guard.safely("windows", probe.windows.ended))
-    probe.steps.after.append(probe.guard.reading("facts", Facts(probe).stepped, subclasses=True))
+    probe.facts = Facts(probe)
+    probe.steps.after.append(probe.guard.reading("facts", probe.facts.stepped, subclasses=True))
     atexit.register(end)
     forget_sources()
     if os.environ.get("GPUDOCTOR_OVERRIDES"):
@@ -89,6 +90,10 @@ class Facts:
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
+        self.again()
+
+    def again(self) -> None:
+        """For a new recording nothing has been told."""
         self._told: dict[str, Any] = {}
         self._next = 1
 

@@ -68,19 +68,27 @@ _FEWEST_ROWS, _FEWEST_COLUMNS = 6, 30
 _PHASES = 3
 """Phases that are named; one below `_SMALL` is not worth a word."""
 _SMALL = 0.02
+FILE_VARIABLE = "GPUDOCTOR_STATUS"
+"""Environment variable that names a file for the text, for a program that has started us without a terminal."""
 
 
 class StatusLine:
-    """One line at the bottom of the terminal that a stream goes to; does nothing elsewhere."""
+    """One line at the bottom of the terminal that a stream goes to, and in the file of `FILE_VARIABLE`."""
 
     def __init__(self, stream: TextIO, *, shown: bool = True) -> None:
         self._stream = stream
         self._rows = 0
         """Rows of the terminal when the margin was set; 0 while there is none."""
         self._shown = shown and os.environ.get("TERM", "dumb") not in ("dumb", "") and _is_terminal(stream)
+        # Taken out: what the command inherits is as it would be without us.
+        self._file, self._written = os.environ.pop(FILE_VARIABLE, ""), ""
 
     def show(self, text: str) -> None:
         """Show a text; only while we are in the foreground, or the terminal would stop us."""
+        if self._file and text != self._written:
+            self._written = text
+            with suppress(OSError), open(self._file, "w", encoding="utf-8") as stream:
+                stream.write(one_line(printable(text)))
         if not self._shown or not _in_foreground(self._stream):
             return
         try:

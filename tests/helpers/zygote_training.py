@@ -17,6 +17,7 @@ import sys
 import time
 from dataclasses import dataclass
 
+import zygote_probe
 from zygote import Main, become, keep, leave_at_exit, main_code, serve
 
 _MOST = 1 << 20
@@ -184,6 +185,10 @@ if __name__ == "__main__":
     import gpudoctor.trial.jail.landlock  # noqa: F401
 
     taken = load(["torch", "torch._dynamo"])
+    sys.modules.update(taken)
+    zygote_probe.prepare()
+    for name in taken:
+        sys.modules.pop(name, None)
     keep()
 
     def load_more(names: list[str]) -> None:

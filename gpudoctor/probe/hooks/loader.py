@@ -72,6 +72,13 @@ class Loaders:
         self._last_workers: list[int] = []
         self._before: tuple[Any, ...] = ([],)
 
+    def again(self) -> None:
+        """For a new recording no loader has been drawn from, and nothing told."""
+        self.last = self.trains = None
+        for entries in self._known.values():
+            for entry in entries:
+                entry.role, entry.draws, entry.backwards, entry.idle = "", 0, -1, 0
+
     def of(self, loader: Any) -> Loader:
         """The entry of a `DataLoader`."""
         found = self._by_id.get(id(loader))

@@ -22,7 +22,7 @@ from gpudoctor.errors import DoctorError
 from gpudoctor.model import Ranked, Report
 from gpudoctor.model.watch import Tick
 from gpudoctor.report.palette import PHASES
-from gpudoctor.report.strings import presentable
+from gpudoctor.report.strings import for_reader
 from gpudoctor.ui.watch.loop_panels import Findings, Phases, PlacesTable, Ranks, fix_of, odd_first
 from gpudoctor.ui.watch.marks import (
     LETTERS,
@@ -252,7 +252,7 @@ class WatchApp(App[None]):
         tick = message.tick
         if tick.report is not self._shown:
             self._shown = tick.report
-            self._clean = presentable(replace(tick.report, checks=()))
+            self._clean = for_reader(replace(tick.report, checks=()))
         self.tick = replace(tick, report=self._clean)
         self.whole = tick
         if self.view.error:

@@ -1,0 +1,98 @@
+"""`gpudoctor apply REPORT.json`: write the edits of a saved JSON report, without another run."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from gpudoctor.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpudoctor.mend.plan import EditPlan
+    from gpudoctor.mend.saved_edits import SavedRemedies
+    from gpudoctor.model import Remedy
+
+EPILOG = """\
+examples:
+  gpudoctor verify --format json --output proof.json -- python train.py
+  gpudoctor apply proof.json                       the edits that the trials have proven
+  gpudoctor apply proof.json --diff                print them, write nothing
+  gpudoctor check train.py --format json --output report.json
+  gpudoctor apply report.json --remedy DATA001-workers
+Start it in the folder where the report was made. A line that has changed since then is left as it is.
+exit codes: 0, 2 wrong usage, 3 an edit does not fit its file any more (the others are written)."""
+LEFT = 3
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `apply`."""
+    parser.usage = "gpudoctor apply [options] REPORT.json"
+    parser.epilog = EPILOG
+    parser.add_argument("report", metavar="REPORT.json", help="a report written with --format json")
+    parser.add_argument(
+        "--remedy",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="apply this remedy (DATA001-workers); repeat it for several. Default: what a trial has proven.",
+    )
+    parser.add_argument("--diff", action="store_true", help="print the edits as a unified diff, write nothing")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read the report, choose, write or print."""
+    from gpudoctor.cli.mending import tell_left, write_diff
+    from gpudoctor.mend.plan import plan_remedies
+    from gpudoctor.mend.saved_edits import missing_files, read_saved
+    from gpudoctor.mend.write import write_plan
+
+    chosen = _chosen(read_saved(arguments.report), arguments.remedy, arguments.report)
+    if gone := missing_files(chosen):
+        raise UsageError(
+            f"no such file: {', '.join(gone)}; start apply in the folder where the report was made"
+        )
+    plan = plan_remedies(chosen)
+    if arguments.diff:
+        write_diff(plan.diff)
+    else:
+        write_plan(plan.files)
+        _tell_applied(plan)
+    tell_left(plan)
+    return LEFT if plan.left else 0
+
+
+def _chosen(saved: "SavedRemedies", named: list[str], report: str) -> "list[Remedy]":
+    """The named remedies, else the proven ones. Raises `UsageError` where there is none."""
+    known = {remedy.id: remedy for remedy in saved.editable}
+    for name in named:
+        if name in saved.others:
+            raise UsageError(
+                f"--remedy {name}: it has no edit; a person must do it (its steps are in the report)"
+            )
+        if name not in known:
+            listed = ", ".join(known) or "none"
+            raise UsageError(
+                f"--remedy {name}: the report has no such remedy with an edit; there are: {listed}"
+            )
+    if named:
+        return [known[name] for name in dict.fromkeys(named)]
+    if saved.proven is None:
+        example = next(iter(known), "ID")
+        raise UsageError(
+            f"{report} has no trial, so nothing is proven; name what to apply: "
+            f"gpudoctor apply {report} --remedy {example}"
+        )
+    if not saved.proven:
+        raise UsageError(
+            f"the trials of {report} have proven no edit; name one with --remedy to apply it anyway"
+        )
+    return [known[name] for name in saved.proven]
+
+
+def _tell_applied(plan: "EditPlan") -> None:
+    from gpudoctor.ui.encoding import write_text
+
+    for item in plan.files:
+        for applied in item.applied:
+            write_text(f"gpudoctor: applied {applied.remedy} to {item.name}  {applied.title}\n", sys.stderr)
+    if not plan.files:
+        write_text("gpudoctor: no file was changed\n", sys.stderr)

@@ -1,0 +1,34 @@
+"""`gpudoctor mcp`: a server of the Model Context Protocol on standard input and output, for coding agents."""
+
+import argparse
+import os
+import sys
+from importlib.util import find_spec
+
+from gpudoctor.errors import UsageError
+
+EPILOG = """\
+examples:
+  gpudoctor setup --agent claude                     register the server with an agent, and its skill
+  uvx --from './gpudoctor[mcp]' gpudoctor mcp          what an agent starts
+Tools: check, estimate, run, verify, apply, watch, autopsy, preflight, report, compare, explain, list, more.
+The server needs the extra `mcp` and no torch. It starts only commands that a call names."""
+INSTALL = "pip install 'mcp>=1.24'"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """No flags."""
+    parser.usage = "gpudoctor mcp"
+    parser.epilog = EPILOG
+
+
+def run(_arguments: argparse.Namespace) -> int:
+    """Serve until the agent closes standard input. Raises `UsageError` without the package."""
+    if find_spec("mcp") is None:
+        raise UsageError(f"the package mcp is not installed in {sys.prefix}; install it: {INSTALL}")
+    from gpudoctor.agents.protocol import serve
+
+    serve()
+    if sys.stdout.closed:  # by `mcp` 1
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # lives as long as the process
+    return 0

@@ -1,0 +1,157 @@
+"""`gpudoctor setup --agent NAME`: register the MCP server and the skill with a coding agent."""
+
+import argparse
+import os
+import shlex
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpudoctor.agents.agent_files import AGENTS, SCOPES
+from gpudoctor.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpudoctor.agents.agent_files import AgentFiles
+
+EPILOG = """\
+examples:
+  gpudoctor setup --agent claude                    .mcp.json and .claude/skills of this project
+  gpudoctor setup --agent codex --scope user        ~/.codex/config.toml and ~/.agents/skills
+  gpudoctor setup --agent vscode --print            what would be written; nothing is
+  gpudoctor setup --agent cursor --remove           take both out again
+  gpudoctor setup --agent claude --command "uvx --from './gpudoctor[mcp]' gpudoctor mcp"
+Other servers, keys and comments of the settings stay as they are. Without --command the agent starts this
+installation by its full path; for a project that others use, name a command that they have."""
+NAME = "gpudoctor"
+_SKILL = Path(__file__).resolve().parents[1] / "agents" / "skill" / "SKILL.md"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `setup`."""
+    parser.usage = "gpudoctor setup --agent AGENT [options]"
+    parser.epilog = EPILOG
+    parser.add_argument("--agent", choices=AGENTS, required=True, help="the coding agent")
+    parser.add_argument(
+        "--scope", choices=SCOPES, default="project", help="this project, or all of yours (default: project)"
+    )
+    parser.add_argument(
+        "--command", dest="server", metavar="WORDS", help="what starts the server, as one quoted string"
+    )
+    parser.add_argument("--print", action="store_true", dest="show", help="print what would be written")
+    parser.add_argument("--remove", action="store_true", help="take the server and the skill out")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write, print or remove; a file is whole or as it was."""
+    from gpudoctor.agents.agent_files import files_of
+
+    try:
+        home = Path.home()
+    except RuntimeError as error:
+        raise UsageError(f"your home folder is unknown ({error}); set HOME") from error
+    files = files_of(arguments.agent, arguments.scope, Path.cwd(), home, os.environ)
+    old = _read(files.settings)
+    new = _settings(files, old, arguments)
+    skill = files.skill / NAME / "SKILL.md"
+    if arguments.show:
+        _print(files.settings, new, skill)
+        return 0
+    if arguments.remove:
+        _remove(files.settings, old, new, skill)
+        return 0
+    if new != old:
+        _write(files.settings, new)
+    _write(skill, _SKILL.read_text(encoding="utf-8"))
+    _say(f"server: {files.settings}")
+    _say(f"skill: {skill}")
+    _say(f"next: {files.note}")
+    _warn_without_package(arguments.server)
+    return 0
+
+
+def _read(path: Path) -> str:
+    from gpudoctor.model.external_files import read_text
+    from gpudoctor.model.read_limits import REPORT
+
+    if not os.path.lexists(path):
+        return ""
+    try:
+        return read_text(path, REPORT)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UsageError(f"{path}: cannot be read: {reason}") from error
+
+
+def _settings(files: "AgentFiles", old: str, arguments: argparse.Namespace) -> str:
+    from gpudoctor.agents.settings_text import server_entry, with_json, with_toml
+
+    toml = files.settings.suffix == ".toml"
+    entry = None
+    if not arguments.remove:
+        entry = server_entry(_command(arguments.server), typed=files.typed, toml=toml)
+    return (with_toml if toml else with_json)(old, files.key, NAME, entry, str(files.settings))
+
+
+def _command(named: str | None) -> list[str]:
+    """What starts the server: the words given, else this installation."""
+    if named is not None:
+        try:
+            words = shlex.split(named)
+        except ValueError as error:
+            raise UsageError(
+                f"--command {named}: cannot be split into words ({error}); check its quotes"
+            ) from None
+        if not words:
+            raise UsageError('--command is empty; name what starts the server: "gpudoctor mcp"')
+        return words
+    program = Path(sys.executable).with_name("gpudoctor")
+    if os.access(program, os.X_OK):
+        return [str(program), "mcp"]
+    return [sys.executable, "-m", "gpudoctor", "mcp"]
+
+
+def _write(path: Path, text: str) -> None:
+    from gpudoctor.cli.output import write_file
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{path.parent}: cannot be made: {error.strerror or error}") from error
+    mode = path.stat().st_mode & 0o777 if path.exists() else None
+    write_file(path, text, flag="setup")
+    if mode is not None:
+        os.chmod(path.resolve(), mode)
+
+
+def _remove(settings: Path, old: str, new: str, skill: Path) -> None:
+    if new != old:
+        _write(settings, new)
+        _say(f"server removed from {settings}")
+    else:
+        _say(f"{settings} does not have the server")
+    if skill.is_file():
+        skill.unlink()
+        with suppress(OSError):  # something else is in there
+            skill.parent.rmdir()
+        _say(f"skill removed: {skill}")
+
+
+def _print(settings: Path, new: str, skill: Path) -> None:
+    from gpudoctor.cli.output import show
+
+    text = _SKILL.read_text(encoding="utf-8")
+    show(f"# {settings}\n{new.rstrip()}\n\n# {skill}\n{text}")
+
+
+def _warn_without_package(command: str | None) -> None:
+    from importlib.util import find_spec
+
+    if command is None and find_spec("mcp") is None:
+        _say("the server needs the package mcp: pip install 'mcp>=1.24'")
+
+
+def _say(text: str) -> None:
+    from gpudoctor.ui.encoding import write_text
+
+    write_text(f"gpudoctor: {text}\n", sys.stderr)

@@ -1,0 +1,122 @@
+"""Remedies of a saved JSON report that carry edits, read back."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpudoctor.errors import UsageError
+from gpudoctor.model import Applicability, Edit, Effort, ImportEdit, KeywordEdit, Remedy, TextEdit
+from gpudoctor.model.external_files import load_json, read_text
+from gpudoctor.model.read_limits import REPORT
+
+SCHEMA = "gpudoctor.report/1"
+PROVEN = ("proven", "cured")
+"""Conclusions of a trial after which `verify --keep` writes an edit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedRemedies:
+    """What a saved report says of its remedies."""
+
+    editable: tuple[Remedy, ...]
+    """Those with edits, in rank order."""
+    others: tuple[str, ...]
+    """Ids of those without an edit."""
+    proven: tuple[str, ...] | None
+    """Ids that its trial has proven, of those with edits; None where the report has no trial."""
+
+
+def read_saved(path: str) -> SavedRemedies:
+    """Read a JSON report. Raises `UsageError` for a file that is none."""
+    try:
+        found = load_json(read_text(path, REPORT))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UsageError(f"{path}: cannot be read as a report: {reason}") from error
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        raise UsageError(
+            f"{path}: is not a JSON report of gpudoctor; write one: "
+            "gpudoctor check train.py --format json --output report.json"
+        )
+    try:
+        return _saved(found)
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise UsageError(f"{path}: the report is damaged ({type(error).__name__}: {error})") from error
+
+
+def _saved(found: Mapping[str, Any]) -> SavedRemedies:
+    remedies = [remedy for item in found["findings"] for remedy in item["remedies"]]
+    editable = tuple(_remedy(item) for item in remedies if item["edits"])
+    trial = found.get("trial")
+    proven = None
+    if trial is not None:
+        able = {remedy.id for remedy in editable}
+        proven = tuple(dict.fromkeys(name for name in _proven(trial) if name in able))
+    return SavedRemedies(
+        editable=editable,
+        others=tuple(str(item["id"]) for item in remedies if not item["edits"]),
+        proven=proven,
+    )
+
+
+def _proven(trial: Mapping[str, Any]) -> Iterator[str]:
+    """Ids of the rows whose edits belong to the trial's patch."""
+    if not trial["patch"]:
+        return
+    proven = [row for row in trial["rows"] if row["conclusion"] in PROVEN]
+    together = trial.get("together")
+    # As `verify --keep`: if all of them together are worse than the best alone, the best alone is kept.
+    alone = together is not None and together["conclusion"] in ("loss moved", "slower", "failed")
+    faster = 0
+    for row in proven:
+        faster += row["conclusion"] == "proven"
+        if row["conclusion"] == "cured" or not alone or faster == 1:
+            yield str(row["name"])
+
+
+def _remedy(item: Mapping[str, Any]) -> Remedy:
+    return Remedy(
+        id=str(item["id"]),
+        title=str(item["title"]),
+        steps=tuple(map(str, item["steps"])),
+        applicability=Applicability(item["applicability"]),
+        effort=Effort(item["effort"]),
+        edits=tuple(map(_edit, item["edits"])),
+    )
+
+
+def _edit(item: Mapping[str, Any]) -> Edit:
+    path = str(item["path"])
+    if not path or "\0" in path:
+        raise ValueError(f"an edit of the file {path!r}")
+    if item["kind"] == "import":
+        return ImportEdit(path=path, statement=str(item["statement"]))
+    line, column = int(item["line"]), int(item["column"])
+    if item["kind"] == "keywords":
+        values: Sequence[tuple[str, str]] = [(str(key), str(value)) for key, value in item["set"].items()]
+        return KeywordEdit(
+            path=path,
+            line=line,
+            column=column,
+            set=tuple(values),
+            remove=tuple(map(str, item["remove"])),
+            method=str(item.get("method") or ""),
+        )
+    if item["kind"] != "text":
+        raise ValueError(f"an edit of the unknown kind {item['kind']!r}")
+    return TextEdit(
+        path=path,
+        line=line,
+        column=column,
+        end_line=int(item["end_line"]),
+        end_column=int(item["end_column"]),
+        new_text=str(item["new_text"]),
+        expected=str(item["expected"]),
+    )
+
+
+def missing_files(remedies: Sequence[Remedy]) -> list[str]:
+    """Files that the edits name and that are not there: the report was made in another folder."""
+    paths = dict.fromkeys(edit.path for remedy in remedies for edit in remedy.edits)
+    return [path for path in paths if not os.path.isfile(path)]
