@@ -151,8 +151,9 @@ def zygote(program: str) -> Zygote:
     return made
 
 
-def fork_trainings(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    """Have the next `count` Python scripts that this process starts forked from a process that has torch.
+def fork_trainings(monkeypatch: pytest.MonkeyPatch, count: int, loaded: Sequence[str] = ()) -> None:
+    """Have the next `count` Python scripts, or children of ours that load torch, that this process starts forked from
+    one that has torch and what is `loaded`.
 
     They are its real children: whoever forks them ends at once, and orphans are adopted by this process.
     """
@@ -173,10 +174,11 @@ def fork_trainings(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
             said=Path(place),
             limit=60,
             meet=meet,
+            loaded=loaded,
         )
         for _ in range(count):
             zygote("zygote_training.py").run(asked)
             line, _ = server.accept()
             pid, _, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
             made.append(Spare(pid, line))
-    monkeypatch.setattr(subprocess, "_fork_exec", Starting(made))
+    monkeypatch.setattr(subprocess, "_fork_exec", Starting(made, ours=True))
