@@ -62,6 +62,7 @@ async def session(folder, budget, tell):
         wanted["command"] = [*wanted["command"], *LONG]
         before = await call("run", **wanted, seconds=60)
         wanted = following(before, "verify")
+        wanted["remedies"] = wanted["remedies"][:1]  # change one thing
         proof = await call("verify", **{**wanted, "budget_seconds": budget})
         await call("apply", **following(proof, "apply"), dry_run=True)
         written = await call("apply", **following(proof, "apply"))
@@ -124,7 +125,7 @@ def main():
         "",
         f"Made by `benchmarks/agent_session.py` on {words.machine}, {words.date}, commit {words.commit}.",
         f"A scripted client cures `examples/{SCRIPT}` with the tools of `gpudoctor mcp` alone.",
-        "It follows the `next` of each answer.",
+        "It follows the `next` of each answer, one change at a time.",
         "",
         f"Proven: {', '.join(row['name'] for row in rows)}. Afterwards: {comparison['verdict']}",
         "",

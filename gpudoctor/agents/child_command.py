@@ -82,7 +82,7 @@ async def run_child(call: ChildCall, place: Path, watchdog: CleanupWatchdog, not
     out, errors, status = place / "output.txt", place / "errors.txt", place / "status.txt"
     started = time.monotonic()
     child = _start(call, out, errors, status)
-    with watchdog.watching(child.pid, call.recording or str(place)):
+    with watchdog.watching(child.pid, Path(call.recording or place)):
         try:
             await _wait(child, call, status, out, started, note)
         except BaseException:
