@@ -210,16 +210,9 @@ class Toolbox:
         if not given.get("pids"):
             end = await self._child(["watch", "--find", "--json"], label, given, note, target)
             jobs = _json_of(end.out, end)
-            calls = [
-                {"tool": "watch", "arguments": {"pids": [job["pid"]]}, "why": "what it waits for"}
-                for job in jobs[:1]
-            ]
-            words = (
-                f"{len(jobs)} training processes on this machine"
-                if jobs
-                else "no process trains on this machine"
-            )
-            return {"verdict": words, "jobs": jobs, "next": calls}
+            calls = [next_calls.call("watch", "what it waits for", pids=[job["pid"]]) for job in jobs[:1]]
+            verdict = f"{len(jobs)} training processes on this machine" if jobs else "no process trains here"
+            return {"verdict": verdict, "jobs": jobs, "next": calls}
         words = ["watch", *(str(int(pid)) for pid in given["pids"]), f"--duration={given['seconds']:g}"]
         end, report = await self._written(words, label, given, note, target, expected=given["seconds"])
         return self._report(label, given, end, report, next_calls.after_report(report), None)
