@@ -4,7 +4,7 @@ BIN = $(VENV)/bin
 
 KIND ?= source
 
-.PHONY: help dev lint test quick new-check docs snapshots golden bench clean
+.PHONY: help dev lint test quick new-check docs site snapshots golden bench clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -23,15 +23,19 @@ test: dev ## the whole test suite
 new-check: dev ## the files of a new check: make new-check CODE=GPU013 NAME=fan-stopped KIND=machine|source|recording
 	$(BIN)/python checks/new_check.py $(CODE) $(NAME) --kind $(KIND)
 
-QUICK = tests/test_layering.py tests/test_catalogue.py tests/checks tests/engine tests/report
+QUICK = tests/test_layering.py tests/test_catalogue.py tests/checks tests/rules tests/engine tests/report
 LEFT_OUT = checks/config checks/recordings checks/test_reachability.py engine/test_baseline.py \
 	engine/test_claimed_gain.py engine/test_cost_of_a_report.py report/test_every_format.py
 
-quick: dev ## what catches most, in a minute or so on 2 cores: layers, catalogue, checks from source, engine, reports
+quick: dev ## what catches most, in a minute on 2 cores: layers, catalogue, checks from source, rules, engine, reports
 	$(BIN)/pytest -q -n 2 -m "not slow" $(LEFT_OUT:%=--ignore=tests/%) $(QUICK)
 
 docs: dev ## generate docs/ from the manual pages and the parser
 	$(BIN)/python docs/generate.py
+
+site: dev ## the documentation site in build/site, with pictures of real runs; a broken link is an error
+	$(BIN)/pip install -q -e '.[test,site]'
+	$(BIN)/python docs/site_builder.py
 
 snapshots: dev ## accept the text reports as they are now
 	GPUDOCTOR_UPDATE_SNAPSHOTS=1 $(BIN)/pytest -q tests/ui

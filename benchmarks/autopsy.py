@@ -3,12 +3,15 @@
     python benchmarks/autopsy.py --texts FOLDER            the seen part, for mending
     python benchmarks/autopsy.py --texts FOLDER --sealed   the sealed part; scored once, writes docs/autopsy.md
     python benchmarks/autopsy.py --set second ...          the second set: whole log files
+    python benchmarks/autopsy.py --set third --texts ...   the third set: scored once in whole, then seen
 
 `benchmarks/data/autopsy-corpus.jsonl` holds the facts: the address of each log, what killed the job and who
 settled it, and its skeleton (the lines that libraries print, without numbers, names and paths). The texts
 are other people's and are not here: FOLDER holds them as ID.log. Without --texts the skeletons are read.
 An entry of the first set is in the sealed third if the SHA-256 of its address is divisible by three; one of the
-second set is in the sealed half if the SHA-256 of its repository is even. `also` lists codes that say the same.
+second set is in the sealed half if the SHA-256 of its repository is even. The third set has no parts: it was
+collected after the messages were written, from threads and repositories that the others do not have, and all of
+it was scored once (`--sealed`). `also` lists codes that say the same.
 """
 
 import argparse
@@ -16,6 +19,7 @@ import hashlib
 import json
 import platform
 import re
+import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -31,6 +35,7 @@ from gpudoctor.vitals.job_log import read_job_log
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "benchmarks" / "data" / "autopsy-corpus.jsonl"
 SCORES = {
+    "third": ROOT / "benchmarks" / "data" / "autopsy-score-third.json",
     "second": ROOT / "benchmarks" / "data" / "autopsy-score-second.json",
     "first": ROOT / "benchmarks" / "data" / "autopsy-score.json",
 }
@@ -53,6 +58,7 @@ FORMS = {
 
 
 TITLES = {
+    "third": "the third set, which nobody had seen: whole log files and threads that are new here",
     "second": "the sealed half of whole log files of public repositories, as they are there",
     "first": "the sealed third of the first set",
 }
@@ -183,7 +189,8 @@ def main() -> None:
         return
     entries = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
     entries = [entry for entry in entries if entry.get("set", "first") == arguments.set]
-    entries = [entry for entry in entries if sealed(entry) == arguments.sealed]
+    if arguments.set != "third":
+        entries = [entry for entry in entries if sealed(entry) == arguments.sealed]
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.texts or Path(scratch)
         if arguments.texts is None:
@@ -198,8 +205,10 @@ def main() -> None:
                 print(row)
     print("\n".join(table(rows)))
     if arguments.sealed and arguments.texts is not None:
+        git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+        commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
         machine = {"date": date.today().isoformat(), "machine": f"{platform.system()} {platform.machine()}",
-                   "python": platform.python_version()}  # fmt: skip
+                   "python": platform.python_version(), "commit": commit}  # fmt: skip
         text = json.dumps({**machine, "rows": rows}, indent=1) + "\n"
         SCORES[arguments.set].write_text(text, encoding="utf-8")
         write_page()

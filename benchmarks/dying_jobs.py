@@ -1,7 +1,7 @@
 """Real torchrun and gloo jobs that die, their merged logs, and what killed them.
 
     python benchmarks/dying_jobs.py FOLDER [--only NAME ...] [--how tee folder plain srun] [--many 64]
-    python benchmarks/dying_jobs.py FOLDER --score
+    python benchmarks/dying_jobs.py FOLDER --score [--json benchmarks/data/dying-jobs.json]
 
 `FOLDER/NAME.HOW.log` is what the job left behind (`folder` leaves a folder), `FOLDER/truth.json` what happened:
 the code, the rank and the cause. The launchers: `tee` is `torchrun --tee 3`, `plain` is torchrun with one pipe
@@ -13,8 +13,10 @@ for the first cause of each log and compares.
 
 import argparse
 import contextlib
+import io
 import json
 import os
+import platform
 import random
 import shutil
 import signal
@@ -25,7 +27,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import date
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent / "dying"
 ROWS, LENGTH = 160, 16
@@ -337,33 +342,62 @@ def produce(death: Death, how: str, ranks: int, seed: int, out: Path) -> dict[st
 
 def verdict_of(log: Path) -> tuple[str | None, int | None]:
     """The code that `gpudoctor autopsy` names first, and the rank that it says failed first."""
-    words = [sys.executable, "-P", "-m", "gpudoctor", "autopsy", "--format", "json", str(log)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    from gpudoctor.cli import main as gpudoctor
+
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        gpudoctor(["autopsy", "--format", "json", str(log)])
     try:
-        report = json.loads(done.stdout)
+        report = json.loads(said.getvalue())
     except ValueError:
-        return f"no report: {done.stderr.strip()[-80:]}", None
+        return f"no report: {said.getvalue().strip()[-80:]}", None
     rank = report["log"]["rank"] if report["log"] else None
     code = report["findings"][0]["code"] if report["findings"] else None
     return code, rank
 
 
-def score(folder: Path) -> int:
+def score(folder: Path, kept: Path | None) -> int:
     """Prints what autopsy names for each log of a folder; 1 when a first cause is missed."""
-    rows = json.loads((folder / "truth.json").read_text())
-    named = ranks = dead = with_rank = 0
-    for row in rows:
+    others = {death.name for death in OTHERS}
+    rows = []
+    for row in json.loads((folder / "truth.json").read_text()):
         code, rank = verdict_of(folder / row["log"])
         right = code in (row["code"], *row["also"])
-        named, dead = named + (right and row["code"] is not None), dead + (row["code"] is not None)
-        if row["code"] is not None and row["rank"] is not None:
-            with_rank, ranks = with_rank + 1, ranks + (right and rank == row["rank"])
+        part = "other styles" if row["death"] in others else "mended"
+        rows.append(
+            {
+                "log": row["log"], "part": part, "code": row["code"], "rank": row["rank"],
+                "said": code, "said_rank": rank, "right": right,
+            }
+        )  # fmt: skip
         mark = "ok  " if right else "MISS"
         print(f"{mark} {row['log']:32} {row['code']} rank {row['rank']}: {code} rank {rank}", flush=True)
-    quiet = sum(verdict_of(folder / row["log"])[0] is None for row in rows if row["code"] is None)
-    print(f"first cause named: {named} of {dead}; its rank: {ranks} of {with_rank}; "
-          f"silent on healthy jobs: {quiet} of {len(rows) - dead}")  # fmt: skip
-    return int(named < dead or quiet < len(rows) - dead)
+    for title, group in _groups(rows):
+        dead = [row for row in group if row["code"] is not None]
+        ranked = [row for row in dead if row["rank"] is not None]
+        named = sum(row["right"] and row["said_rank"] == row["rank"] for row in ranked)
+        quiet = [row["said"] is None for row in group if row["code"] is None]
+        print(f"{title}: first cause named: {sum(row['right'] for row in dead)} of {len(dead)}; its rank: "
+              f"{named} of {len(ranked)}; silent on healthy jobs: {sum(quiet)} of {len(quiet)}")  # fmt: skip
+    if kept is not None:
+        git = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
+        commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+        value = {
+            "date": date.today().isoformat(), "commit": commit, "torch": metadata.version("torch"),
+            "python": platform.python_version(), "rows": rows,
+        }  # fmt: skip
+        kept.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    return int(not all(row["right"] for row in rows))
+
+
+def _groups(rows: list[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """The rows that belong together: forked ranks, torchrun, programs of other styles."""
+    of_styles = [row for row in rows if row["part"] == "other styles"]
+    mended = [row for row in rows if row["part"] == "mended"]
+    forked = [row for row in mended if ".srun." in row["log"]]
+    yield "forked ranks", forked
+    yield "torchrun", [row for row in mended if row not in forked]
+    yield "other styles", of_styles
 
 
 def main() -> int:
@@ -376,9 +410,10 @@ def main() -> int:
     parser.add_argument("--many", type=int, default=64, help="of a forked job")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--score", action="store_true", help="produce nothing, score the folder's logs")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where --score keeps its rows")
     options = parser.parse_args()
     if options.score:
-        return score(options.folder)
+        return score(options.folder, options.json)
     options.folder.mkdir(parents=True, exist_ok=True)
     truth = options.folder / "truth.json"
     rows = json.loads(truth.read_text()) if truth.exists() else []

@@ -210,7 +210,7 @@ def run(fault: Fault) -> dict:
         fault.network(net)
         base = {"environment": {"STANDIN_REAL": "1"}} if real else {}
         limits = {"pairs": 30.0, "group": 15.0, "arrive": 15.0, "machine": 10.0, **common.pop("limits", {})}
-        size = {"group_seconds": 0.4, "test_limit": 8.0, "payload": 2 << 20} if real else {}
+        size = {"group_seconds": 0.8, "test_limit": 8.0, "payload": 2 << 20} if real else {}
         ranks = {}
         for rank in range(NODES):
             if rank not in fault.absent:

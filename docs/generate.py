@@ -1,4 +1,4 @@
-"""Writes the generated pages: one for each of our checks, their index, the overrides, every command's help.
+"""Writes the generated pages: one for each of our checks, their index, overrides, every command's help, man.
 
 python docs/generate.py            write them
 python docs/generate.py --check    say which are stale, exit code 1 when one is
@@ -10,6 +10,9 @@ import re
 import sys
 from pathlib import Path
 
+from man_page import man_page
+
+from gpudoctor import __version__
 from gpudoctor.cli.list import listed_overrides
 from gpudoctor.cli.parser import build_parser
 from gpudoctor.engine.claims import CLAIMS
@@ -30,6 +33,7 @@ def pages() -> dict[Path, str]:
     written = {DOCS / "checks" / f"{page.code}.md": page_markdown(page) for page in read}
     written[DOCS / "checks" / "README.md"] = index_markdown(read)
     written[DOCS / "cli.md"] = _command_line()
+    written[DOCS / "man" / "gpudoctor.1"] = man_page(build_parser(), __version__)
     written[DOCS / "verdicts.md"] = verdicts_markdown(CLAIMS)
     written[DOCS / "overrides.md"] = overrides_markdown(listed_overrides())
     return written
@@ -46,15 +50,15 @@ def _command_line() -> str:
     """The help of the program and of each command, at 80 columns whatever the terminal."""
     os.environ |= {"COLUMNS": "80", "NO_COLOR": "1", "LC_ALL": "C"}
     parser = build_parser()
-    lines = ["# The command line", "", *_help(parser)]
+    lines = ["# The command line", "", *help_lines(parser)]
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, command in action.choices.items():
-                lines += [f"## gpudoctor {name}", "", *_help(command)]
+                lines += [f"## gpudoctor {name}", "", *help_lines(command)]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _help(parser: argparse.ArgumentParser) -> list[str]:
+def help_lines(parser: argparse.ArgumentParser) -> list[str]:
     """The help in the wording of Python 3.13: older ones repeat the placeholder after each name of a flag."""
     text = re.sub(r"^(  -\w) (\S+), (--[\w-]+ \2)", r"\1, \3", parser.format_help(), flags=re.MULTILINE)
     return ["```text", text.rstrip(), "```", ""]
@@ -70,7 +74,8 @@ def main() -> int:
         for path in old:
             sys.stdout.write(f"stale: {path.relative_to(DOCS.parent)} (run: make docs)\n")
         return 1 if old else 0
-    (DOCS / "checks").mkdir(exist_ok=True)
+    for folder in ("checks", "man"):
+        (DOCS / folder).mkdir(exist_ok=True)
     for path in old:
         if path in wanted:
             path.write_text(wanted[path], "utf-8")

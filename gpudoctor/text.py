@@ -1,10 +1,15 @@
 """Numbers and lists in sentences: the one place where bytes, seconds, shares and counts become words.
 
 Standard library only: every layer but the probe may use it. Elsewhere all is bytes, seconds and shares (0..1).
+What has words in it is a message (`gpudoctor.lang`), so that it can be said in another language.
 """
 
 import math
 from collections.abc import Sequence
+
+from gpudoctor.lang import Message, say
+from gpudoctor.lang.message import row, shaped
+from gpudoctor.lang.message_forms import capitalised as _capitalised
 
 _BYTE_STEPS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _RATE_STEPS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -17,7 +22,7 @@ _SPOKEN_UNITS = {"Cel": "°C", "count": ""}
 def size(amount: float) -> str:
     """Bytes in the binary unit that leaves one to four digits: `64 MiB`, `1.46 GiB`, `0 B`."""
     if not math.isfinite(amount):
-        return "unknown"
+        return say("unknown")
     for step, unit in _BYTE_STEPS:
         if abs(amount) >= step:
             return f"{short(amount / step)} {unit}"
@@ -27,7 +32,7 @@ def size(amount: float) -> str:
 def rate(amount: float, unit: str) -> str:
     """A rate in decimal steps, as data sheets and nccl-tests print it: `46.2 GB/s`, `794 TFLOP/s`."""
     if not math.isfinite(amount):
-        return "unknown"
+        return say("unknown")
     for step, letter in _RATE_STEPS:
         if abs(amount) >= 0.9995 * step:
             return f"{short(amount / step)} {letter}{unit}"
@@ -37,7 +42,7 @@ def rate(amount: float, unit: str) -> str:
 def percent(share: float) -> str:
     """A share (0..1) as percent, with two digits: `58 %`, `4.2 %`, `0.31 %`."""
     if not math.isfinite(share):
-        return "unknown"
+        return say("unknown")
     value = 100 * share
     if abs(value) >= 9.95 or abs(value) < 0.01:
         return f"{value:.0f} %"
@@ -49,14 +54,14 @@ def number(value: float) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if not math.isfinite(value):
-        return "unknown"
+        return say("unknown")
     return f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:,.4g}"
 
 
 def quantity(value: float | int | str | bool, unit: str) -> str:
     """A value with its unit (UCUM: `s`, `B`, `1`, `W`, `{steps}`), formatted for a person."""
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return say("yes") if value else say("no")
     if isinstance(value, str):
         return value
     if unit == "B":
@@ -67,17 +72,24 @@ def quantity(value: float | int | str | bool, unit: str) -> str:
         return duration(value)
     if unit == "1":
         return percent(value) if 0 <= value <= 1 else number(value)
-    return f"{number(value)} {_noun(_SPOKEN_UNITS.get(unit, unit.strip('{}')), value)}".rstrip()
+    spoken = _SPOKEN_UNITS.get(unit, unit.strip("{}"))
+    text = f"{number(value)} {_noun(spoken, value)}".rstrip()
+    return (
+        Message(text, f"{{number}} {_noun(spoken, 2)}", {"number": number(value)}) if unit[:1] == "{" else text
+    )
 
 
 def interval(low: float, high: float) -> str:
     """An interval of ratios: `1.31 to 1.37`; runs that a busy machine tears apart leave room for anything."""
-    return f"{low:.2f} to {high:.2f}" if high < _ANYTHING else f"{low:.2f} to over {_ANYTHING:,}"
+    if high < _ANYTHING:
+        return say("{low:.2f} to {high:.2f}", low=low, high=high)
+    return say("{low:.2f} to over {most:,}", low=low, most=_ANYTHING)
 
 
 def count(number: int, noun: str) -> str:
     """A count with its noun: `1 GPU`, `1,240 steps`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    text = f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return Message(text, f"{{number:,}} {noun}s", {"number": number})
 
 
 def cut(text: str, longest: int) -> str:
@@ -91,29 +103,32 @@ def cut(text: str, longest: int) -> str:
 
 def capitalised(text: str) -> str:
     """A clause as the beginning of a sentence; what follows its first letter stays as it is."""
-    return text[:1].upper() + text[1:]
+    return shaped(text, "capitalised", lambda plain: _capitalised(plain, "en"))
 
 
 def joined(parts: Sequence[str]) -> str:
     """Words or clauses in one: `a, b and c`."""
-    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+    first, last = row(", ", parts[:-1]) if len(parts) > 2 else parts[0] if parts[1:] else "", parts[-1]
+    return say("{items} and {last}", items=first, last=last) if first and last else first or last
 
 
 def ranks(numbers: Sequence[int]) -> str:
     """Ranks in words: `rank 7`, `ranks 0-6`, `ranks 0, 2, 5`, `9 ranks (0, 2, ... and others)`."""
     listed = sorted(numbers)
     if len(listed) == 1:
-        return f"rank {listed[0]}"
+        return say("rank {rank}", rank=listed[0])
     if len(listed) > 2 and listed == list(range(listed[0], listed[-1] + 1)):
-        return f"ranks {listed[0]}-{listed[-1]}"
+        return say("ranks {first}-{last}", first=listed[0], last=listed[-1])
     few = ", ".join(map(str, listed[:8]))
-    return f"ranks {few}" if len(listed) <= 8 else f"{len(listed)} ranks ({few} and others)"
+    if len(listed) <= 8:
+        return say("ranks {ranks}", ranks=few)
+    return say("{count} ranks ({few} and others)", count=len(listed), few=few)
 
 
 def duration(seconds: float) -> str:
     """Seconds in the unit that reads best, without an exponent: `23.9 ms`, `90 s`, `30 min`, `2h14m`."""
     if not math.isfinite(seconds):
-        return "unknown"
+        return say("unknown")
     size = abs(seconds)
     sign = "-" if seconds < 0 else ""
     if round(size / 60) >= 60:

@@ -2,6 +2,7 @@
 
 import compileall
 import gc
+import os
 import signal
 import sys
 from collections.abc import Iterable
@@ -32,6 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     their messages takes half of a collection: while tests are collected, pytest may write down what it made.
     """
     config.stash[UNWRITTEN] = sys.dont_write_bytecode
+    os.environ["GPUDOCTOR_LANG"] = "en"  # whatever the locale of whoever runs the tests
     gc.set_threshold(COLLECT_AFTER)
     sys.dont_write_bytecode = False
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -52,8 +54,22 @@ class LastFolderFirst(pytest.Dir):
         return list(super().collect())[::-1]
 
 
+TORCH = ("estimate", "examples", "preflight", "probe", "recorder", "trial", "virtual_device")
+"""Folders of tests that need torch, here or in a process that forks: the first ones of all.
+
+Each worker of `-n N` begins with a run of files: one has most of these then, and torch is loaded once for them.
+They are the longest, too; what is left at the end is short and can be shared out.
+"""
+
+
+def place(item: pytest.Item) -> tuple[bool, tuple[str, ...]]:
+    """By what tests are ordered."""
+    parts = item.path.relative_to(ROOT).parts
+    return not (len(parts) > 1 and parts[1] in TORCH), parts
+
+
 class LastFilesFirst:
-    """Collects the files from the last to the first, and leaves the tests in the usual order.
+    """Collects the files from the last to the first, and orders the tests by their files.
 
     Every worker of `-n N` collects all files, and whoever comes first to one writes down its assertions' messages.
     From both ends, each of two workers does that for one half.
@@ -72,7 +88,7 @@ class LastFilesFirst:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """All workers have to give xdist their tests in one order."""
-        items.sort(key=lambda item: item.path.parts)
+        items.sort(key=place)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

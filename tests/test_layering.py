@@ -13,37 +13,38 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 ALLOWED = {
+    "gpudoctor/lang": {"gpudoctor.lang"},
     # What probe, recorder and readers share stands in the probe's folder: the user's interpreter loads no other.
-    "gpudoctor/model": {"gpudoctor.text", "gpudoctor.model", "gpudoctor.probe.wire"},
-    "gpudoctor/analysis": {"gpudoctor.text", "gpudoctor.model", "gpudoctor.analysis"},
-    "gpudoctor/engine": {"gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine"},
-    "gpudoctor/vitals": {"gpudoctor.text", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.estimate", "gpudoctor.probe.wire", "gpudoctor.vitals"},
+    "gpudoctor/model": {"gpudoctor.text", "gpudoctor.lang", "gpudoctor.model", "gpudoctor.probe.wire"},
+    "gpudoctor/analysis": {"gpudoctor.text", "gpudoctor.lang", "gpudoctor.model", "gpudoctor.analysis"},
+    "gpudoctor/engine": {"gpudoctor.text", "gpudoctor.lang", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine"},
+    "gpudoctor/vitals": {"gpudoctor.text", "gpudoctor.lang", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.estimate", "gpudoctor.probe.wire", "gpudoctor.vitals"},
     "gpudoctor/recorder": {
-        "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.probe.wire", "gpudoctor.vitals",
+        "gpudoctor.text", "gpudoctor.lang", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.probe.wire", "gpudoctor.vitals",
         "gpudoctor.recorder",
     },
     "gpudoctor/preflight": {
-        "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.vitals", "gpudoctor.recorder",
+        "gpudoctor.text", "gpudoctor.lang", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.vitals", "gpudoctor.recorder",
         "gpudoctor.preflight",
     },
     "gpudoctor/watch": {
-        "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.report", "gpudoctor.vitals",
+        "gpudoctor.text", "gpudoctor.lang", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.report", "gpudoctor.vitals",
         "gpudoctor.watch",
     },
     "gpudoctor/estimate": {
-        "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.estimate",
+        "gpudoctor.text", "gpudoctor.lang", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.estimate",
         "gpudoctor.vitals.host",  # a measurement asks how much memory is free
     },
     "gpudoctor/report": {
-        "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.estimate",
+        "gpudoctor.text", "gpudoctor.lang", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.estimate",
         "gpudoctor.report",
     },
     "gpudoctor/ui": {
-        "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.estimate",
+        "gpudoctor.text", "gpudoctor.lang", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.estimate",
         "gpudoctor.report", "gpudoctor.ui",
     },
     "gpudoctor/trial": {
-        "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.mend", "gpudoctor.recorder",
+        "gpudoctor.text", "gpudoctor.lang", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.mend", "gpudoctor.recorder",
         "gpudoctor.vitals", "gpudoctor.trial",
     },
     "gpudoctor/hooks": {"gpudoctor.errors", "gpudoctor.model", "gpudoctor.recorder", "gpudoctor.hooks"},
@@ -51,8 +52,8 @@ ALLOWED = {
         "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.recorder", "gpudoctor.trial", "gpudoctor.vitals",
         "gpudoctor.agents",
     },
-    "checks/gpudoctor_checks": {"gpudoctor.text", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor_checks"},
-    "rules/gpudoctor_rules": {"gpudoctor.text", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.estimate", "gpudoctor_rules", "gpudoctor_checks"},
+    "checks/gpudoctor_checks": {"gpudoctor.text", "gpudoctor.lang", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor_checks"},
+    "rules/gpudoctor_rules": {"gpudoctor.text", "gpudoctor.lang", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.estimate", "gpudoctor_rules", "gpudoctor_checks"},
 }  # fmt: skip
 """Folder to the prefixes of ours that it may import; cli may import everything."""
 

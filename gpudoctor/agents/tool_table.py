@@ -68,7 +68,7 @@ LONGEST_RUN, LONGEST_TRIALS, LONGEST_WATCH = 3_600, 7_200, 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class AgentTool:
     """One tool."""
 
     name: str
@@ -105,7 +105,7 @@ class Tool:
 
 
 TOOLS = (
-    Tool(
+    AgentTool(
         name="check",
         title="Examine scripts, configs and this machine",
         description="""\
@@ -129,7 +129,7 @@ script.""",
             "max_chars": _MOST,
         },
     ),
-    Tool(
+    AgentTool(
         name="estimate",
         title="Predict GPU memory before a run",
         description="""\
@@ -150,7 +150,7 @@ lists the settings that fit the card, fastest first. Next: change the setting it
             "max_chars": _MOST,
         },
     ),
-    Tool(
+    AgentTool(
         name="run",
         title="Run a command and measure its training",
         description="""\
@@ -177,7 +177,7 @@ know.""",
         measures=True,
         hints={"destructiveHint": False, "idempotentHint": False},
     ),
-    Tool(
+    AgentTool(
         name="verify",
         title="Prove remedies by running them",
         description="""\
@@ -211,7 +211,7 @@ cancelling ends every process. Next: apply with this answer's name, or a larger 
         measures=True,
         hints={"destructiveHint": True, "idempotentHint": False},
     ),
-    Tool(
+    AgentTool(
         name="apply",
         title="Write proven edits into the files",
         description="""\
@@ -229,7 +229,7 @@ Next: run the command again, then compare the two recordings.""",
         read_only=False,
         hints={"destructiveHint": True, "idempotentHint": True},
     ),
-    Tool(
+    AgentTool(
         name="watch",
         title="Examine a training that runs now",
         description="""\
@@ -248,7 +248,7 @@ measurement.""",
         },
         measures=False,
     ),
-    Tool(
+    AgentTool(
         name="autopsy",
         title="Find why a job died, from its logs",
         description="""\
@@ -265,7 +265,7 @@ explain for the code, then check on the script.""",
         },
         required=("files",),
     ),
-    Tool(
+    AgentTool(
         name="preflight",
         title="Measure this machine's cards and links",
         description="""\
@@ -281,7 +281,7 @@ that it names.""",
         },
         measures=True,
     ),
-    Tool(
+    AgentTool(
         name="report",
         title="Report on a recorded run again",
         description="""\
@@ -303,7 +303,7 @@ compare two recordings.""",
         read_only=False,
         hints={"destructiveHint": False, "idempotentHint": True},
     ),
-    Tool(
+    AgentTool(
         name="compare",
         title="Compare two recorded runs",
         description="""\
@@ -318,7 +318,7 @@ that the difference may be chance. Next: report the ratio and its interval to th
         },
         required=("before", "after"),
     ),
-    Tool(
+    AgentTool(
         name="explain",
         title="Read the manual page of a check",
         description="""\
@@ -327,7 +327,7 @@ sources. Use it before you change something for a code that you do not know.""",
         properties={"code": _text("A code or a name: DATA001, loader-bound."), "max_chars": _MOST},
         required=("code",),
     ),
-    Tool(
+    AgentTool(
         name="list",
         title="List the checks",
         description="""\
@@ -341,7 +341,7 @@ find the code for a symptom. Next: explain.""",
             "max_chars": _MOST,
         },
     ),
-    Tool(
+    AgentTool(
         name="more",
         title="Get what an earlier answer left out",
         description="""\

@@ -24,7 +24,7 @@ from gpudoctor.agents.short_answer import (
 )
 from gpudoctor.agents.target_environment import TargetEnvironment, target_environment
 from gpudoctor.agents.tool_arguments import checked, existing_folder, plain_names
-from gpudoctor.agents.tool_table import BY_NAME, Tool
+from gpudoctor.agents.tool_table import BY_NAME, AgentTool
 from gpudoctor.errors import DoctorError, IncompleteError, UsageError
 from gpudoctor.model.external_files import load_json, read_text
 from gpudoctor.model.read_limits import REPORT
@@ -111,7 +111,7 @@ class Toolbox:
             while self._measuring:
                 await anyio.sleep(POLL)
 
-    async def _answer(self, tool: Tool, arguments: dict[str, Any], label: str, note: Note) -> Document:
+    async def _answer(self, tool: AgentTool, arguments: dict[str, Any], label: str, note: Note) -> Document:
         method = {"report": "_report_again"}.get(tool.name, f"_{tool.name}")
         answered: Document = await getattr(self, method)(arguments, label, note)
         return answered
@@ -210,8 +210,15 @@ class Toolbox:
         if not given.get("pids"):
             end = await self._child(["watch", "--find", "--json"], label, given, note, target)
             jobs = _json_of(end.out, end)
-            calls = [next_calls.call("watch", "what it waits for", pids=[job["pid"]]) for job in jobs[:1]]
-            verdict = f"{len(jobs)} training processes on this machine" if jobs else "no process trains here"
+            calls = [
+                {"tool": "watch", "arguments": {"pids": [job["pid"]]}, "why": "what it waits for"}
+                for job in jobs[:1]
+            ]
+            verdict = (
+                f"{len(jobs)} training processes on this machine"
+                if jobs
+                else "no process trains on this machine"
+            )
             return {"verdict": verdict, "jobs": jobs, "next": calls}
         words = ["watch", *(str(int(pid)) for pid in given["pids"]), f"--duration={given['seconds']:g}"]
         end, report = await self._written(words, label, given, note, target, expected=given["seconds"])

@@ -19,18 +19,21 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; errors become one sentence on standard error."""
-    from gpudoctor.cli.parser import parse
+    from gpudoctor.cli.parser import named_language, parse
     from gpudoctor.errors import DoctorError
+    from gpudoctor.lang import language_for, speaking
 
     _mend_streams()
     before = gc.get_threshold()
     gc.set_threshold(COLLECT_AFTER, *before[1:])
+    words = sys.argv[1:] if argv is None else argv
     try:
-        arguments = parse(sys.argv[1:] if argv is None else argv)
-        arguments.alone = argv is None  # the process ends with the command
-        code = int(arguments.run(arguments))
-        sys.stdout.flush()
-        return code
+        with speaking(language_for(named_language(words))):
+            arguments = parse(words)
+            arguments.alone = argv is None  # the process ends with the command
+            code = int(arguments.run(arguments))
+            sys.stdout.flush()
+            return code
     except DoctorError as error:
         _say(f"gpudoctor: {error}")
         return error.exit_code

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.flag_types import count, positive, seconds
+from gpudoctor.cli.front_door import refuse_elsewhere
 from gpudoctor.cli.mending import (
     add_mend_flags,
     apply_fix,
@@ -83,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     from gpudoctor.vitals.build_patient import admit
     from gpudoctor.vitals.targets import sort_targets
 
+    refuse_elsewhere(arguments.targets)
     registry = load_registry()
     settings = load_settings(arguments, registry, Path(arguments.targets[0]) if arguments.targets else Path())
     request = _request(arguments, registry, settings)

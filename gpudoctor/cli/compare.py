@@ -5,7 +5,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.output import PIPE_WIDTH, terminal_width, wants_colour, write_file
+from gpudoctor.cli.output import (
+    PIPE_WIDTH,
+    add_color_flag,
+    add_format_flags,
+    terminal_width,
+    wants_colour,
+    write_file,
+)
 from gpudoctor.cli.report import read
 from gpudoctor.cli.reporting import check_output
 from gpudoctor.errors import UsageError
@@ -40,11 +47,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="exit code 1 if it is slower by more than this: 5%% or 0.05",
     )
-    parser.add_argument("--format", choices=FORMATS, default="text", help="output format (default: text)")
-    parser.add_argument("--output", metavar="FILE", help="write the comparison to FILE, the verdict to stderr")
-    parser.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)"
+    add_format_flags(
+        parser, FORMATS, "write the comparison to FILE, the verdict to stderr (-: standard output)"
     )
+    add_color_flag(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,17 +1,26 @@
-"""`gpudoctor completion SHELL`: a script that completes commands, flags, their values and check codes.
+"""`gpudoctor completion SHELL`: completes commands, flags, their values, codes, pids and recordings.
 
-It is built from the argument parser, so a new command or flag is completed the day it is added.
+It is built from the argument parser, so a new command or flag is completed the day it is added. Pids and names
+of recordings change, so the script asks for them (`gpudoctor completion --ask pids`), which imports no check.
 """
 
 import argparse
+import os
 import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
+
+from gpudoctor.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish")
 _SAFE_WORD = re.compile(r"^[A-Za-z0-9_.:+/-]+$")
 _CODE_FLAGS = ("--select", "--ignore")
 _CODE_COMMAND = "explain"
+_MARK = "# completion of gpudoctor"
+_SHOWN = 60
+"""Characters of a description."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +43,24 @@ class CommandWords:
     flags: tuple[Flag, ...]
     words: tuple[str, ...]
     """Words to offer as arguments; empty when files are offered."""
+    asked: str = ""
+    """What the script asks for when TAB is pressed, instead of words."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The shell."""
-    parser.add_argument("shell", choices=SHELLS, help="the shell that will read the script")
+    parser.usage = "gpudoctor completion [--install] [bash|zsh|fish]"
+    parser.add_argument(
+        "shell", nargs="?", choices=SHELLS, help="the shell that will read the script (default: yours)"
+    )
+    parser.add_argument(
+        "--install", action="store_true", help="write the script where your shell finds it, and say where"
+    )
+    parser.add_argument("--ask", choices=tuple(_ASKED), help=argparse.SUPPRESS)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = (
+        "gpudoctor completion --install     one command for the shell that you use\n"
+        "By hand:\n"
         'bash:  eval "$(gpudoctor completion bash)"            in ~/.bashrc\n'
         'zsh:   eval "$(gpudoctor completion zsh)"             in ~/.zshrc, after compinit\n'
         "fish:  gpudoctor completion fish > ~/.config/fish/completions/gpudoctor.fish"
@@ -50,6 +70,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the script for a shell."""
     from gpudoctor.cli.output import show
+
+    if arguments.ask is not None:
+        show("".join(f"{line}\n" for line in _ASKED[arguments.ask]()))
+        return 0
+    shell = arguments.shell or _own_shell()
+    script = script_for(shell)
+    show(installed(shell, script) if arguments.install else script)
+    return 0
+
+
+def script_for(shell: str) -> str:
+    """The script for a shell, with the codes of every check that is installed."""
     from gpudoctor.cli.parser import build_parser
     from gpudoctor.engine.registry import load_registry
 
@@ -57,9 +89,81 @@ def run(arguments: argparse.Namespace) -> int:
     codes = tuple(str(code) for code in registry.checks)
     names = tuple(check.name for check in registry.checks.values())
     commands = read_commands(build_parser(), codes, names)
-    write = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}[arguments.shell]
-    show(write(commands))
-    return 0
+    return {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}[shell](commands)
+
+
+def _own_shell() -> str:
+    """The user's login shell. Raises `UsageError` for one that has no script."""
+    name = os.path.basename(os.environ.get("SHELL", ""))
+    if name not in SHELLS:
+        raise UsageError(f"SHELL is {name or 'not set'}; name the shell: gpudoctor completion bash|zsh|fish")
+    return name
+
+
+def installed(shell: str, script: str) -> str:
+    """Write the script, and a line in the shell's start-up file where it needs one; returns what was done."""
+    home = Path.home()
+    if shell == "fish":
+        config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+        path = config / "fish" / "completions" / "gpudoctor.fish"
+        _write(path, script)
+        return f"written: {path}\nopen a new shell, type: gpudoctor <TAB>\n"
+    data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    path = data / "gpudoctor" / f"completion.{shell}"
+    _write(path, script)
+    start = home / ".bashrc" if shell == "bash" else Path(os.environ.get("ZDOTDIR") or home) / ".zshrc"
+    quoted = shlex.quote(str(path))
+    line = f"[ -r {quoted} ] && . {quoted}  {_MARK}"
+    if shell == "zsh":
+        line = f"(( $+functions[compdef] )) || {{ autoload -Uz compinit && compinit }}; {line}"
+    try:
+        before = start.read_text(encoding="utf-8") if start.exists() else ""
+        if line not in before.splitlines():
+            kept = [each for each in before.splitlines(keepends=True) if not each.rstrip().endswith(_MARK)]
+            text = "".join(kept)
+            text += ("" if not text or text.endswith("\n") else "\n") + line + "\n"
+            start.resolve().write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{start}: cannot be changed ({error}); add this line by hand: {line}") from None
+    return f"written: {path}\nloaded by a line in {start}\nopen a new shell, type: gpudoctor <TAB>\n"
+
+
+def _write(path: Path, text: str) -> None:
+    from gpudoctor.cli.output import write_file
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{path.parent}: cannot be made: {error.strerror or error}") from None
+    write_file(path, text, "--install")
+
+
+def _pids() -> list[str]:
+    """Pids of training processes, each with a tab and its command."""
+    from gpudoctor.cli.recordings import short_command
+    from gpudoctor.model.redaction import mask_arguments
+    from gpudoctor.vitals.process.torch_processes import torch_processes
+
+    return [
+        f"{pid}\t{_described(short_command(tuple(mask_arguments(words))))}" for pid, words in torch_processes()
+    ]
+
+
+def _recordings() -> list[str]:
+    """Names of recordings, the newest first."""
+    from gpudoctor.recorder.kept_recordings import recording_folders
+
+    return [folder.name for folder in reversed(recording_folders())]
+
+
+def _described(text: str) -> str:
+    """A description that a shell shows as it is."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)[:_SHOWN]
+
+
+_ASKED: "dict[str, Callable[[], list[str]]]" = {"pids": _pids, "recordings": _recordings}
+_ASKING = {"watch": "pids", "report": "recordings", "compare": "recordings"}
+"""Commands whose arguments change from day to day."""
 
 
 def read_commands(
@@ -76,7 +180,11 @@ def read_commands(
             words = (*codes, *names) if name == _CODE_COMMAND else _choices_of(child)
             commands.append(
                 CommandWords(
-                    name=name, help=helps.get(name, ""), flags=_flags(child, codes), words=_safe(words)
+                    name=name,
+                    help=helps.get(name, ""),
+                    flags=_flags(child, codes),
+                    words=_safe(words),
+                    asked=_ASKING.get(name, ""),
                 )
             )
     return tuple(commands)
@@ -124,6 +232,17 @@ def bash_script(commands: tuple[CommandWords, ...]) -> str:
         "    local IFS=$'\\n'",  # file names may hold spaces
         '    COMPREPLY=($(compgen -f -- "$1"))',
         "}",
+        "_gpudoctor_ask() {",
+        "    local line",
+        # a command line has slashes, of which a list of files would show what follows the last
+        '    [ "$1" != pids ] || compopt +o filenames 2>/dev/null',
+        "    while IFS= read -r line; do",
+        '        case "$line" in "$2"*) COMPREPLY+=("${line/$\'\\t\'/  }") ;; esac',
+        '    done < <(gpudoctor completion --ask "$1" 2>/dev/null)',
+        '    [ "$1" = pids ] || while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$2")',
+        # the description is for choosing only: of one match its first word is inserted
+        '    if [ "${#COMPREPLY[@]}" -eq 1 ]; then COMPREPLY[0]="${COMPREPLY[0]%%  *}"; fi',
+        "}",
         "_gpudoctor() {",
         "    local current previous command",
         '    current="${COMP_WORDS[COMP_CWORD]}"',
@@ -151,7 +270,7 @@ def bash_script(commands: tuple[CommandWords, ...]) -> str:
             f"        {command.name})",
             '            case "$current" in',
             f'                -*) COMPREPLY=($(compgen -W "{flags}" -- "$current")) ;;',
-            f"                *) {_bash_offer(command.words)} ;;",
+            f"                *) {_bash_offer(command.words, command.asked)} ;;",
             "            esac ;;",
         ]
     # `filenames` quotes spaces in file names; words that are no files pass through it unchanged.
@@ -159,7 +278,9 @@ def bash_script(commands: tuple[CommandWords, ...]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _bash_offer(words: tuple[str, ...]) -> str:
+def _bash_offer(words: tuple[str, ...], asked: str = "") -> str:
+    if asked:
+        return f'_gpudoctor_ask {asked} "$current"'
     if not words:
         return '_gpudoctor_files "$current"'
     return f'COMPREPLY=($(compgen -W "{" ".join(words)}" -- "$current"))'
@@ -170,6 +291,14 @@ def zsh_script(commands: tuple[CommandWords, ...]) -> str:
     lines = [
         "#compdef gpudoctor",
         "# zsh completion for gpudoctor",
+        "_gpudoctor_ask() {",
+        "    local -a found",
+        '    found=(${(f)"$(gpudoctor completion --ask $1 2>/dev/null)"})',
+        "    found=(${found//:/ })",
+        "    found=(${found//$'\\t'/:})",
+        "    _describe -t $1 $1 found",
+        '    if [ "$1" != pids ]; then _files; fi',
+        "}",
         "_gpudoctor() {",
         "    local -a commands",
         "    commands=(",
@@ -188,7 +317,8 @@ def zsh_script(commands: tuple[CommandWords, ...]) -> str:
     ]
     for command in commands:
         arguments = [_zsh_flag(flag, name) for flag in command.flags for name in flag.names]
-        arguments.append(f"'*:argument:({' '.join(command.words)})'" if command.words else "'*:file:_files'")
+        offered = f"'*:argument:({' '.join(command.words)})'" if command.words else "'*:file:_files'"
+        arguments.append(f"'*:argument:_gpudoctor_ask {command.asked}'" if command.asked else offered)
         lines.append(f"        {command.name})")
         lines.append("            _arguments " + " \\\n                ".join(arguments) + " ;;")
     lines += [
@@ -219,7 +349,10 @@ def fish_script(commands: tuple[CommandWords, ...]) -> str:
         )
     for command in commands:
         here = f"complete -c gpudoctor -n '__fish_seen_subcommand_from {command.name}'"
-        if command.words:
+        if command.asked:
+            files = " -f" if command.asked == "pids" else ""
+            lines.append(f"{here}{files} -a '(gpudoctor completion --ask {command.asked} 2>/dev/null)'")
+        elif command.words:
             lines.append(f"{here} -f -a '{' '.join(command.words)}'")
         for flag in command.flags:
             names = " ".join(

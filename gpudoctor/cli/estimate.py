@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpudoctor.cli.output import PIPE_WIDTH, terminal_width, wants_colour
+from gpudoctor.cli.output import PIPE_WIDTH, add_color_flag, add_format_flags, terminal_width, wants_colour
 from gpudoctor.errors import UsageError
 from gpudoctor.model.external_files import read_text
 from gpudoctor.model.read_limits import SYSTEM_FILE
@@ -83,11 +83,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     more.add_argument("--vary", metavar="KEY=V1,V2", help="print one table over values of a flag: seq=1k,2k,4k")
     more.add_argument("--plot", metavar="FILE", help="draw memory over --vary (or the batch) as .svg or .png")
     report = parser.add_argument_group("report")
-    report.add_argument("--format", choices=FORMATS, default="text", help="output format (default: text)")
-    report.add_argument("--output", metavar="FILE", help="write the answer to FILE")
-    report.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)"
-    )
+    add_format_flags(report, FORMATS, "write the answer to FILE (-: standard output)")
+    add_color_flag(report)
     add_measure_flags(parser)
     add_job_flags(parser)
 

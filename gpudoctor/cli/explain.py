@@ -1,57 +1,124 @@
-"""`gpudoctor explain CODE`: the manual page of a check."""
+"""`gpudoctor explain WORDS`: the manual page of a check, by its code, its name, a symptom or a message."""
 
 import argparse
 import difflib
+import re
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.output import add_color_flag, add_format_flags
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
+    from gpudoctor.engine.manual_search import Hit
     from gpudoctor.engine.registry import Registry
     from gpudoctor.model import Check
+
+EPILOG = """\
+examples:
+  gpudoctor explain DATA001                               by its code, or its name: loader-bound
+  gpudoctor explain oom                                   by a word or a symptom
+  gpudoctor explain gpu idle between steps
+  gpudoctor explain "CUBLAS_STATUS_NOT_INITIALIZED"       by a message"""
+_CLEAR = 2.0
+"""How much better than the second the first hit of a message must be to be shown without a question."""
+_TYPO = 0.75
+"""Likeness of a hyphenated name or a code from which a word is a typo of it, not a search."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The check and the flags of the command."""
-    parser.add_argument("check", metavar="CODE", help="a code or a name: DATA001, loader-bound")
+    parser.usage = "gpudoctor explain [options] CODE | WORD ..."
+    parser.epilog = EPILOG
     parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
+        "words", nargs="+", metavar="WORD", help="a code, a name, a symptom or an error message"
     )
+    add_format_flags(parser, output="write the page to FILE")
+    add_color_flag(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the page; raises `UsageError` for a check that nobody has."""
-    from gpudoctor.cli.output import note_problems, show, text_width
+    """Print the page, or the checks that the words may mean; raises `UsageError` where there is none."""
+    from gpudoctor.cli.output import deliver_page, note_problems, text_width
     from gpudoctor.engine.manual import read_page
     from gpudoctor.engine.registry import load_registry
 
     registry = load_registry()
-    check = find_check(registry, arguments.check)
-    page = read_page(check, answered=check.code in registry.rules)
+    query = " ".join(arguments.words)
+    found = found_checks(registry, query)
+    pages = [read_page(check, answered=check.code in registry.rules) for check in found]
     if arguments.format == "json":
-        from gpudoctor.report.pages import page_json
+        from gpudoctor.report.pages import list_json, page_json
 
-        show(page_json(page))
+        deliver_page(
+            page_json(pages[0]) if len(pages) == 1 else list_json(pages), arguments, through_pager=False
+        )
     else:
-        from gpudoctor.ui.console.manual_page import render_manual_page
+        from gpudoctor.ui.console.manual_page import render_hits, render_manual_page
 
-        show(render_manual_page(page, width=text_width()))
+        width = text_width()
+        one = len(pages) == 1
+        deliver_page(
+            render_manual_page(pages[0], width=width) if one else render_hits(pages, query, width=width),
+            arguments,
+        )
     note_problems(registry)
     return 0
 
 
+def found_checks(registry: "Registry", query: str) -> "list[type[Check]]":
+    """The check of a code or a name, or those that the words may mean, the most likely first.
+
+    Raises `UsageError`.
+    """
+    exact = _by_name(registry, query)
+    if exact is not None:
+        return [exact]
+    word = query.strip()
+    if " " not in word and ("-" in word or word[-1:].isdigit()) and (near := _near(registry, word, _TYPO)):
+        raise _unknown(word, near)
+    from gpudoctor.engine.manual_search import search
+
+    hits = search(registry, query)
+    if not hits:
+        raise _unknown(word, _near(registry, word, 0.5))
+    return [hits[0].check] if _is_clear(hits) else [hit.check for hit in hits]
+
+
+def _is_clear(hits: "list[Hit]") -> bool:
+    """Whether the first hit alone is meant: the only one, or the only one whose message it is."""
+    return len(hits) == 1 or (hits[0].message and hits[0].score > _CLEAR * hits[1].score)
+
+
 def find_check(registry: "Registry", word: str) -> "type[Check]":
     """The check of a code or a name, whatever the case; raises `UsageError` that names the nearest."""
-    wanted = word.strip().lower().replace("_", "-")
+    found = _by_name(registry, word)
+    if found is None:
+        raise _unknown(word, _near(registry, word, 0.5))
+    return found
+
+
+def _known(registry: "Registry") -> "dict[str, type[Check]]":
     known: dict[str, type[Check]] = {}
     for code, check in registry.checks.items():
         known[str(code).lower()] = check
         known[check.name.lower()] = check
-    if wanted in known:
-        return known[wanted]
-    near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.5)
-    hint = ""
-    if near:
-        check = known[near[0]]
-        hint = f"; did you mean {check.code} ({check.name})?"
-    raise UsageError(f"no check has the code or name {word!r}{hint} (all of them: gpudoctor list)")
+    return known
+
+
+def _by_name(registry: "Registry", word: str) -> "type[Check] | None":
+    return _known(registry).get(word.strip().lower().replace("_", "-"))
+
+
+def _near(registry: "Registry", word: str, cutoff: float) -> "type[Check] | None":
+    known = _known(registry)
+    if code := re.fullmatch(r"([a-z]+)[-_ ]?0*(\d+)", word.strip().lower()):
+        same = f"{code[1]}{int(code[2]):03}"  # data1, DATA-01
+        if same in known:
+            return known[same]
+    near = difflib.get_close_matches(word.strip().lower().replace("_", "-"), known, n=1, cutoff=cutoff)
+    return known[near[0]] if near else None
+
+
+def _unknown(word: str, near: "type[Check] | None") -> UsageError:
+    hint = f"; did you mean {near.code} ({near.name})?" if near is not None else ""
+    return UsageError(f"no check has the code or name {word!r}{hint} (all of them: gpudoctor list)")

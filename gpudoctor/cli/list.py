@@ -1,17 +1,28 @@
-"""`gpudoctor list`: every check; with --overrides what a trial can change at run time."""
+"""`gpudoctor list [WORD ...]`: every check, those of a topic or of a search; with --overrides other things."""
 
 import argparse
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.output import add_color_flag, add_format_flags
+from gpudoctor.errors import UsageError
+
 if TYPE_CHECKING:
     from gpudoctor.report.pages import Override
+
+EPILOG = """\
+examples:
+  gpudoctor list                    every check, by topic
+  gpudoctor list data               the checks of a topic
+  gpudoctor list slow checkpoint    a search, the most likely first"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Flags of the command."""
-    parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
-    )
+    parser.usage = "gpudoctor list [options] [WORD ...]"
+    parser.epilog = EPILOG
+    parser.add_argument("words", nargs="*", metavar="WORD", help="a topic (data, mem), or words to search for")
+    add_format_flags(parser, output="write the list to FILE")
+    add_color_flag(parser)
     parser.add_argument(
         "--overrides",
         action="store_true",
@@ -20,24 +31,38 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print every registered check, grouped by topic; a plugin that failed is named on standard error."""
+    """Print checks, grouped by topic or ranked; a plugin that failed is named on standard error."""
     if arguments.overrides:
-        return _overrides(arguments.format)
-    from gpudoctor.cli.output import note_problems, show, text_width
+        return _overrides(arguments)
+    from gpudoctor.cli.output import deliver_page, note_problems, text_width
     from gpudoctor.engine.manual import read_page, topic_order
     from gpudoctor.engine.registry import load_registry
 
     registry = load_registry()
-    pages = [read_page(registry.checks[code], answered=code in registry.rules)
-             for code in sorted(registry.checks, key=topic_order)]  # fmt: skip
+    query = " ".join(arguments.words)
+    checks = list(registry.checks.values())
+    ranked = False
+    if query:
+        from gpudoctor.engine.manual_search import search, topic_of_word
+
+        checks = topic_of_word(registry, query)
+        if not checks:
+            checks, ranked = [hit.check for hit in search(registry, query)], True
+        if not checks:
+            raise UsageError(f"no check is about {query!r} (all of them: gpudoctor list)")
+    if not ranked:
+        checks.sort(key=lambda check: topic_order(check.code))
+    pages = [read_page(check, answered=check.code in registry.rules) for check in checks]
     if arguments.format == "json":
         from gpudoctor.report.pages import list_json
 
-        show(list_json(pages))
+        deliver_page(list_json(pages), arguments, through_pager=False)
     else:
-        from gpudoctor.ui.console.manual_page import render_listing
+        from gpudoctor.ui.console.manual_page import render_hits, render_listing
 
-        show(render_listing(pages, width=text_width()))
+        width = text_width()
+        text = render_hits(pages, query, width=width) if ranked else render_listing(pages, width=width)
+        deliver_page(text, arguments)
     note_problems(registry)
     return 0
 
@@ -54,15 +79,18 @@ def listed_overrides() -> "list[Override]":
     ]
 
 
-def _overrides(how: str) -> int:
-    from gpudoctor.cli.output import show, text_width
+def _overrides(arguments: argparse.Namespace) -> int:
+    from gpudoctor.cli.output import deliver_page, text_width
     from gpudoctor.report.pages import overrides_json
 
     found = listed_overrides()
-    if how == "json":
-        show(overrides_json(found))
+    if arguments.words:
+        words = [word.lower() for word in arguments.words]
+        found = [item for item in found if all(word in f"{item.name} {item.what}".lower() for word in words)]
+    if arguments.format == "json":
+        deliver_page(overrides_json(found), arguments, through_pager=False)
     else:
         from gpudoctor.ui.console.manual_page import render_overrides
 
-        show(render_overrides(found, width=text_width()))
+        deliver_page(render_overrides(found, width=text_width()), arguments)
     return 0

@@ -10,10 +10,10 @@ from gpudoctor.errors import UsageError
 EPILOG = """\
 examples:
   gpudoctor setup --agent claude                     register the server with an agent, and its skill
-  uvx --from 'gpudoctor[mcp]' gpudoctor mcp          what an agent starts
+  uvx --from './gpudoctor[mcp]' gpudoctor mcp          what an agent starts
 Tools: check, estimate, run, verify, apply, watch, autopsy, preflight, report, compare, explain, list, more.
 The server needs the extra `mcp` and no torch. It starts only commands that a call names."""
-INSTALL = "pip install 'gpudoctor[mcp]'"
+INSTALL = "pip install 'mcp>=1.24'"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -1,8 +1,11 @@
-"""Where output goes: how wide a report is and its colours, pages of text, files that are whole or not there."""
+"""Where output goes: width and colours, a pager for long pages, files that are whole or not there."""
 
+import argparse
 import os
+import shlex
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -31,13 +34,48 @@ def terminal_width(stream: TextIO | None = None) -> int:
     return min(columns, MAX_WIDTH)
 
 
+COLOURS = ("auto", "always", "never")
+_OFF = ("0", "false", "no")
+
+
+def add_color_flag(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
+    """`--color`, the same in every command that prints text."""
+    parser.add_argument(
+        "--color", choices=COLOURS, default="auto", help="colours (default: auto; also NO_COLOR, FORCE_COLOR)"
+    )
+
+
+def add_format_flags(
+    parser: "argparse.ArgumentParser | argparse._ArgumentGroup",
+    formats: Sequence[str] = ("text", "json"),
+    output: str = "",
+    *,
+    json: bool = True,
+) -> None:
+    """`--format` with its short form and `--json`; `--output` where `output` says what it does."""
+    parser.add_argument("-f", "--format", choices=formats, default="text", help="output format (default: text)")
+    if json:
+        parser.add_argument(
+            "--json", dest="format", action="store_const", const="json", help="the same as --format json"
+        )
+    if output:
+        parser.add_argument("-o", "--output", metavar="FILE", help=output)
+
+
+def add_quiet_flag(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
+    """`--quiet`."""
+    parser.add_argument("-q", "--quiet", action="store_true", help="print no progress line and no hints")
+
+
 def wants_colour(choice: str, terminal: bool) -> bool:
     """`--color`, then NO_COLOR (no-color.org) and FORCE_COLOR, then whether it is a terminal."""
     if choice != "auto":
         return choice == "always"
     if os.environ.get("NO_COLOR"):
         return False
-    return bool(os.environ.get("FORCE_COLOR")) or (terminal and os.environ.get("TERM") != "dumb")
+    if force := os.environ.get("FORCE_COLOR", ""):
+        return force.lower() not in _OFF
+    return terminal and os.environ.get("TERM") != "dumb"
 
 
 # Writing what `--output` names: the file is whole, or it is not there.
@@ -95,6 +133,89 @@ def show(text: str) -> None:
     from gpudoctor.ui.encoding import write_text
 
     write_text(text, sys.stdout)
+
+
+# A pager for what is longer than the screen.
+
+_LESS = "FRX"
+"""As git has it: leave where the text fits, show colours, keep the text on the screen."""
+
+
+def page(text: str, *, rendered: bool = False) -> None:
+    """Show a text through the user's pager where it is longer than the terminal; else as `show` does.
+
+    PAGER chooses the pager; `PAGER=cat` and an empty one turn it off. `rendered`: the text may have colours.
+    """
+    from gpudoctor.report.printable import printable
+    from gpudoctor.ui.encoding import fit_encoding, write_text
+
+    words = _pager() if _longer_than_the_screen(text) else []
+    if not words:
+        write_text(text, sys.stdout, rendered=rendered)
+        return
+    sys.stdout.flush()
+    shown = fit_encoding(text if rendered else printable(text), sys.stdout.encoding)
+    if not _paged(words, shown.encode(sys.stdout.encoding or "utf-8", "replace")):
+        write_text(text, sys.stdout, rendered=rendered)
+
+
+def deliver_page(text: str, arguments: argparse.Namespace, *, through_pager: bool = True) -> None:
+    """A page where it was asked for: `--output`, else standard output, through the pager where it is long."""
+    if arguments.output not in (None, "-"):
+        write_file(Path(arguments.output), text)
+    elif through_pager:
+        page(text)
+    else:
+        show(text)
+
+
+def _pager() -> list[str]:
+    """The words of the user's pager; empty where there is none, or none is wanted."""
+    from shutil import which
+
+    chosen = os.environ.get("PAGER", "less")
+    try:
+        words = shlex.split(chosen)
+    except ValueError:
+        return []
+    return words if words and words[0] != "cat" and which(words[0]) else []
+
+
+def _longer_than_the_screen(text: str) -> bool:
+    if not (sys.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()):
+        return False
+    if os.environ.get("TERM", "dumb") == "dumb":
+        return False
+    from shutil import get_terminal_size
+
+    return text.count("\n") >= get_terminal_size().lines
+
+
+def _paged(words: list[str], data: bytes) -> bool:
+    """Whether the pager took the text."""
+    import signal
+    import subprocess
+
+    try:
+        pager = subprocess.Popen(words, stdin=subprocess.PIPE, env={"LESS": _LESS, **os.environ})
+    except OSError:
+        return False
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
+    try:
+        with suppress(BrokenPipeError):
+            pager.communicate(data)
+        return True
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def answers_yes(question: str) -> bool:
+    """Ask on a terminal; False where nobody can answer."""
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def note_problems(registry: "Registry") -> None:

@@ -1,60 +1,13 @@
-"""The argument parser: every command's module configures its own part; hints for commands given to `check`."""
+"""The argument parser: every command's module configures its own part."""
 
 import argparse
-import os
-import shlex
-import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
 from gpudoctor import __version__
 from gpudoctor.errors import UsageError
-
-# What somebody meant who gave `gpudoctor check` a command in place of files.
-
-
-def meant_instead(words: Sequence[str]) -> str:
-    """What to type, as a sentence; "" where the words after `gpudoctor check` hold no command."""
-    for place, word in enumerate(words):
-        if word.startswith("-") or os.path.isfile(word):
-            if word.endswith(".py") and (rest := words[place + 1 :]):
-                return _arguments(word, rest)
-            continue
-        if found := _command(words[place:]):
-            return found
-    return ""
-
-
-def starts_a_command(words: Sequence[str]) -> bool:
-    """Whether the first word is a launcher or an interpreter, and no file or folder of that name is there."""
-    return bool(words) and not os.path.exists(words[0]) and bool(_command(words))
-
-
-def _command(words: Sequence[str]) -> str:
-    from gpudoctor.vitals.job.launch import find_launch
-
-    found = None if words[0].endswith((".py", ".sh", ".bash", ".sbatch")) else find_launch(words)
-    script = found and (found.script or found.shell_script or _module_file(found.module))
-    if not found or not script:
-        return ""
-    run = shlex.join(("gpudoctor", "run", "--", *words))
-    check = shlex.join(("gpudoctor", "check", script, *(("--", *found.arguments) if found.arguments else ())))
-    return f"check takes files, not a command; examine the script: `{check}`, or run the command: `{run}`"
-
-
-def _module_file(module: str | None) -> str | None:
-    """The file that `python -m` starts, where it lies below this folder, else where it would."""
-    if not module:
-        return None
-    path = module.replace(".", "/")
-    return f"{path}/__main__.py" if os.path.isfile(f"{path}/__main__.py") else f"{path}.py"
-
-
-def _arguments(script: str, rest: Sequence[str]) -> str:
-    check = shlex.join(("gpudoctor", "check", script, "--", *rest))
-    return f"put the arguments of {script} after --: `{check}`"
-
+from gpudoctor.lang import LANGUAGES
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "check": (
@@ -81,6 +34,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "gpudoctor.cli.report",
         "report on a recorded run, in any format; join the recordings of several nodes",
     ),
+    "recordings": (
+        "gpudoctor.cli.recordings",
+        "list the recordings on this machine: date, command, verdict, size; remove them",
+    ),
     "autopsy": (
         "gpudoctor.cli.autopsy",
         "find what killed a job first, from the logs that it left behind",
@@ -99,6 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "explain": ("gpudoctor.cli.explain", "print the manual page of a check"),
     "list": ("gpudoctor.cli.list", "list every check: code, name, what it reads"),
+    "init": ("gpudoctor.cli.init", "write a settings section with comments for this project"),
     "mcp": (
         "gpudoctor.cli.mcp",
         "serve coding agents: the Model Context Protocol on standard input and output",
@@ -124,6 +82,32 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; see: {self.prog} --help")
 
 
+LANGUAGE_FLAG = "--lang"
+
+
+def add_language(parser: argparse.ArgumentParser) -> None:
+    """`--lang`, before a command or after it."""
+    parser.add_argument(
+        LANGUAGE_FLAG,
+        choices=tuple(LANGUAGES),
+        default=argparse.SUPPRESS,
+        help="language of texts for people (default: GPUDOCTOR_LANG, then the locale)",
+    )
+
+
+def named_language(words: Sequence[str]) -> str | None:
+    """The value of `--lang` among the words before `--`: the parser's own help has a language, too."""
+    found = None
+    for place, word in enumerate(words):
+        if word == "--":
+            break
+        if word == LANGUAGE_FLAG and place + 1 < len(words):
+            found = words[place + 1]
+        elif word.startswith(LANGUAGE_FLAG + "="):
+            found = word.partition("=")[2]
+    return found
+
+
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     """The parser, all commands configured, or only the one that will run: no other is imported then.
 
@@ -136,6 +120,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gpudoctor {__version__}")
+    add_language(parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
     for name, (module, summary) in COMMANDS.items():
         if only in COMMANDS and name != only:
@@ -146,6 +131,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
             description=summary[0].upper() + summary[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        add_language(command)
         if only is None or name == only:
             implementation = import_module(module)
             implementation.configure(command)
@@ -175,14 +161,31 @@ def _refuse_a_command(words: Sequence[str]) -> None:
     """Say what to type to somebody who wrote `gpudoctor check torchrun ...`."""
     if words[0] != "check" or len(words) < 2 or words[1].startswith("-"):
         return
+    from gpudoctor.cli.front_door import meant_instead, starts_a_command
 
     if starts_a_command(words[1:]):
         raise UsageError(meant_instead(words[1:]))
 
 
-def _meant(words: Sequence[str]) -> str:
+def _start_here(_: argparse.Namespace) -> int:
+    """What to do next in this folder, on this machine."""
+    from gpudoctor.cli.start_here import run
 
-    return meant_instead(words)
+    return run()
+
+
+def _near_flag(parser: argparse.ArgumentParser, command: str, left: Sequence[str]) -> str:
+    """A clause that names the flag which an unknown one resembles."""
+    from difflib import get_close_matches
+
+    flags = [
+        flag
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction) and command in action.choices
+        for flag in action.choices[command]._option_string_actions
+    ]
+    near = get_close_matches(left[0].partition("=")[0], flags, n=1, cutoff=0.7)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -193,8 +196,11 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         cut = words.index("--")
         words, rest = words[:cut], words[cut + 1 :]
     if not words:
-        build_parser().print_help(sys.stderr)
-        raise UsageError("no command was given; start with: gpudoctor check")
+        return argparse.Namespace(run=_start_here, command="", script_arguments=tuple(rest))
+    if not words[0].startswith("-") and words[0] not in COMMANDS:
+        from gpudoctor.cli.front_door import meant_command
+
+        words = meant_command(words, COMMANDS)
     _refuse_a_command(words)
     words = _with_negatives(words)
     parser = build_parser(only=words[0])
@@ -202,8 +208,12 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if left and hasattr(arguments, "targets") and not any(word.startswith("-") for word in left):
         arguments.targets += left  # argparse leaves targets that come after a flag
     elif left:
-        if words[0] == "check" and (sentence := _meant([*words[1:], *rest])):
-            raise UsageError(sentence)
-        raise UsageError(f"unknown arguments: {' '.join(left)}; see: gpudoctor {words[0]} --help")
+        if words[0] == "check":
+            from gpudoctor.cli.front_door import meant_instead
+
+            if sentence := meant_instead([*words[1:], *rest]):
+                raise UsageError(sentence)
+        near = _near_flag(parser, words[0], left)
+        raise UsageError(f"unknown arguments: {' '.join(left)}{near}; see: gpudoctor {words[0]} --help")
     arguments.script_arguments = tuple(rest)
     return arguments

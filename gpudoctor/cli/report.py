@@ -1,19 +1,23 @@
 """`gpudoctor report RECORDING`: a recorded run again, in any format, later, elsewhere."""
 
 import argparse
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
+from gpudoctor.cli.run_common import keep_shown, say
 from gpudoctor.cli.run_hooks import add_tensorboard_flag, write_events
-from gpudoctor.errors import IncompleteError
+from gpudoctor.errors import IncompleteError, UsageError
+from gpudoctor.text import cut
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.recording import Recording
 
 EPILOG = """\
 examples:
-  gpudoctor report ~/.local/state/gpudoctor/recordings/run-20261121-081502-4711
+  gpudoctor report                                                    the last recording
+  gpudoctor report run-20261121-081502-4711                           one of `gpudoctor recordings`
   gpudoctor report node0/ node1/ --format html --output run.html      several nodes of one run
   gpudoctor report run.zip --verbose                                  mailed by a colleague
   gpudoctor report rank0.pt.trace.json.gz                             a trace of the profiler, also .pftrace
@@ -22,18 +26,20 @@ examples:
   gpudoctor report dmesg.log       a saved kernel log: dmesg, journalctl -k, syslog, also .gz; its Xid events
   gpudoctor report mem.pickle      a memory snapshot of PyTorch (_dump_snapshot): which lines hold the memory
 exit codes: those of `gpudoctor check`."""
+_LONGEST = 80
+"""Characters of a command that are shown."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `report`."""
-    parser.usage = "gpudoctor report [options] RECORDING ..."
+    parser.usage = "gpudoctor report [options] [RECORDING ...]"
     parser.epilog = EPILOG
     parser.add_argument(
         "targets",
-        nargs="+",
+        nargs="*",
         metavar="RECORDING",
-        help="folder or zip file of a recording, several for the nodes of one run. Or a profiler trace, "
-        "nvidia-smi log, saved kernel log or memory snapshot.",
+        help="name, folder or zip file of a recording (default: the last one), several for the nodes of one "
+        "run. Or a profiler trace, nvidia-smi log, saved kernel log or memory snapshot.",
     )
     add_tensorboard_flag(parser)
     add_report_flags(parser)
@@ -42,6 +48,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Read, examine, report."""
     check_output(arguments)
+    if not arguments.targets:
+        arguments.targets = [_last(quiet=arguments.quiet)]
     from gpudoctor.engine.examination import Request, examine
     from gpudoctor.engine.registry import load_registry
     from gpudoctor.vitals.build_recorded_patient import admit_recording
@@ -57,15 +65,38 @@ def run(arguments: argparse.Namespace) -> int:
         from gpudoctor.report.tensorboard import event_file
 
         write_events(arguments.tensorboard, report.subject.host, event_file(recording))
+    if report.run is not None and recording.origin == "gpudoctor":
+        keep_shown(Path(recording.path), report.summary.verdict, report.run.steps)
     return deliver(report, arguments, arguments.fail_on or settings.fail_on)
 
 
+def _last(*, quiet: bool) -> str:
+    """The last recording of the state folder, named on standard error. Raises `UsageError` without one."""
+    from gpudoctor.cli.recordings import ago, short_command
+    from gpudoctor.recorder.folder import state_folder
+    from gpudoctor.recorder.kept_recordings import newest_recording
+
+    newest = newest_recording()
+    if newest is None:
+        raise UsageError(
+            f"no recording is in {state_folder()}; name one, or make one: gpudoctor run -- python train.py"
+        )
+    if not quiet:
+        command = cut(short_command(newest.command), _LONGEST)
+        say(f"gpudoctor: the last recording, {newest.name} ({ago(time.time() - newest.started)}): {command}")
+    return str(newest.path)
+
+
 def read(paths: list[str]) -> "Recording":
-    """The recording; raises `UsageError` for what is none, `IncompleteError` for one that cannot be read."""
+    """The recording of paths, or of names of `gpudoctor recordings`.
+
+    Raises `UsageError` for what is none, `IncompleteError` for one that cannot be read.
+    """
     from gpudoctor.model import Unavailable
+    from gpudoctor.recorder.kept_recordings import recording_path
     from gpudoctor.vitals.recording import open_recording
 
     try:
-        return open_recording(*paths)
+        return open_recording(*map(recording_path, paths))
     except Unavailable as reason:
         raise IncompleteError(str(reason)) from reason

@@ -8,8 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from gpudoctor.cli.output import PIPE_WIDTH, terminal_width, wants_colour, write_file
+from gpudoctor.cli.output import (
+    PIPE_WIDTH,
+    add_color_flag,
+    add_format_flags,
+    add_quiet_flag,
+    terminal_width,
+    wants_colour,
+    write_file,
+)
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import tr
 
 if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
@@ -22,11 +31,15 @@ FORMAT_NAMES = (TEXT, "json", "sarif", "junit", "github", "markdown", "html", "n
 FAIL_ON = ("error", "warning", "note", "never")
 
 
-def add_report_flags(parser: argparse.ArgumentParser) -> None:
-    """Flags of every command that diagnoses."""
+def add_report_flags(parser: argparse.ArgumentParser, *, json: bool = True) -> None:
+    """Flags of every command that diagnoses; without `json` the command has a `--json` of its own."""
     report = parser.add_argument_group("report")
-    report.add_argument("--format", choices=FORMAT_NAMES, default=TEXT, help="output format (default: text)")
-    report.add_argument("--output", metavar="FILE", help="write the report to FILE, a short summary to stderr")
+    add_format_flags(
+        report,
+        FORMAT_NAMES,
+        "write the report to FILE, a short summary to stderr (-: standard output)",
+        json=json,
+    )
     report.add_argument(
         "--fail-on", choices=FAIL_ON, help="lowest severity that gives exit code 1 (default: error)"
     )
@@ -36,16 +49,14 @@ def add_report_flags(parser: argparse.ArgumentParser) -> None:
     report.add_argument(
         "--share", action="store_true", help="remove paths, host and user names, so that it is safe to share"
     )
-    report.add_argument("--quiet", action="store_true", help="print no progress line")
+    add_quiet_flag(report)
     report.add_argument(
-        "--verbose",
         "-v",
+        "--verbose",
         action="store_true",
         help="print every outcome, all evidence, and the reason for the order",
     )
-    report.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)"
-    )
+    add_color_flag(report)
     choose = parser.add_argument_group("which checks")
     choose.add_argument(
         "--select", action="append", default=[], metavar="CODES", help="run only these codes, topics or names"
@@ -85,6 +96,8 @@ def choose_checks(arguments: argparse.Namespace, registry: "Registry", settings:
 
 def check_output(arguments: argparse.Namespace) -> None:
     """Refuse an --output that cannot be written before anything is examined."""
+    if arguments.output == "-":
+        arguments.output = None
     if arguments.output is None:
         return
     path = Path(arguments.output)
@@ -152,7 +165,10 @@ def rendered(
         from gpudoctor.report.nagios import exit_code as nagios_code
 
         code = nagios_code(report)
-    summary = f"gpudoctor: {report.summary.verdict} Report: {arguments.output}\n"
+    summary = (
+        tr("gpudoctor: {verdict} Report: {output}", verdict=report.summary.verdict, output=arguments.output)
+        + "\n"
+    )
     return Rendered(text=_render(report, arguments, fail_on, preflight, stream), summary=summary, code=code)
 
 

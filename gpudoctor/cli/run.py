@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.cli.flag_types import positive, seconds
+from gpudoctor.cli.recordings import piled_up
 from gpudoctor.cli.reporting import Rendered, add_report_flags, check_output, rendered, send
 from gpudoctor.cli.run_common import (
     FAILED,
@@ -19,6 +20,7 @@ from gpudoctor.cli.run_common import (
     add_within,
     command_of,
     examine_recorded,
+    keep_shown,
     request_of,
     say,
     short_report,
@@ -169,6 +171,9 @@ def _reported(
             made = limited(lambda: _made(command, folder, request, arguments, output), arguments.report_within)
             found = send(made.out, arguments, sys.stderr)
             _afterwards(made, arguments, alarm)
+            keep_shown(folder, made.verdict, made.steps)
+            if not arguments.quiet:
+                say(piled_up())
     except Expired as error:
         say(f"gpudoctor: {error}; make it with: gpudoctor report {folder}")
         say(short_report(command, folder, *ended))
@@ -197,6 +202,8 @@ class _Made:
     """All that is asked for after a run, ready to be written."""
 
     out: Rendered
+    verdict: str
+    steps: int
     findings: "list[dict[str, Any]]"
     """For `--on-finding`."""
     events: tuple[str, bytes] | None
@@ -226,7 +233,8 @@ def _made(
         from gpudoctor.report.tensorboard import event_file
 
         events = (report.subject.host, event_file(read([str(folder)])))
-    return _Made(out=out, findings=findings, events=events)
+    steps = report.run.steps if report.run is not None else 0
+    return _Made(out=out, verdict=report.summary.verdict, steps=steps, findings=findings, events=events)
 
 
 def _afterwards(made: _Made, arguments: argparse.Namespace, alarm: Alarm | None) -> None:

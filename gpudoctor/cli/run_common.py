@@ -132,6 +132,14 @@ def short_report(command: tuple[str, ...], folder: Path, ending: "CommandEnd", l
     return "\n".join(f"  {line}" for line in lines)
 
 
+def keep_shown(folder: Path, verdict: str, steps: int) -> None:
+    """Keep the verdict of a recording of the state folder, for `gpudoctor recordings`."""
+    from gpudoctor.recorder.kept_recordings import is_kept, keep_verdict
+
+    if is_kept(folder):
+        keep_verdict(folder, verdict, steps)
+
+
 def say(text: str) -> None:
     """A line on standard error, where there still is one."""
     if text:

@@ -20,7 +20,7 @@ examples:
   gpudoctor setup --agent codex --scope user        ~/.codex/config.toml and ~/.agents/skills
   gpudoctor setup --agent vscode --print            what would be written; nothing is
   gpudoctor setup --agent cursor --remove           take both out again
-  gpudoctor setup --agent claude --command "uvx --from 'gpudoctor[mcp]' gpudoctor mcp"
+  gpudoctor setup --agent claude --command "uvx --from './gpudoctor[mcp]' gpudoctor mcp"
 Other servers, keys and comments of the settings stay as they are. Without --command the agent starts this
 installation by its full path; for a project that others use, name a command that they have."""
 NAME = "gpudoctor"
@@ -148,7 +148,7 @@ def _warn_without_package(command: str | None) -> None:
     from importlib.util import find_spec
 
     if command is None and find_spec("mcp") is None:
-        _say("the server needs the package mcp: pip install 'gpudoctor[mcp]'")
+        _say("the server needs the package mcp: pip install 'mcp>=1.24'")
 
 
 def _say(text: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.flag_types import duration, positive
 from gpudoctor.cli.reporting import add_report_flags, check_output, rendered, send
-from gpudoctor.cli.run_common import FAILED, add_command, add_within, command_of, request_of, say
+from gpudoctor.cli.run_common import FAILED, add_command, add_within, command_of, keep_shown, request_of, say
 from gpudoctor.cli.synthetic_flags import add_synthetic_flags
 from gpudoctor.cli.time_limited import limited
 from gpudoctor.errors import DoctorError
@@ -104,6 +104,8 @@ def run(arguments: argparse.Namespace) -> int:
     # A command owns both streams; where we wrote the program standard output is ours, unless a patch goes there
     stream = sys.stdout if synthetic and not arguments.diff else sys.stderr
     fail_on = arguments.fail_on or request.settings.fail_on
+    if result.report.run is not None:
+        keep_shown(Path(result.report.run.recording), result.report.summary.verdict, result.report.run.steps)
     out = limited(lambda: rendered(result.report, arguments, fail_on, stream=stream), arguments.report_within)
     found = send(out, arguments, stream)
     own = INTERRUPTED if result.interrupted else result.finished.exit_code or 0

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.run_common import examine_recorded
+from gpudoctor.cli.run_common import examine_recorded, say
 from gpudoctor.cli.time_limited import Expired, limited
 from gpudoctor.cli.verify_ailments import Ailments
 from gpudoctor.cli.verify_result import TrialJob, VerifyResult
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gpudoctor.trial.processes import CleanupWatchdog
     from gpudoctor.trial.session import TrialSession
     from gpudoctor.trial.trial_runner import Arm
+    from gpudoctor.ui.status_line import StatusLine
 
 _BATCH = "DataLoader.batch_size"
 
@@ -46,6 +47,11 @@ def check_trials(command: tuple[str, ...] | None, arguments: argparse.Namespace)
         _named_arms(command, arguments)
     if arguments.find_batch:
         _batch_arm(arguments.find_batch, command or ())(1)
+    if command is not None:
+        from gpudoctor.trial.time_needed import too_short
+
+        if sentence := too_short(command, arguments.budget, arguments.steps):
+            raise UsageError(sentence)
 
 
 def examine_and_try(
@@ -83,6 +89,8 @@ def examine_and_try(
         window_steps=arguments.steps,
         began=job.began if job is not None else time.monotonic(),
     )
+    if not arguments.quiet:
+        session.planned = lambda: _tell(line, plan_text(session))
     bench.watch = lambda arm, _passed: line.show(_status(session, arm))
     try:
         if job is not None:
@@ -117,6 +125,11 @@ def examine_and_try(
     trial = _patched(trial, session, folder, arguments)
     report = proven_report(report, session, trial)
     return VerifyResult(report=report, finished=finished, interrupted=session.interrupted)
+
+
+def _tell(line: "StatusLine", text: str) -> None:
+    line.release()
+    say(text)
 
 
 def _diagnosed(
@@ -204,11 +217,33 @@ def _patched(
 
 def _status(session: "TrialSession", arm: str) -> str:
     from gpudoctor.text import duration
+    from gpudoctor.trial.decision import LOOKS
 
     left = duration(float(round(session.left)))
-    words = "the command as it is"
-    if session.current is not None:
-        words = f"pair {len(session.current.pairs) + 1}"
-    elif session.doing:
-        words = "one run"
-    return " · ".join(["gpudoctor", session.doing or arm, words, f"at most {left} left"])
+    if session.current is None:
+        words = ["one run" if session.doing else "the command as it is"]
+    else:
+        done = len(session.current.pairs)
+        likely = next((look for look in LOOKS if look > done), LOOKS[-1])
+        about = 2 * (likely - done) * session.lap_seconds
+        words = [f"pair {done + 1} of {likely} to {LOOKS[-1]}" if done + 1 < LOOKS[-1] else f"pair {done + 1}"]
+        if arm:
+            words.append("with it" if arm == session.current.arm.name else "without it")
+        words.append(f"about {duration(float(round(min(about, session.left))))} for this change")
+    number = f" ({len(session.attempts) + 1} of {session.changes})" if session.changes > 1 else ""
+    doing = f"{session.doing}{number}" if session.doing and session.doing != "together" else session.doing
+    return " · ".join(["gpudoctor", doing or arm, *words, f"at most {left} in all"])
+
+
+def plan_text(session: "TrialSession") -> str:
+    """What is to come, once the baseline has shown how long a run takes."""
+    from gpudoctor.text import count, duration
+    from gpudoctor.trial.decision import LOOKS
+
+    lap = session.lap_seconds
+    least = min(session.left, 2 * LOOKS[0] * lap * session.changes)
+    return (
+        f"gpudoctor: {count(session.changes, 'change')} to try in pairs of runs of {duration(round(lap, 1))}, "
+        f"{LOOKS[0]} to {LOOKS[-1]} pairs each: {duration(float(round(least)))} or more, "
+        f"at most {duration(float(round(session.left)))}"
+    )

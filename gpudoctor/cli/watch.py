@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.engine.registry import Registry
     from gpudoctor.engine.settings import Settings
+    from gpudoctor.model.watch import FoundJob
     from gpudoctor.watch.tick_source import Outlet, TickSource
 
 EPILOG = """\
 examples:
+  gpudoctor watch                            the training of this machine; a list where several run
   gpudoctor watch --find                     which processes train here
   gpudoctor watch 48213                      the live view; a torchrun agent leads to its ranks
   gpudoctor watch 48213 --once               sample for some seconds, then report
@@ -31,9 +33,15 @@ INTERVAL, WINDOW = 1.0, 120.0
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `watch`."""
-    parser.usage = "gpudoctor watch [options] PID [PID ...]"
+    parser.usage = "gpudoctor watch [options] [PID ...]"
     parser.epilog = EPILOG
-    parser.add_argument("targets", nargs="*", type=positive, metavar="PID", help="processes or launchers")
+    parser.add_argument(
+        "targets",
+        nargs="*",
+        type=positive,
+        metavar="PID",
+        help="processes or launchers (default: the only training)",
+    )
     parser.add_argument("--find", action="store_true", help="list the training processes of this machine")
     view = parser.add_argument_group("without the live view")
     view.add_argument("--once", action="store_true", help="sample for 8 s, print one report and exit")
@@ -53,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     files.add_argument("--replay", metavar="FILE", help="replay such a file instead of watching a process")
     files.add_argument("--csv", metavar="FILE", help="write readings of the GPUs in the format of nvidia-smi")
     files.add_argument("--prometheus", type=_port, metavar="PORT", help="serve metrics on 127.0.0.1:PORT")
-    add_report_flags(parser)
+    add_report_flags(parser, json=False)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,6 +70,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.find:
         return _find(arguments)
     _check_view(arguments)
+    if not arguments.targets and not arguments.replay:
+        found = _only_job(arguments)
+        if found is None:
+            return UsageError.exit_code
+        arguments.targets = [found]
     with ExitStack() as stack:
         if not _silent(arguments):
             from gpudoctor.cli.watch_screen import show
@@ -98,8 +111,6 @@ def _silent(arguments: argparse.Namespace) -> bool:
 def _check_view(arguments: argparse.Namespace) -> None:
     if arguments.replay and arguments.targets:
         raise UsageError("--replay shows a file; remove the process ids")
-    if not arguments.targets and not arguments.replay:
-        raise UsageError("no process was named; see which ones train: gpudoctor watch --find")
     if arguments.plain and arguments.json:
         raise UsageError("--plain and --json exclude each other")
     if not _silent(arguments) and not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -153,9 +164,7 @@ def _source(
 
 
 def _find(arguments: argparse.Namespace) -> int:
-    from gpudoctor.cli.output import PIPE_WIDTH, terminal_width, wants_colour
     from gpudoctor.ui.encoding import write_text
-    from gpudoctor.ui.watch_text import render_jobs
     from gpudoctor.watch.find_jobs import find_jobs
 
     jobs = find_jobs()
@@ -165,11 +174,41 @@ def _find(arguments: argparse.Namespace) -> int:
 
         write_text(json.dumps([asdict(job) for job in jobs]) + "\n", sys.stdout, rendered=True)
         return 0
+    _show_jobs(jobs, arguments)
+    return 0
+
+
+def _show_jobs(jobs: "list[FoundJob]", arguments: argparse.Namespace) -> None:
+    from gpudoctor.cli.output import PIPE_WIDTH, terminal_width, wants_colour
+    from gpudoctor.ui.encoding import write_text
+    from gpudoctor.ui.watch_text import render_jobs
+
     terminal = sys.stdout.isatty()
     width = terminal_width() if terminal else PIPE_WIDTH
     text = render_jobs(jobs, width=width, colour=wants_colour(arguments.color, terminal))
     write_text(text, sys.stdout, rendered=True)
-    return 0
+
+
+def _only_job(arguments: argparse.Namespace) -> int | None:
+    """The pid of the only training here; None where several were listed. Raises `UsageError` for none."""
+    from gpudoctor.ui.encoding import write_text
+    from gpudoctor.watch.find_jobs import find_jobs
+
+    jobs = find_jobs()
+    if not jobs:
+        raise UsageError(
+            "no process on this machine has loaded torch; name one: gpudoctor watch PID, or start the training "
+            "with: gpudoctor run -- python train.py"
+        )
+    if len(jobs) == 1:
+        if not arguments.quiet:
+            write_text(
+                f"gpudoctor: the only training here is pid {jobs[0].pid}: {jobs[0].command}\n", sys.stderr
+            )
+        return jobs[0].pid
+    _show_jobs(jobs, arguments)
+    write_text(f"gpudoctor: {len(jobs)} trainings run on this machine; name one of them\n", sys.stderr)
+    return None
 
 
 def _port(text: str) -> int:

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from gpudoctor.lang import current_language, page_text
 from gpudoctor.model import Check, Code, Maturity, Named, Reads, Severity, Threshold
 from gpudoctor.model.check import track_record_text
 
@@ -31,6 +32,13 @@ _TOPICS = {
     "FAIL": "how a run died",
 }
 """Topics of our own codes in reading order; a plugin's topic goes by its letters."""
+
+
+def topic_words(code: str) -> str:
+    """The topic of a code in words; the letters themselves for a plugin's."""
+    letters = code.rstrip("0123456789")
+    return f"{letters} {_TOPICS.get(letters, '')}".strip()
+
 
 _HEADING = re.compile(r"^([A-Z][A-Za-z' -]*):\s*$")
 
@@ -116,8 +124,11 @@ def parse_manual(docstring: str) -> Manual:
 
 
 def read_page(check: type[Check], *, answered: bool) -> ManualPage:
-    """The page of a check class, whatever its docstring looks like; `answered`: a rule prescribes for it."""
-    text = inspect.cleandoc(check.__doc__ or "")
+    """The page of a check class, whatever its docstring looks like; `answered`: a rule prescribes for it.
+
+    In the language of now, where somebody has translated it.
+    """
+    text = inspect.cleandoc(page_text(check.code, current_language()) or check.__doc__ or "")
     try:
         manual = parse_manual(text)
     except ManualError:
@@ -140,9 +151,13 @@ def read_page(check: type[Check], *, answered: bool) -> ManualPage:
     )
 
 
-@lru_cache(maxsize=1024)
 def named(check: type[Check]) -> Named:
     """A check as a report names it; a watch makes a report every other second, so it is read once."""
+    return _named(check, current_language())
+
+
+@lru_cache(maxsize=1024)
+def _named(check: type[Check], _language: str) -> Named:
     page = read_page(check, answered=False)
     return Named(code=page.code, name=page.name, title=page.title, help=help_markdown(page))
 

@@ -16,7 +16,7 @@ def summary(recording: Any) -> dict[str, float]:
     if hasattr(recording, "summary"):
         own: dict[str, float] = recording.summary()
         return own
-    from gpudoctor.hooks.in_process import rendered_report
+    from gpudoctor.hooks.rendered_report import rendered_report
     from gpudoctor.model.external_files import load_json
 
     return flat(load_json(rendered_report(os.fspath(recording), "json")))

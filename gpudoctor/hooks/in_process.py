@@ -4,9 +4,7 @@ import atexit
 import hashlib
 import html
 import os
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,16 +14,13 @@ from types import TracebackType
 from typing import Any
 
 from gpudoctor.errors import IncompleteError, UsageError
-from gpudoctor.model.child_process import child_code
-from gpudoctor.model.external_files import load_json, read_text
-from gpudoctor.model.read_limits import REPORT
+from gpudoctor.hooks.rendered_report import rendered_report
+from gpudoctor.model.external_files import load_json
 from gpudoctor.recorder.folder import MANIFEST, CommandEnd, new_folder, state_folder, write_end, write_manifest
 
 _PROBE = Path(__file__).resolve().parents[1] / "probe"
 _OTHERS = 10.0
 """Seconds that the first rank of a node waits for the files of the others."""
-_REPORT = 120.0
-"""Seconds that a report may take."""
 _HEIGHT = 720
 """Pixels of the report in a notebook's cell."""
 _open: list["RunRecording"] = []
@@ -248,37 +243,6 @@ def record(
     the JSON report, `recording.summary()` its numbers. Raises `UsageError` without torch.
     """
     return RunRecording(folder, report=report, quiet=quiet)
-
-
-def rendered_report(folder: "str | os.PathLike[str]", how: str) -> str:
-    """`gpudoctor report FOLDER --format HOW`, made in a process of its own. Raises `IncompleteError`."""
-    with tempfile.TemporaryDirectory(prefix="gpudoctor-") as place:
-        out = Path(place) / "report"
-        words = [
-            "report",
-            os.fspath(folder),
-            f"--format={how}",
-            f"--output={out}",
-            "--fail-on=never",
-            "--quiet",
-        ]
-        try:
-            done = subprocess.run(
-                [sys.executable, "-c", child_code("gpudoctor.cli"), *words],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_REPORT,
-                check=False,
-            )
-            return read_text(out, REPORT)
-        except subprocess.TimeoutExpired:
-            raise IncompleteError(f"the report of {folder} took longer than {_REPORT:g} s") from None
-        except OSError:
-            said = [line for line in done.stderr.splitlines() if line.startswith("gpudoctor: ")]
-            reason = said[-1].removeprefix("gpudoctor: ") if said else f"exit code {done.returncode}"
-            raise IncompleteError(f"the report of {folder} was not made: {reason}") from None
 
 
 def _embedded() -> Any:

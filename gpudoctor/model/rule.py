@@ -1,11 +1,13 @@
 """Rules: the protocol (a rule answers the findings of one check with remedies), and rules that are tables."""
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from string import Formatter
 from typing import ClassVar, TypeAlias, TypeVar
 
+from gpudoctor.lang import say
+from gpudoctor.lang.message import row_template
 from gpudoctor.model.finding import Code, Detail, Finding, Resource
 from gpudoctor.model.log_message import LogDetail
 from gpudoctor.model.patient import Patient
@@ -119,8 +121,11 @@ class _TableRule(Rule):
 
 def _filled(text: str, finding: Finding) -> str:
     """The text with the detail's values in the place of their names; other braces stay."""
-    detail = finding.detail
-    if detail is None or "{" not in text:
-        return text
-    values = detail.placeholders()
-    return re.sub(r"\{(\w+)\}", lambda found: str(values.get(found[1], found[0])), text)
+    template = row_template(text)
+    values = finding.detail.placeholders() if finding.detail is not None else {}
+    names = (field for _, field, _, _ in Formatter().parse(template) if field)
+    return say(template, **{name: _text(values.get(name, f"{{{name}}}")) for name in names})
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else str(value)

@@ -7,6 +7,7 @@ what the interpreter has loaded anyway is used here, and the probe's own modules
 from __future__ import annotations
 
 import _thread
+import atexit
 import gc
 import os
 import sys
@@ -32,7 +33,9 @@ def boot(folder: str) -> None:
             load(folder, ".overrides.early").begin()
         except Exception:
             pass  # the arm is found to be without effect
-    sys.meta_path.insert(0, Waiting(folder))
+    waiting = Waiting(folder)
+    sys.meta_path.insert(0, waiting)
+    atexit.register(waiting.ends)
 
 
 class Waiting:
@@ -96,6 +99,15 @@ class Waiting:
                 pass
 
         loader.exec_module = exec_module
+
+    def ends(self) -> None:
+        """The interpreter ends: where torch was never there, nobody else tells of what ended it."""
+        error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        if self.probe is None and isinstance(error, BaseException):
+            try:
+                load(self.folder, ".early_death").write(error)
+            except Exception:
+                pass
 
     def imported(self, fullname: str) -> None:
         """A wanted module is there."""

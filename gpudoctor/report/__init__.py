@@ -29,6 +29,8 @@ FORMATS: Mapping[str, str] = MappingProxyType(
 """Name of a format and the module that renders it."""
 
 
+_FOR_PEOPLE = frozenset({"markdown", "html"})
+"""Formats that people read, in their own language."""
 _BY_SEVERITY = frozenset({"junit"})
 """Formats that say which findings make the run fail."""
 
@@ -36,15 +38,17 @@ _BY_SEVERITY = frozenset({"junit"})
 def render(report: "Report", format: str, fail_on: str = "error") -> str:
     """The report in a format of `FORMATS`, ending in a line feed; secrets are masked whatever the format.
 
-    `fail_on` is the lowest severity that makes the exit code 1. Raises `UsageError` for a format that nobody
+    What people read is in the language of now, what programs read in English. `fail_on` is the lowest severity
+    that makes the exit code 1. Raises `UsageError` for a format that nobody
     renders.
     """
-    from gpudoctor.report.strings import presentable
+    from gpudoctor.report.strings import for_reader, presentable
 
     if format not in FORMATS:
         near = difflib.get_close_matches(format, FORMATS, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise UsageError(f"unknown format {format!r}{hint} (formats: text, {', '.join(FORMATS)})")
     module = importlib.import_module(FORMATS[format])
+    shown = for_reader(report) if format in _FOR_PEOPLE else presentable(report)
     further = (fail_on,) if format in _BY_SEVERITY else ()
-    return cast(str, module.render(presentable(report), *further))
+    return cast(str, module.render(shown, *further))

@@ -35,6 +35,7 @@ from gpudoctor.report.json_parts import (
     proof_object,
     run_object,
     synthetic_object,
+    template_object,
     trial_object,
 )
 from gpudoctor.report.units import assert_never
@@ -102,6 +103,7 @@ def _patient(subject: Subject) -> JsonObject:
 def _summary(summary: Summary) -> JsonObject:
     return {
         "verdict": summary.verdict,
+        "template": template_object(summary.verdict),
         "unexamined": list(summary.unexamined),
         "error": summary.error,
         "warning": summary.warning,
@@ -120,6 +122,7 @@ def _ranked(item: Ranked) -> JsonObject:
         "rank": item.rank,
         **_identity(finding),
         "message": finding.message,
+        "template": template_object(finding.message),
         "subject": finding.subject,
         "reason": item.reason,
         "cost": {
@@ -190,6 +193,10 @@ def _remedy(remedy: Remedy) -> JsonObject:
     return {
         "id": remedy.id,
         "title": remedy.title,
+        "templates": {
+            "title": template_object(remedy.title),
+            "steps": [template_object(step) for step in remedy.steps],
+        },
         "applicability": remedy.applicability.value,
         "effort": remedy.effort.value,
         "effect": None if remedy.effect is None else _effect(remedy.effect),
@@ -267,6 +274,7 @@ def _silenced(item: Silenced) -> JsonObject:
     return {
         **_identity(finding),
         "message": finding.message,
+        "template": template_object(finding.message),
         "subject": finding.subject,
         "evidence": [evidence_object(evidence) for evidence in finding.evidence],
         "where": item.where,

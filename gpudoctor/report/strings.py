@@ -3,8 +3,10 @@
 import dataclasses
 import enum
 from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
 from typing import Any, cast
 
+from gpudoctor.lang import ENGLISH, Message, current_language, rendered
 from gpudoctor.model import (
     Crashed,
     Effect,
@@ -66,8 +68,14 @@ Rewrite = Callable[[str], str]
 
 
 def rewrite(report: Report, change: Rewrite) -> Report:
-    """The same report with every text changed, identifiers left as they are."""
-    return cast(Report, _rewritten(report, change))
+    """The same report with every text changed, identifiers left as they are.
+
+    Of a message its parts are changed, too: it stays one.
+    """
+    return cast(
+        Report,
+        _rewritten(report, lambda text: text.mapped(change) if isinstance(text, Message) else change(text)),
+    )
 
 
 def texts(report: Report) -> Iterator[str]:
@@ -84,7 +92,19 @@ def texts(report: Report) -> Iterator[str]:
 
 def presentable(report: Report) -> Report:
     """The report as any format may show it: secrets masked, nothing that a terminal chokes on."""
-    return rewrite(report, lambda text: mask_text(printable(text)))
+    return rewrite(report, _presentable)
+
+
+@lru_cache(maxsize=4096)
+def _presentable(text: str) -> str:
+    """Remembered: titles and pages of checks are in every report of a process that makes several."""
+    return mask_text(printable(text))
+
+
+def for_reader(report: Report) -> Report:
+    """`presentable`, in the language of now: what people read. Programs get `presentable` alone, in English."""
+    shown = presentable(report)
+    return shown if current_language() == ENGLISH else cast(Report, _rewritten(shown, rendered))
 
 
 def _rewritten(value: Any, change: Rewrite) -> Any:  # a generic walk: the types are those of the model
@@ -102,13 +122,19 @@ def _rewritten(value: Any, change: Rewrite) -> Any:  # a generic walk: the types
 
 
 def _rewritten_fields(value: Any, change: Rewrite) -> Any:
-    kind = type(value)
     changes: dict[str, Any] = {}
-    for item in dataclasses.fields(value):
-        old = getattr(value, item.name)
-        if (kind, item.name) in IDENTITIES or isinstance(old, enum.Enum):
+    kind: type = type(value)
+    for name in _texts_of(kind):
+        old = getattr(value, name)
+        if old is None or isinstance(old, int | float | enum.Enum):
             continue
         new = _rewritten(old, change)
         if new != old:
-            changes[item.name] = new
+            changes[name] = new
     return dataclasses.replace(value, **changes) if changes else value
+
+
+@cache
+def _texts_of(kind: type) -> tuple[str, ...]:
+    """The fields of a type that may hold texts of the patient."""
+    return tuple(item.name for item in dataclasses.fields(kind) if (kind, item.name) not in IDENTITIES)

@@ -2,17 +2,19 @@
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpudoctor.analysis.run.memory_growth import may_grow
 from gpudoctor.analysis.run.run_numbers import run_numbers
 from gpudoctor.analysis.run.steady_state import steady
+from gpudoctor.errors import IncompleteError
 from gpudoctor.model import Applicability, Ranked, Unavailable
 from gpudoctor.model.proof import Conclusion, Cure, TrialRow
 from gpudoctor.model.remedy import Edit
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.text import duration
 from gpudoctor.trial.candidates import Candidate, Untried, candidates, joined
 from gpudoctor.trial.cure import Cures, has_sign
 from gpudoctor.trial.decision import LOOKS
@@ -31,11 +33,14 @@ _FEWEST, _SLOW_FEWEST, _SLOW = 20, 8, 20.0
 """Steps of a window at least; fewer where so many take more seconds than this."""
 _RHYTHMS, _RHYTHM_SECONDS = 2, 15.0
 """A window holds so many of what comes once in a while, if it fits these seconds."""
-_LOOKED_STEPS, _LOOKED_SECONDS, _LONG = 50, 5.0, 20.0
+_LOOKED_STEPS, LOOKED_SECONDS, _LONG = 50, 5.0, 20.0
 """What a diagnosis wants to see: steps and seconds after the warm-up, or so many seconds of slow steps, and of
 memory that grows: how much a leak has left behind is what tells it from a cache that fills up."""
 _SHARE_OF_BUDGET = 0.2
 """The baseline's share of the time, at most."""
+LEAST_PAIRS = 2
+"""Pairs below which there is no interval, so no answer."""
+_HALF_MINUTE = 30.0
 _PAIRS = 4
 """Pairs that a verdict takes, one of them in doubt."""
 _SLOWER, _SPARE = 4.0, 30.0
@@ -59,6 +64,30 @@ class Attempt:
         return decision.ratio if decision and self.tried.conclusion() is Conclusion.PROVEN else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LapTime:
+    """What one run of the trials takes."""
+
+    steps: int
+    """Steps that are measured."""
+    start: float
+    """Seconds to the end of the warm-up."""
+    seconds: float
+    """Seconds of the whole run."""
+
+
+def lap_of(recording: Recording, window_steps: int | None) -> LapTime | None:
+    """What a run of the recorded command will take; None where it made too few steps to say."""
+    states = [steady(process) for process in recording.ranks if len(process.steps)]
+    if not states or steps_made(recording) - warm_up(recording) < FEWEST_STEPS:
+        return None
+    each = max(item.step_seconds for item in states)
+    start = run_numbers(recording).start_seconds or 0.0
+    start += max(item.warm_up_seconds for item in states)
+    steps = window_steps or _window_steps(each, longest_rhythm(recording), start)
+    return LapTime(steps=steps, start=start, seconds=start + steps * each)
+
+
 @dataclass(slots=True, kw_only=True)
 class TrialSession:
     """What was found out so far."""
@@ -79,6 +108,10 @@ class TrialSession:
     """The change that is being tried."""
     current: Tried | None = None
     """Its trial as far as it has come."""
+    changes: int = 0
+    """Changes that are tried in all."""
+    planned: Callable[[], None] = lambda: None
+    """Called once it is known how many changes are tried and how long a run takes."""
     began: float = field(default_factory=time.monotonic)
     attempts: list[Attempt] = field(default_factory=list)
     untried: list[Untried] = field(default_factory=list)
@@ -117,22 +150,18 @@ class TrialSession:
             return False
         if steps >= FEWEST_STEPS and measured >= _LONG:
             return True
-        return steps >= _LOOKED_STEPS and measured >= _LOOKED_SECONDS and not _grows(recording)
+        return steps >= _LOOKED_STEPS and measured >= LOOKED_SECONDS and not _grows(recording)
 
     def choose_window(self, recording: Recording, ended_by_itself: bool) -> bool:
         """Fix the steps of all runs by the baseline's; False where it made too few."""
-        states = [steady(process) for process in recording.ranks if len(process.steps)]
         made, skip = steps_made(recording), warm_up(recording)
-        if not states or made - skip < FEWEST_STEPS:
+        lap = lap_of(recording, self.window_steps)
+        if lap is None:
             return False
-        each = max(item.step_seconds for item in states)
-        start = run_numbers(recording).start_seconds or 0.0
-        start += max(item.warm_up_seconds for item in states)
-        wanted = self.window_steps or _window_steps(each, longest_rhythm(recording), start)
         bench = self.bench
         bench.skip = skip
-        bench.steps = min(skip + wanted, made) if ended_by_itself else skip + wanted
-        self.lap_seconds = start + wanted * each
+        bench.steps = min(skip + lap.steps, made) if ended_by_itself else skip + lap.steps
+        self.lap_seconds = lap.seconds
         bench.seconds = _SPARE + _SLOWER * self.lap_seconds
         bench.deadline = self.began + self.budget
         return True
@@ -149,6 +178,7 @@ class TrialSession:
         if not timed:
             wanted = [item for item in wanted if self.cures is not None and has_sign(item.item)]
         with self.stopping():
+            self._plan(len(wanted) + others if timed else 0)
             for number, item in enumerate(wanted):
                 together = 1 if len(wanted) > 1 else 0
                 share = self.left / (len(wanted) - number + together + others)
@@ -172,8 +202,25 @@ class TrialSession:
     def try_arms(self, arms: Sequence[tuple[str, Arm]]) -> None:
         """Try changes that the user named: titles and arms."""
         with self.stopping():
+            self._plan(len(arms))
             for number, (title, arm) in enumerate(arms):
                 self.attempt(arm.name, title, arm, self.left / (len(arms) - number))
+
+    def _plan(self, changes: int) -> None:
+        """Say what is to come. Raises `BudgetSpent` where not even one comparison is left."""
+        self.changes = changes
+        if not changes:
+            return
+        needed = 2 * LEAST_PAIRS * self.lap_seconds
+        if self.left < needed:
+            spent = self.budget - self.left
+            enough = spent + 2 * LOOKS[1] * self.lap_seconds * changes
+            raise BudgetSpent(
+                f"one comparison takes {duration(float(math.ceil(needed)))} and "
+                f"{duration(float(round(self.left)))} of the budget are left, "
+                f"so none was started; use --budget {budget_flag(enough)}"
+            )
+        self.planned()
 
     def attempt(
         self, name: str, title: str, arm: Arm, seconds: float, candidate: Candidate | None = None,
@@ -241,6 +288,16 @@ class TrialSession:
         return [item for item in (*self.cured, *proven) if item.edits]
 
 
+class BudgetSpent(IncompleteError):
+    """The time that is left is too short for a comparison."""
+
+
+def budget_flag(seconds: float) -> str:
+    """Seconds as a value of `--budget`, rounded up to half a minute."""
+    minutes, rest = divmod(math.ceil(seconds / _HALF_MINUTE) * int(_HALF_MINUTE), 60)
+    return f"{minutes}m{rest}s" if minutes and rest else f"{minutes}m" if minutes else f"{rest}s"
+
+
 class _Stopping:
     """A baseline that fails, or Ctrl-C, ends the trials; what was found out until then is reported."""
 
@@ -251,7 +308,7 @@ class _Stopping:
         """Nothing to prepare."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if isinstance(error, BaselineFailed):
+        if isinstance(error, BaselineFailed | BudgetSpent):
             self._session.stopped = str(error)
         elif isinstance(error, KeyboardInterrupt):
             self._session.stopped, self._session.interrupted = "you interrupted them", True

@@ -14,7 +14,7 @@ from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unava
 from gpudoctor.model.signs.job import Environment, Job, Profile
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.text import duration, joined
-from gpudoctor.vitals.output_files import OutputFiles
+from gpudoctor.vitals.output_files import OutputFiles, early_deaths
 from gpudoctor.vitals.targets import TargetKind, Targets
 
 if TYPE_CHECKING:
@@ -251,7 +251,10 @@ class _Readers:
         recording = self._recording.take()
         if recording.ranks or recording.end is None or not recording.end.failed:
             raise Unavailable("no log was named")  # how it ended is in the recording
-        outputs = self._admission.output.written(self._admission.command)
+        output = self._admission.output
+        outputs = output.written(self._admission.command)
+        if not output.keeps_errors and outputs.keys() <= output.starts.keys():  # a terminal keeps nothing
+            outputs |= dict.fromkeys(early_deaths(recording.path), 0)
         if not outputs:
             raise Unavailable("the command's output went to no file")
         from gpudoctor.analysis.job_log.first_cause import first_cause

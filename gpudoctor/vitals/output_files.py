@@ -25,6 +25,8 @@ class OutputFiles:
     """The files of the standard output and error, with the byte at which the next words go."""
     began: float = 0.0
     """Seconds since the epoch."""
+    keeps_errors: bool = False
+    """Whether the standard error goes to a file."""
 
     def written(self, command: Sequence[str]) -> dict[str, int]:
         """The files that the command has written to, each with its first byte that counts."""
@@ -51,6 +53,7 @@ class OutputFiles:
 def own_output() -> OutputFiles:
     """The files that this process and its children print to; none where the system does not name them."""
     starts: dict[str, int] = {}
+    keeps_errors = False
     for stream in _STREAMS:
         with suppress(OSError):
             link = f"/proc/self/fd/{stream}"
@@ -58,7 +61,20 @@ def own_output() -> OutputFiles:
             # A file that was deleted or replaced meanwhile has another one, or none, at its path.
             if stat.S_ISREG(opened.st_mode) and os.path.samestat(opened, os.stat(path)):
                 starts.setdefault(path, _position(stream, opened.st_size))
-    return OutputFiles(starts=starts, began=time.time())
+                keeps_errors = stream == _STREAMS[-1]
+    return OutputFiles(starts=starts, began=time.time(), keeps_errors=keeps_errors)
+
+
+def early_deaths(folder: str) -> list[str]:
+    """The tracebacks of processes that died before they imported torch, as the probe wrote them.
+
+    That of a child is left out where its parent died likewise: the parent met the child's death and went on.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for path in sorted(Path(folder).glob("early-*-*-*.txt"))[:_MOST_FILES]:
+        _, _, parent, process = path.stem.split("-", 3)
+        found[process] = parent, str(path)
+    return [path for parent, path in found.values() if parent not in found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,7 @@ def test_healthy_a_sick_script_that_nothing_runs(path, how):
     assert inside(path, WELL + SWITCHES[how].format(body=body)) == []
 
 
+@pytest.mark.slow
 def test_sick_the_same_scripts_when_they_run():
     """The net above catches something: most of these scripts are sick behind a switch that is on, too."""
     ill = 0

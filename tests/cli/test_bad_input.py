@@ -23,12 +23,12 @@ def refused(done, code, *said):
 
 
 def test_no_command():
-    refused(gpudoctor(), 2, "no command was given")
+    assert gpudoctor().returncode == 0  # it says what can be done here
 
 
 def test_unknown_command_and_flag():
-    refused(gpudoctor("chek"), 2, "invalid choice: 'chek'")
-    refused(gpudoctor("check", "--fail-onn", "error"), 2, "--fail-onn", "--help")
+    refused(gpudoctor("chek"), 2, "did you mean `gpudoctor check`")
+    refused(gpudoctor("check", "--fail-onn", "error"), 2, "--fail-onn", "did you mean --fail-on?", "--help")
 
 
 def test_missing_file_names_the_nearest(tmp_path):

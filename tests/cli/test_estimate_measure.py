@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from forks import fork_trainings
 from packages import need
 
 from gpudoctor.cli import estimate as command
@@ -39,8 +40,9 @@ def ask(capsys):
 
 
 @pytest.mark.slow
-def test_three_real_steps_beside_the_estimate_and_a_calibration(ask, tmp_path):
-    """One run for all of it: it takes seconds to import torch and transformers in the child."""
+def test_three_real_steps_beside_the_estimate_and_a_calibration(ask, monkeypatch, tmp_path):
+    """One run for all of it: its child is forked, test_verify_synthetic.py has one that is started."""
+    fork_trainings(monkeypatch, 1, ("transformers", "peft"))
     kept = tmp_path / "kept.json"
     code, out, err = ask(
         *TINY,

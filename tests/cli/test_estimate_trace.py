@@ -5,12 +5,14 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from forks import fork_trainings
 from tiny_models import TINY
 
 from gpudoctor.cli import estimate as command
 from gpudoctor.cli import main
 from gpudoctor.estimate.traced import child
 
+LIBRARIES = ("transformers", "peft")
 SCHEMA = Path(__file__).parents[2] / "gpudoctor" / "report" / "estimate-1.schema.json"
 
 
@@ -60,12 +62,13 @@ def test_formulas_and_trace_side_by_side(ask):
 
 
 @pytest.mark.slow
-def test_an_architecture_that_no_formula_knows(ask, tmp_path):
+def test_an_architecture_that_no_formula_knows(ask, monkeypatch, tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(TINY["biogpt"]), encoding="utf-8")
     code, _, err = ask("--model", path, "--method", "full", "--seq", 32)
     assert code == 2 and "biogpt" in err and "--trace" in err
     needs_libraries()
+    fork_trainings(monkeypatch, 1, LIBRARIES)
     words = ("--model", path, "--method", "full", "--seq", 32, "--trace", "--trace-seconds", "600")
     code, out, err = ask(*words)
     assert (code, err) == (0, "")
@@ -73,8 +76,9 @@ def test_an_architecture_that_no_formula_knows(ask, tmp_path):
     assert "traced" in out and "at the optimizer step" in out
 
 
-def test_a_script_as_markdown(ask, tmp_path):
+def test_a_script_as_markdown(ask, monkeypatch, tmp_path):
     pytest.importorskip("torch")
+    fork_trainings(monkeypatch, 1)
     path = tmp_path / "train.py"
     path.write_text(
         "import torch\n"

@@ -1,6 +1,8 @@
 """`gpudoctor run` reads what a command printed that died before a rank reported, if that went to a file."""
 
 import json
+import os
+import pty
 import shlex
 import subprocess
 import sys
@@ -95,7 +97,8 @@ def test_any_program_that_a_script_does_not_find(tmp_path, lines, code, line):
 
 def test_torchrun_whose_output_goes_to_a_pipe_is_told_how_to_keep_that_of_its_ranks(tmp_path):
     pytest.importorskip("torch")
-    code, report = run(tmp_path, "{} 2>&1 | cat", command=f"{PYTHON} -m torch.distributed.run main.py")
+    script = "import os\nos._exit(1)\n"
+    code, report = run(tmp_path, "{} 2>&1 | cat", script, f"{PYTHON} -m torch.distributed.run main.py")
     assert (code, codes(report), report["run"]["ranks"]) == (1, ["FAIL001"], 0)
     assert "No rank reported" in verdict(report)
     assert "Rank 0 failed first, with exit code 1." in verdict(report)
@@ -103,12 +106,64 @@ def test_torchrun_whose_output_goes_to_a_pipe_is_told_how_to_keep_that_of_its_ra
 
 
 def test_if_the_output_goes_to_a_pipe_the_verdict_says_how_to_keep_it(tmp_path):
-    code, report = run(tmp_path, "{} 2>&1 | cat > piped.txt")
+    code, report = run(tmp_path, "{} 2>&1 | cat > piped.txt", "import os\nprint('starting')\nos._exit(1)\n")
     assert code == 1
     assert "No rank reported" in verdict(report)
     assert "`... 2>&1 | tee job.out`, then `gpudoctor autopsy job.out`" in verdict(report)
     assert report.get("log") is None
-    assert (tmp_path / "piped.txt").read_text().startswith("starting\nTraceback")
+
+
+# Output that nobody keeps
+
+
+def test_a_death_before_torch_on_a_terminal_is_explained_and_shown_as_without_us(tmp_path):
+    (tmp_path / "main.py").write_text(FAILS)
+    alone = typed(tmp_path, f"{PYTHON} main.py")
+    words = f"{PYTHON} -m gpudoctor run --quiet --recording rec --format json --output report.json"
+    assert typed(tmp_path, f"{words} -- {PYTHON} main.py").startswith(alone)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert codes(report) == ["ENV005"]
+    assert "No rank reported" in verdict(report) and CAUSE in json.dumps(report["findings"])
+    kept = list((tmp_path / "rec").glob("early-*.txt"))
+    assert len(kept) == 1 and kept[0].stat().st_mode & 0o777 == 0o600
+    assert kept[0].read_text().splitlines()[0] == "Traceback (most recent call last):"
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("import os\nraise RuntimeError(os.environ.get('RANK', 'password=hunter2hunter2'))\n", ["FAIL001"]),
+        ("def broken(:\n", ["FAIL001"]),
+        (
+            "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import nobodys_package'])\n"
+            "raise RuntimeError('no data of that name')\n",
+            ["FAIL001"],
+        ),
+    ],
+)
+def test_what_ended_the_command_itself_counts(tmp_path, script, expected):
+    code, report = run(tmp_path, "{} 2>&1 | cat > piped.txt", script)
+    assert (code, codes(report)[:1]) == (1, expected)
+    assert "nobodys_package" not in json.dumps(report["findings"])
+    assert not any("hunter2" in path.read_text() for path in (tmp_path / "rec").glob("early-*.txt"))
+
+
+def typed(folder: Path, line: str) -> bytes:
+    """What a terminal shows of a command line."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        ["bash", "-c", line], cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while piece := os.read(ours, 4096):
+                shown += piece
+        except OSError:
+            pass  # the other side has closed it
+        process.wait(timeout=120)
+    os.close(ours)
+    return shown
 
 
 def test_the_output_of_a_command_that_ends_well_is_not_read(tmp_path):

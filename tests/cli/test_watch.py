@@ -11,9 +11,12 @@ import jsonschema
 import pytest
 from watched import READY, training
 
-from gpudoctor.cli import main
+from gpudoctor.cli import main, watch
+from gpudoctor.errors import IncompleteError
+from gpudoctor.model.watch import FoundJob
 from gpudoctor.report import json as json_report
 from gpudoctor.vitals.process.dump import find_pyspy
+from gpudoctor.watch import find_jobs
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 needs_pyspy = pytest.mark.skipif(find_pyspy() is None, reason="no py-spy")
@@ -30,7 +33,6 @@ LOOP = READY + (
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (["watch"], 2, "no process was named"),
         (["watch", "0"], 2, "below 1"),
         (["watch", "train.py"], 2, "not a whole number"),
         (["watch", "4194303", "--once"], 3, "there is no process 4194303"),
@@ -44,6 +46,30 @@ def test_bad_input_is_a_sentence_and_an_exit_code(words, code, sentence, capsys)
     assert main(words) == code
     captured = capsys.readouterr()
     assert sentence in captured.err and captured.out == ""
+
+
+@pytest.mark.parametrize(
+    ("pids", "code", "told", "listed"),
+    [([], 2, "no process on this machine", False), ([5], 3, "the only training here is pid 5", False),
+     ([5, 6], 2, "2 trainings run", True)],
+)  # fmt: skip
+def test_without_a_pid_it_attaches_to_the_only_training_or_lists_them(
+    monkeypatch, capsys, pids, code, told, listed
+):
+    jobs = [
+        FoundJob(pid=pid, ranks=(pid,), user="me", seconds=60.0, gpus=None, command=f"python t{pid}.py")
+        for pid in pids
+    ]
+    monkeypatch.setattr(find_jobs, "find_jobs", lambda: jobs)
+
+    def attach(arguments, stack):
+        raise IncompleteError(f"asked for {arguments.targets}")
+
+    monkeypatch.setattr(watch, "open_source", attach)
+    assert main(["watch", "--once"]) == code
+    captured = capsys.readouterr()
+    assert told in captured.err and ("python t6.py" in captured.out) is listed
+    assert ("asked for [5]" in captured.err) is (pids == [5])
 
 
 @needs_pyspy

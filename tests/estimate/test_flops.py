@@ -40,6 +40,7 @@ def counted(config, job):
     return counter.get_total_flops()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("method", ["full", "lora", "freeze"])
 def test_as_torchs_counter_counts_them(name, method):

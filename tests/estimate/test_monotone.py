@@ -49,6 +49,7 @@ def jobs(draw):
         return TrainingJob(seq=fields["seq"], batch=fields["batch"])
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(shapes(), jobs(), st.data())
 def test_more_batch_sequence_or_rank_is_never_less_memory(shape, job, data):
@@ -60,6 +61,7 @@ def test_more_batch_sequence_or_rank_is_never_less_memory(shape, job, data):
     assert greater.card.used[1] >= greater.card.used[0] >= greater.total_bytes
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(shapes(), jobs(), st.sampled_from(["layers", "vocab", "mlp"]))
 def test_more_parameters_are_never_less_memory(shape, job, name):

@@ -86,6 +86,7 @@ def test_memory_of_a_plain_loop_by_hand(traced, tmp_path):
     assert not (tmp_path / "never.pt").exists()
 
 
+@pytest.mark.slow
 def test_accumulation_autocast_and_a_loader(traced):
     instants, _ = traced(
         MODEL,

@@ -25,6 +25,7 @@ def codes(script):
     }
 
 
+@pytest.mark.slow
 def test_the_sick_script_is_sick():
     assert codes("train_crops.py") >= AILMENTS
 
@@ -42,6 +43,7 @@ def test_the_job_scripts_that_the_readme_shows_are_accepted(job):
     assert {code for code, _ in found if not code.startswith(("GPU", "ENV001", "ENV002", "ENV003"))} == set()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch here")
 def test_the_twin_goes_on_where_it_was_stopped(tmp_path):
     def run(epochs):

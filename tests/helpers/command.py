@@ -38,13 +38,14 @@ def gpudoctor(
     start: bool = False,
     trainings: int = 0,
     loaded: Sequence[str] = (),
+    path: Sequence[str] = (),
     **variables: str,
 ) -> subprocess.CompletedProcess[str]:
     """`gpudoctor WORDS` with extra environment variables; output captured as text.
 
     `start` starts an interpreter for it (so do variables that Python itself reads); else a process that has
     gpudoctor loaded is forked. The first `trainings` Python scripts that the command starts are forked too, from
-    one that has torch and what is `loaded`.
+    one that has torch and what is `loaded`. `path` is PYTHONPATH's.
     """
     environment = {**os.environ, "PYTHONUTF8": "1", **variables}
     if not start and hasattr(os, "fork") and not any(name.startswith("PYTHON") for name in variables):
@@ -52,9 +53,11 @@ def gpudoctor(
             return zygote(_program(trainings)).run(
                 Request(
                     words=["-m", *words], folder=cwd or Path.cwd(), environment=environment, said=Path(said),
-                    limit=timeout, trainings=trainings, loaded=loaded,
+                    limit=timeout, trainings=trainings, loaded=loaded, path=path,
                 )
             )  # fmt: skip
+    if path:
+        environment["PYTHONPATH"] = os.pathsep.join(path)
     return subprocess.run(
         [sys.executable, "-m", "gpudoctor", *words],
         capture_output=True,

@@ -15,12 +15,13 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from jobs import MEMORY, with_memory
 
 from gpudoctor.analysis.source.declared_settings import is_literal
+from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.analysis.workload import optional
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.mend.plan import make_plan
@@ -31,6 +32,7 @@ from gpudoctor.model import (
     KeywordEdit,
     Patient,
     Ranked,
+    Reads,
     Remedy,
     Severity,
     Sign,
@@ -207,7 +209,9 @@ def _every_check() -> tuple[type[Check], ...]:
 
 
 def _others(check: type[Check]) -> Iterator[type[Check]]:
-    yield from (other for other in _every_check() if other.code != check.code)
+    """Checks that an edit of scripts or configs can make say something else."""
+    edited = {Reads.SOURCE, Reads.CONFIG}
+    yield from (other for other in _every_check() if other.code != check.code and other.reads & edited)
 
 
 def _unbound(path: str, old: str, new: str) -> Iterator[str]:
@@ -220,6 +224,7 @@ def _unbound(path: str, old: str, new: str) -> Iterator[str]:
             yield f"the edit removes {', '.join(sorted(lost))}"
 
 
+@lru_cache(maxsize=256)
 def _free(text: str) -> set[str]:
     table = symtable.symtable(text, "<copy>", "exec")
     top = {item.get_name() for item in table.get_symbols() if item.is_assigned() or item.is_imported()}
@@ -232,6 +237,7 @@ def _free(text: str) -> set[str]:
     return read - top - set(dir(builtins))
 
 
+@lru_cache(maxsize=256)
 def _defined(text: str) -> set[str]:
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    return {node.name for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)}
+    return {node.name for node in walk(ast.parse(text)) if isinstance(node, kinds)}

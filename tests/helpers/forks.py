@@ -38,6 +38,8 @@ class Request:
 
     loaded: Sequence[str] = ()
     """Modules that it, or what it starts, finds loaded; the process that it is forked from loads them once."""
+    path: Sequence[str] = ()
+    """What PYTHONPATH would have: folders in which a command finds modules and plugins."""
     door: str = ""
     """The config of a trial's door that it goes through before it begins (zygote.py)."""
     meet: str = ""
@@ -68,25 +70,26 @@ class Zygote:
 
     def run_together(self, requests: Sequence[Request]) -> list[Finished]:
         """Run children beside each other, all of them to their end."""
-        self._ask(requests)
-        return [request.finished(code) for request, code in zip(requests, self._answer(), strict=True)]
+        self.ask(requests)
+        return [request.finished(code) for request, code in zip(requests, self.answer(), strict=True)]
 
     def begin(self, request: Request) -> "Begun":
         """Start one child; nothing else can run here until its end was waited for."""
-        [pid] = self._ask([request])
-        return Begun(request, pid, lambda: self._answer()[0])
+        [pid] = self.ask([request])
+        return Begun(request, pid, lambda: self.answer()[0])
 
-    def _ask(self, requests: Sequence[Request]) -> list[int]:
-        """Process ids of the children."""
+    def ask(self, requests: Sequence[Request]) -> list[int]:
+        """Start children beside each other; their process ids. `answer` waits for their exit codes."""
         assert self._process.stdin is not None
         asked = [
             {**vars(request), "folder": str(request.folder), "said": str(request.said)} for request in requests
         ]
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
-        return self._answer()
+        return self.answer()
 
-    def _answer(self) -> list[int]:
+    def answer(self) -> list[int]:
+        """The next answer: process ids, then exit codes once all have ended."""
         assert self._process.stdout is not None
         return json.loads(self._process.stdout.readline())
 
@@ -148,8 +151,9 @@ def zygote(program: str) -> Zygote:
     return made
 
 
-def fork_trainings(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    """Have the next `count` Python scripts that this process starts forked from a process that has torch.
+def fork_trainings(monkeypatch: pytest.MonkeyPatch, count: int, loaded: Sequence[str] = ()) -> None:
+    """Have the next `count` Python scripts, or children of ours that load torch, that this process starts forked from
+    one that has torch and what is `loaded`.
 
     They are its real children: whoever forks them ends at once, and orphans are adopted by this process.
     """
@@ -170,10 +174,11 @@ def fork_trainings(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
             said=Path(place),
             limit=60,
             meet=meet,
+            loaded=loaded,
         )
         for _ in range(count):
             zygote("zygote_training.py").run(asked)
             line, _ = server.accept()
             pid, _, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
             made.append(Spare(pid, line))
-    monkeypatch.setattr(subprocess, "_fork_exec", Starting(made))
+    monkeypatch.setattr(subprocess, "_fork_exec", Starting(made, ours=True))

@@ -1,5 +1,6 @@
 """Several ranks of an examination in tests: processes with faults, and what they said."""
 
+import contextlib
 import json
 import os
 import signal
@@ -9,6 +10,9 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from forks import Request, zygote
 
 AGENT = Path(__file__).with_name("preflight_agent.py")
 
@@ -39,43 +43,91 @@ class Ended:
 def examine(
     ranks: dict[int, dict], common: dict | None = None, *, within: float = 30.0, prefix=None, faults=None
 ) -> Ended:
-    """Start these ranks, wait for their end, and look whether anything is left."""
+    """Start these ranks, wait for their end, and look whether anything is left.
+
+    They are forked from a process that has their modules; with a `prefix`, which runs them elsewhere, started.
+    """
     common = {"port": free_port(), "world": len(ranks), **(common or {})}
     mark = f"standin-{os.getpid()}-{common['port']}"
+    faults = faults or {}
+    stopped = {rank for rank, fault in faults.items() if fault.endswith("stop rank")}
     begin = time.monotonic()
-    processes = {}
-    for rank, own in ranks.items():
-        asked = {"node": f"node{rank}", **common, "rank": rank, **own}
-        environment = {**os.environ, "STANDIN_MARK": mark, "STANDIN_FAULT": (faults or {}).get(rank, "")}
-        environment.update(asked.pop("environment", {}))
-        processes[rank] = subprocess.Popen(
-            [*(prefix(rank) if prefix else ()), sys.executable, str(AGENT), json.dumps(asked)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-            text=True,
-        )
-    stopped = {rank for rank, fault in (faults or {}).items() if fault.endswith("stop rank")}
-    outputs: dict[int, tuple[str, str]] = {}
+    with TemporaryDirectory() as place:
+        asked = {}
+        for rank, own in ranks.items():
+            told = {"node": f"node{rank}", **common, "rank": rank, **own}
+            environment = {**os.environ, "STANDIN_MARK": mark, "STANDIN_FAULT": faults.get(rank, "")}
+            environment.update(told.pop("environment", {}))
+            said = Path(place, str(rank))
+            said.mkdir()
+            asked[rank] = Request(
+                words=[str(AGENT), json.dumps(told)],
+                folder=Path.cwd(),
+                environment=environment,
+                said=said,
+                limit=within + 10,
+            )
+        if prefix is None and hasattr(os, "fork"):
+            codes = _forked(asked, stopped, begin + within)
+        else:
+            codes = _started(asked, stopped, begin + within, prefix)
+        seconds = time.monotonic() - begin
+        said = {rank: request.finished(0) for rank, request in asked.items()}
+    found, reporter = {}, None
+    for rank, words in said.items():
+        if words.stdout.strip():
+            assert reporter is None, f"ranks {reporter} and {rank} both reported"
+            found, reporter = json.loads(words.stdout), rank
+    errors = {rank: words.stderr for rank, words in said.items()}
+    return Ended(found, reporter, codes, errors, seconds, left_running(mark))
+
+
+def _forked(asked: dict[int, Request], stopped: set[int], deadline: float) -> dict[int, int | None]:
+    """Exit codes of forked ranks; None for one that had not ended at the deadline."""
+    agents = zygote("zygote_agent.py")
+    pids = dict(zip(asked, agents.ask(list(asked.values())), strict=True))
+    late = set()
+    for rank in sorted(asked, key=lambda rank: rank in stopped):
+        if rank in stopped:
+            os.kill(pids[rank], signal.SIGKILL)  # a stopped rank cannot end by itself
+        while not _ended(pids[rank]):
+            if time.monotonic() > deadline:
+                late.add(rank)
+                os.kill(pids[rank], signal.SIGKILL)
+                break
+            time.sleep(0.01)
+    codes = agents.answer()
+    return {rank: None if rank in late else code for rank, code in zip(asked, codes, strict=True)}
+
+
+def _ended(pid: int) -> bool:
     try:
-        for rank in sorted(processes, key=lambda rank: rank in stopped):
-            if rank in stopped:
-                processes[rank].kill()  # a stopped rank cannot end by itself
-            outputs[rank] = processes[rank].communicate(timeout=max(0.1, begin + within - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        pass
-    seconds = time.monotonic() - begin
-    codes = {rank: process.poll() for rank, process in processes.items()}
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def _started(asked: dict[int, Request], stopped: set[int], deadline: float, prefix) -> dict[int, int | None]:
+    """Exit codes of ranks that are interpreters of their own; None for one that had not ended at the deadline."""
+    processes = {}
+    for rank, request in asked.items():
+        with (request.said / "stdout").open("w") as out, (request.said / "stderr").open("w") as err:
+            processes[rank] = subprocess.Popen(
+                [*(prefix(rank) if prefix else ()), sys.executable, *request.words],
+                stdout=out,
+                stderr=err,
+                env=request.environment,
+            )
+    codes: dict[int, int | None] = dict.fromkeys(processes)
+    for rank in sorted(processes, key=lambda rank: rank in stopped):
+        if rank in stopped:
+            processes[rank].kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            codes[rank] = processes[rank].wait(max(0.1, deadline - time.monotonic()))
     for process in processes.values():
         process.kill()
         process.wait()
-    found, reporter = {}, None
-    for rank, (out, _) in outputs.items():
-        if out.strip():
-            assert reporter is None, f"ranks {reporter} and {rank} both reported"
-            found, reporter = json.loads(out), rank
-    errors = {rank: err for rank, (_, err) in outputs.items()}
-    return Ended(found, reporter, codes, errors, seconds, left_running(mark))
+    return codes
 
 
 def left_running(mark: str) -> list[int]:

@@ -37,6 +37,9 @@ def net():
 """
 """What most scripts begin with."""
 
+COMPILING = ("torch._dynamo.testing", "torch._inductor.compile_fx", "torch._dynamo.backends.cudagraphs")
+"""What torch loads when something is compiled for the first time: one to three seconds."""
+
 
 def environment(folder: Path, **variables: str) -> dict[str, str]:
     """The environment that the parent makes."""
@@ -91,12 +94,13 @@ def run_script(
     launch: tuple[str, ...] = (),
     start: bool = False,
     ranks: int = 1,
+    loaded: tuple[str, ...] = (),
     **variables: str,
 ) -> Run:
     """Write the script, run it under the probe, expect an exit code (None: any).
 
     `start` starts an interpreter for it (so do options and launchers); else a process that has torch is forked: one
-    for each of several ranks, with the variables that a launcher gives them.
+    for each of several ranks, with the variables that a launcher gives them; one alone finds modules `loaded`.
     """
     folder = tmp_path / "recording"
     folder.mkdir(exist_ok=True)
@@ -113,7 +117,7 @@ def run_script(
     elif ranks > 1:
         result = _worst(run_ranks(script, words, environment(folder, **variables), ranks))
     else:
-        result = zygote("zygote.py").run(forked(script, words, environment(folder, **variables)))
+        result = zygote("zygote.py").run(forked(script, words, environment(folder, **variables), loaded=loaded))
     if code is not None:
         assert result.returncode == code, result.stdout[-2000:] + result.stderr[-4000:]
     return Run(folder, script, result)
@@ -139,9 +143,9 @@ def _worst(ended: Sequence[Finished]) -> Finished:
     return next((one for one in ended if one.returncode), ended[0])
 
 
-def run_without(script: Path, *words: str) -> Finished:
+def run_without(script: Path, *words: str, loaded: tuple[str, ...] = ()) -> Finished:
     """A script in a forked process that has torch and no probe."""
-    return zygote("zygote.py").run(forked(script, words, own_environment()))
+    return zygote("zygote.py").run(forked(script, words, own_environment(), loaded=loaded))
 
 
 def forked(
@@ -151,12 +155,13 @@ def forked(
     *,
     said: Path | None = None,
     limit: float | None = None,
+    loaded: Sequence[str] = (),
 ) -> Request:
     """A child for a script, in the script's folder; what it says is kept there, or in the folder `said`."""
     folder = script.parent
     return Request(
         words=[str(script), *words], folder=folder, environment=variables, said=said or folder,
-        limit=limit or TIMEOUT,
+        limit=limit or TIMEOUT, loaded=loaded,
     )  # fmt: skip
 
 

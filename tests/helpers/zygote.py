@@ -21,6 +21,8 @@ import time
 from collections.abc import Callable
 from types import CodeType
 
+import zygote_probe
+
 
 def serve(load: Callable[[list[str]], None]) -> dict | None:
     """Answer requests; returns in a child, with its request, and in the parent at the end, with None."""
@@ -131,6 +133,7 @@ def main_code() -> CodeType | None:
     """
     boot = os.path.join(os.environ.get("GPUDOCTOR_PROBE", ""), "boot.py")
     if os.path.exists(boot):  # else the script is to run without us
+        zygote_probe.hand_over()
         names = {"__name__": "_gpudoctor_boot"}
         with open(boot, encoding="utf-8") as stream:
             exec(compile(stream.read(), boot, "exec"), names)
@@ -154,6 +157,7 @@ if __name__ == "__main__":
     from zygote_training import forget, pass_the_door
 
     torch.set_num_threads(1)
+    zygote_probe.prepare()
     keep()
     asked = serve(load)
     if asked is not None:

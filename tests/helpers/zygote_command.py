@@ -41,6 +41,6 @@ if __name__ == "__main__":
     asked = serve(load_more)
     if asked is not None:
         become(asked)
-        sys.path[0] = asked["folder"]  # as `python -m` has it
+        sys.path[:1] = [asked["folder"], *asked["path"]]  # as `python -m` has it
         with Main():
             runpy.run_module("gpudoctor", run_name="__main__", alter_sys=True)

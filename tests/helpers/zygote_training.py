@@ -16,7 +16,9 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from types import CodeType
 
+import zygote_probe
 from zygote import Main, become, keep, leave_at_exit, main_code, serve
 
 _MOST = 1 << 20
@@ -25,6 +27,8 @@ _STREAMS = 3
 _PATIENCE = 30.0
 _DOOR = "from gpudoctor.trial.jail.enter import main"
 """In the code of the program that closes the door of a trial and then becomes the command."""
+_OURS = ("gpudoctor.estimate.traced", "gpudoctor.estimate.measure")
+"""In the code of children of ours that load torch."""
 _PARENT_DEATH = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 
@@ -84,27 +88,32 @@ def asked_of(line: socket.socket, parent: int) -> dict:
     return json.loads(text)
 
 
-def training(words: list[str]) -> tuple[str, list[str]] | None:
-    """The config of the door before the command, if any, and the words from the script on; None for another one."""
+def training(words: list[str], of_ours: bool = False) -> tuple[str, list[str]] | None:
+    """The config of the door before the command, if any, and the words from the script, or from `-c`, on; None for
+    another one.
+    """
     door = ""
     if words[1:4] == ["-I", "-S", "-c"] and _DOOR in words[4]:
         door, words = words[5], words[6:]
-    if len(words) > 1 and words[0] == sys.executable and words[1].endswith(".py"):
-        return door, words[1:]
-    return None
+    if len(words) < 2 or words[0] != sys.executable:
+        return None
+    ours = of_ours and words[1] == "-c" and any(name in words[2] for name in _OURS)
+    return (door, words[1:]) if ours or words[1].endswith(".py") else None
 
 
 class Starting:
     """Stands for the function that forks and execs, in the process of a command."""
 
-    def __init__(self, waiting: list[Spare]) -> None:
+    def __init__(self, waiting: list[Spare], ours: bool = False) -> None:
         self._waiting = waiting
+        self._ours = ours
+        """Whether children of ours that load torch are forked, too."""
         self._real = subprocess._fork_exec
 
     def __call__(self, *given: object) -> int:
         """The child's process id."""
         words, _, _, _, folder, variables = given[:6]
-        found = training([os.fsdecode(word) for word in words])
+        found = training([os.fsdecode(word) for word in words], self._ours)
         if found is None or not self._waiting:
             return self._real(*given)
         spare = self._waiting.pop(0)
@@ -156,8 +165,16 @@ def turn_into(request: dict, loaded: dict) -> None:
     sys.modules.update(loaded)
     sys.argv[:] = request["words"]
     sys.orig_argv[:] = [sys.executable, *sys.argv]
-    sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+    if sys.argv[0] == "-c":
+        sys.path[:1] = ["", *request["environment"].get("PYTHONPATH", "").split(os.pathsep)]
+    else:
+        sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
     leave_at_exit()
+
+
+def code_of() -> CodeType | None:
+    """What this process is to run, as `zygote.main_code` has it."""
+    return compile(sys.argv.pop(1), "<string>", "exec") if sys.argv[0] == "-c" else main_code()
 
 
 def load(names: list[str]) -> dict:
@@ -184,6 +201,10 @@ if __name__ == "__main__":
     import gpudoctor.trial.jail.landlock  # noqa: F401
 
     taken = load(["torch", "torch._dynamo"])
+    sys.modules.update(taken)
+    zygote_probe.prepare()
+    for name in taken:
+        sys.modules.pop(name, None)
     keep()
 
     def load_more(names: list[str]) -> None:
@@ -206,7 +227,7 @@ if __name__ == "__main__":
                 runpy.run_module("gpudoctor", run_name="__main__", alter_sys=True)
         else:
             turn_into(wanted, taken)
-            code = main_code()
+            code = code_of()
             del taken, waiting, wanted, asked, zygote_command
             with Main():
                 if code is None:

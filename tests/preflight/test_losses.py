@@ -41,25 +41,21 @@ STAGES = {
 """Piece of work to its stage."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rank", "fault"),
     [
         (0, "about kill rank"),
         (1, "card kill rank"),
         (1, "group stop rank"),
-        *(
-            pytest.param(rank, fault, marks=pytest.mark.slow)
-            for rank, fault in (
-                (0, "group kill rank"),
-                (0, "storage kill rank"),
-                (0, "card stop rank"),
-                (0, "group3 stop rank"),
-                (1, "about stop rank"),
-                (1, "group3 kill rank"),
-                (1, "storage stop rank"),
-                (1, "burn kill rank"),
-            )
-        ),
+        (0, "group kill rank"),
+        (0, "storage kill rank"),
+        (0, "card stop rank"),
+        (0, "group3 stop rank"),
+        (1, "about stop rank"),
+        (1, "group3 kill rank"),
+        (1, "storage stop rank"),
+        (1, "burn kill rank"),
     ],
 )
 def test_a_rank_that_is_killed_or_stopped_is_named_with_its_stage(rank, fault):
@@ -93,6 +89,7 @@ def test_a_worker_that_is_killed_in_a_test_of_two_is_blamed_and_not_its_partner(
     assert any(test["nodes"] == [0, 2] and not test["failure"] for test in ended.found["tests"])
 
 
+@pytest.mark.slow
 def test_a_rank_that_never_comes_is_named_and_the_others_are_measured():
     ended = examine({0: {}, 2: {}}, {"world": 3, "limits": {"arrive": 3.0}}, within=MOST_SECONDS)
     assert ended.losses() == [(1, "arrive", "never came")]
@@ -102,6 +99,7 @@ def test_a_rank_that_never_comes_is_named_and_the_others_are_measured():
     assert set(ended.codes.values()) == {ENDED_WITH}
 
 
+@pytest.mark.slow
 def test_without_rank_0_each_rank_says_so():
     ended = examine({1: {}}, {"world": 2, "limits": {"arrive": 1.0}}, within=MOST_SECONDS)
     assert ended.codes == {1: IncompleteError.exit_code}

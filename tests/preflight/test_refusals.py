@@ -11,19 +11,13 @@ from preflight_ranks import examine, free_port
 SHORT = {"limits": {"arrive": 4.0}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("own", "seen", "said"),
     [
         ({"world": 4}, "came with the world size 4, and rank 0 has 2", "give every rank the same"),
-        pytest.param(
-            {"version": "9.9.9"},
-            "runs gpudoctor 9.9.9",
-            "install one version on every node",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            {"token": "other"}, "belongs to another job", "different ports by --port", marks=pytest.mark.slow
-        ),
+        ({"version": "9.9.9"}, "runs gpudoctor 9.9.9", "install one version on every node"),
+        ({"token": "other"}, "belongs to another job", "different ports by --port"),
     ],
 )
 def test_a_rank_that_does_not_fit_is_refused_with_a_sentence(own, seen, said):
@@ -34,6 +28,7 @@ def test_a_rank_that_does_not_fit_is_refused_with_a_sentence(own, seen, said):
     assert len(refused) == 1 and seen in refused[0]["words"]
 
 
+@pytest.mark.slow
 def test_a_rank_that_comes_twice_is_refused():
     ended = examine({0: {}, 1: {}, 2: {"rank": 1}}, {"world": 2, "limits": {"arrive": 15.0}}, within=60)
     assert sorted(code for code in ended.codes.values()) == [3, ENDED_WITH, ENDED_WITH]

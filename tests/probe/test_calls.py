@@ -328,6 +328,7 @@ def test_files_that_are_opened_for_writing_are_counted_by_the_users_line(tmp_pat
     assert found[run.line("savez")]["steps"] >= 7 and found[run.line("once")]["steps"] == 1
 
 
+@pytest.mark.slow
 def test_a_program_whose_own_audit_hook_forbids_another_goes_on(tmp_path):
     forbids = """
     import sys

@@ -62,6 +62,7 @@ gc.set_threshold(100)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [LOOKING, "gc.disable()\n"], ids=["after a look for torch", "without"])
 def test_no_garbage_is_collected_while_the_hooks_go_in(tmp_path, before):
     pytest.importorskip("torch")  # whose objects make a full collection take longer than everything that we do

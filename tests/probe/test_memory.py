@@ -2,7 +2,7 @@
 
 import pytest
 from packages import need
-from probed import run_script
+from probed import COMPILING, run_script
 
 need("torch")
 
@@ -161,6 +161,7 @@ def test_a_profiler_once_is_a_short_window(tmp_path):
     assert (window["begin"], window["end"], window["on"]) == (5, 8, False)
 
 
+@pytest.mark.slow
 def test_compiles_and_recompiles_and_breaks_are_told(tmp_path):
     run = run_script(
         tmp_path,
@@ -179,6 +180,7 @@ def test_compiles_and_recompiles_and_breaks_are_told(tmp_path):
             compiled(torch.randn(size, 8)).sum().backward()
             optimizer.step()
         """,
+        loaded=COMPILING,
     )
     told = run.rank.of("compile")
     kinds = [record["kind"] for record in told]

@@ -1,14 +1,13 @@
-"""`python -O` and `-OO`: the same numbers, files and words with the probe as without, and a whole recording."""
+"""`python -OO`: the same numbers, files and words with the probe as without, and a whole recording."""
 
 import ast
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from packages import need
-from probed import PREFIX, PROBE, TIMEOUT, environment
+from probed import PREFIX, PROBE, TIMEOUT, environment, run_without
 from some import some
 
 from gpudoctor.vitals.recording import read_recording
@@ -36,15 +35,16 @@ machinery.cache_from_source = cache_from_source
 """A sitecustomize: libraries, Python's own too, come from the files that an interpreter without -O has compiled, which saves the
 minute that torch takes. What is the program's and what is ours is compiled as the flags say."""
 
-TRAINING = '''
+DOCUMENT = '    """Words that -OO takes away."""\n'
+ASSERTION = "    assert len(values) > 0 and random.random() >= 0\n"
+"""Draws a number only where assertions are kept."""
+TRAINING = f"""
 import hashlib, random
 random.seed(1)
 
 
 def careful(values):
-    """Words that -OO takes away."""
-    assert len(values) > 0 and random.random() >= 0  # draws a number only where assertions are kept
-    return values
+{DOCUMENT}{ASSERTION}    return values
 
 
 model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.2), nn.ReLU(), nn.Linear(16, 3))
@@ -61,45 +61,45 @@ for epoch in range(2):
     model.eval()
     with torch.no_grad():
         print(sum(model(x).sum().item() for x, _ in DataLoader(data(32), batch_size=8)).hex())
-    torch.save(model.state_dict(), f"model-{epoch}.pt")
+    torch.save(model.state_dict(), "model-%d.pt" % epoch)
 print(hashlib.sha256(repr([random.getstate(), torch.get_rng_state().tolist()]).encode()).hexdigest())
 print(careful.__doc__, __debug__)
-'''
+"""
 
 
-def train(folder: Path, option: str, variables: dict[str, str]) -> tuple[str, dict[str, bytes]]:
-    """Standard output and files of the training in a folder of its own."""
-    folder.mkdir()
-    (folder / "train.py").write_text(PREFIX + TRAINING)
-    done = subprocess.run(
-        [sys.executable, *([option] if option else []), "train.py"], cwd=folder, env=variables, text=True,
-        capture_output=True, timeout=TIMEOUT, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout, {path.name: path.read_bytes() for path in folder.iterdir()}
+def left(folder: Path) -> dict[str, bytes]:
+    """What the training saved."""
+    return {path.name: path.read_bytes() for path in folder.glob("*.pt")}
 
 
 @pytest.mark.slow
-def test_optimised_runs_are_what_they_are_without_us(tmp_path, monkeypatch):
-    """One run without us is enough: what -OO takes away beside -O are docstrings."""
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(LIBRARIES)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
-    plain, left = train(tmp_path / "plain", "-OO", dict(os.environ))
-    *plain_lines, last = plain.splitlines()
-    assert last == "None False"
-    for option, kept in (("-O", "Words that -OO takes away. False"), ("-OO", last)):
-        recording = tmp_path / f"recording{option}"
-        recording.mkdir()
-        said, made = train(tmp_path / f"probed{option}", option, environment(recording))
-        *lines, heard = said.splitlines()
-        assert (lines, heard, made) == (plain_lines, kept, left)
-        [rank] = read_recording(str(recording)).ranks
-        assert not rank.of("lost")
-        losses = [float.fromhex(line) for line in lines[:-1]]
-        assert list(rank.steps.column("loss")) == pytest.approx([*losses[:8], *losses[9:17]], rel=1e-6)
-        end = rank.first("end")
-        assert end is not None and (end.get("clean"), end.get("steps")) == (True, 16)
+def test_an_optimised_run_is_what_it_is_without_us(tmp_path, monkeypatch):
+    """-OO takes away what -O does, and docstrings. Without us it is the program that has neither to begin with."""
+    bare, probed, recording, site = (tmp_path / name for name in ("bare", "probed", "recording", "site"))
+    for folder in (bare, probed, recording, site):
+        folder.mkdir()
+    (bare / "train.py").write_text(PREFIX + TRAINING.replace(DOCUMENT, "").replace(ASSERTION, ""))
+    plain = run_without(bare / "train.py")
+    assert (plain.returncode, plain.stderr) == (0, "")
+
+    (site / "sitecustomize.py").write_text(LIBRARIES)
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    (probed / "train.py").write_text(PREFIX + TRAINING)
+    done = subprocess.run(
+        [sys.executable, "-OO", "train.py"], cwd=probed, env=environment(recording), text=True,
+        capture_output=True, timeout=TIMEOUT, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+    *lines, last = done.stdout.splitlines()
+    assert (lines, last) == (plain.stdout.splitlines()[:-1], "None False")
+    assert left(probed) == left(bare) and len(left(bare)) == 2
+    [rank] = read_recording(str(recording)).ranks
+    assert not rank.of("lost")
+    losses = [float.fromhex(line) for line in lines[:-1]]
+    assert list(rank.steps.column("loss")) == pytest.approx([*losses[:8], *losses[9:17]], rel=1e-6)
+    end = rank.first("end")
+    assert end is not None and (end.get("clean"), end.get("steps")) == (True, 16)
 
 
 def test_the_probe_hangs_on_no_assertion_and_no_docstring():

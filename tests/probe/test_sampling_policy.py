@@ -47,6 +47,7 @@ def light(tmp_path_factory):
     return train(tmp_path_factory.mktemp("light"), STRIDE)
 
 
+@pytest.mark.slow
 def test_every_step_has_its_row_its_end_its_loss_and_its_batch(light):
     told = light.rank
     assert told.steps("index") == list(range(STEPS))
@@ -71,6 +72,7 @@ def test_most_steps_are_not_watched(light):
     assert max(b - a for a, b in itertools.pairwise(watched)) <= 1.5 * STRIDE + 1
 
 
+@pytest.mark.slow
 def test_calls_in_untimed_steps_are_timed_and_counted(tmp_path):
     told = train(tmp_path, STRIDE, after="print('here', flush=True)").rank
     assert told.steps("logs") == [0] + [1] * (STEPS - 1)  # it comes after the end of its step
@@ -87,6 +89,7 @@ def test_calls_in_untimed_steps_are_timed_and_counted(tmp_path):
     assert max(steps) == STEPS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [201, 202, 203, 333])
 def test_the_first_bad_loss_is_found_in_its_own_step(tmp_path, step):
     told = train(tmp_path, STRIDE, before=f"x = x * float('nan') if step == {step} else x").rank
@@ -110,6 +113,7 @@ def test_a_death_in_an_untimed_step_names_its_phase(tmp_path, before, phase):
     assert (record["step"], record["phase"]) == (301, phase)
 
 
+@pytest.mark.slow
 def test_an_evaluation_between_light_steps_is_seen(tmp_path):
     after = (
         "if step % 100 == 0:\n"

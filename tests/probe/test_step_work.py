@@ -5,6 +5,7 @@ Wall times of two processes differ by 5 % for where their memory happens to be; 
 
 import json
 
+import pytest
 from packages import need
 from probed import run_script
 
@@ -67,6 +68,7 @@ print(json.dumps(statistics.median(steps)))
 """
 
 
+@pytest.mark.slow
 def test_an_untimed_step_costs_a_few_instructions(tmp_path):
     run = run_script(tmp_path, PROGRAM)
     median = json.loads(run.result.stdout)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from packages import need
-from probed import Run, run_script, run_without
+from probed import COMPILING, Run, run_script, run_without
 
 import gpudoctor.probe
 from gpudoctor.vitals.recording import read_recording
@@ -84,13 +84,13 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def alone(tmp_path: Path, script: Path, *words: str):
+def alone(tmp_path: Path, script: Path, *words: str, loaded: tuple[str, ...] = ()):
     """The script without us, and what it leaves, in a folder of its own."""
     folder = tmp_path / "alone"
     folder.mkdir()
     copy = folder / script.name
     copy.write_text(script.read_text())
-    plain = run_without(copy, *words)
+    plain = run_without(copy, *words, loaded=loaded)
     return plain, files(folder)
 
 
@@ -129,11 +129,12 @@ print(torch.rand(3), random.random(), numpy.random.rand())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_a_compiled_model_learns_the_same(tmp_path, backend):
     text = "import random, numpy; random.seed(0); numpy.random.seed(0)\n" + COMPILED.format(backend=backend)
-    run = run_script(tmp_path, text)
-    plain, _ = alone(tmp_path, run.script)
+    run = run_script(tmp_path, text, loaded=COMPILING)
+    plain, _ = alone(tmp_path, run.script, loaded=COMPILING)
     assert run.result.stdout == plain.stdout
     assert run.rank.one("end")["steps"] == 10
 
@@ -152,6 +153,7 @@ def names_of(run: Run) -> tuple[list[str], str]:
     return told.strip().split("|")[1:], "".join(line for line in lines if line is not told)
 
 
+@pytest.mark.slow
 def test_every_hook_may_fail_and_the_training_goes_on(tmp_path):
     """Hooks are the guard's own list; each fails by itself, so all of a kind may fail in one run."""
 

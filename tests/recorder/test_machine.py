@@ -26,6 +26,7 @@ while time.monotonic() < end:
 """
 
 
+@pytest.mark.slow
 def test_a_run_of_three_seconds_has_its_processes_measured(tmp_path):
     script = tmp_path / "busy.py"
     script.write_text(BUSY)

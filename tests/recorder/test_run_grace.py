@@ -61,6 +61,7 @@ def left_behind(folder: Path) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_the_end_comes_within_the_stated_time(tmp_path):
     started = {}
     for number, (name, text) in enumerate(PROGRAMS.items()):

@@ -130,6 +130,7 @@ def test_the_window_ends_after_its_steps_and_what_started_it_does_not_go_on(fold
     assert os.getcwd() == str(folder.parent)
 
 
+@pytest.mark.slow
 def test_a_run_of_no_fixed_length_ends_when_enough_was_seen(folder, monkeypatch):
     pytest.importorskip("torch")
     Path("train.py").write_text(TRAIN)

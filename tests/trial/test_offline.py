@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from packages import need
 from probed import run_script
 
@@ -105,6 +106,7 @@ print(client._make_api_call("PutObject", {"Bucket": "b", "Key": "k"})["ETag"], u
 """
 
 
+@pytest.mark.slow
 def test_trackers_write_into_the_scratch_place_and_pushes_are_refused(tmp_path: Path):
     folder, place = tmp_path / "job", tmp_path / "scratch"
     place.mkdir()

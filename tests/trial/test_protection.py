@@ -233,6 +233,7 @@ print(first)
 """
 
 
+@pytest.mark.slow
 def test_what_torch_writes_by_itself_is_redirected(tree, scratch):
     torch = pytest.importorskip("torch")
     guard = guard_of(Level.LANDLOCK, scratch)  # redirects as WRITERS does, and refuses what gets past it

@@ -186,6 +186,7 @@ def ready(process: subprocess.Popen[str] | Begun) -> None:
     assert process.stdout.readline() == "ready\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["overlay", "landlock", "writers"])
 def test_what_a_script_saves_deletes_and_resumes_from_stays(job, level):
     job.write(SAVES)
@@ -195,6 +196,7 @@ def test_what_a_script_saves_deletes_and_resumes_from_stays(job, level):
     job.nothing_is_left(None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)],
@@ -214,7 +216,7 @@ def test_a_signal_in_the_first_run_leaves_nothing(job, number, code):
 
 def test_the_end_of_the_time_leaves_nothing(job):
     job.write(HANGS)
-    process = job.fork("--budget", "2s")
+    process = job.fork("--budget", "2s", "--steps", "20")
     said, errors = process.communicate(timeout=_PATIENCE)
     assert process.returncode == 0, errors
     job.nothing_is_left(place(said.partition("\n")[0]) if said else None)
@@ -261,7 +263,9 @@ def test_a_trial_that_hangs_until_the_time_is_up_leaves_nothing(job):
     pytest.importorskip("torch")
     job.write(TRAINS)
     job.write(HANGS, "other.py")
-    process = job.fork("--budget", "8s", "--against", f"{shlex.quote(sys.executable)} other.py", trainings=8)
+    process = job.fork(
+        "--budget", "8s", "--steps", "20", "--against", f"{shlex.quote(sys.executable)} other.py", trainings=8
+    )
     said, errors = process.communicate(timeout=_PATIENCE)
     assert process.returncode == 0, errors
     job.nothing_is_left(place(said.partition("\n")[0]) if said else None)

@@ -113,6 +113,7 @@ def test_identical_commands_are_seldom_called_faster_and_real_gains_are_found():
     assert sum(sequential(rng, 0.02, 1.0 / 1.10) == "slower" for _ in range(100)) >= 95
 
 
+@pytest.mark.slow
 def test_the_looks_together_miss_the_truth_in_a_twentieth():
     rng, missed = random.Random(5), 0
     for _ in range(1500):

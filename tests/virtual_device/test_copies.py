@@ -48,6 +48,7 @@ def measured(report):
     return named.get("device_transfer_share", 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("batch", "work", "low", "high"),
     [
@@ -62,6 +63,7 @@ def test_copies_that_nothing_hides_are_found_with_their_share(tmp_path, batch, w
     assert abs(measured(report) - truth["copying"]) < TOLERANCE, (measured(report), truth)
 
 
+@pytest.mark.slow
 def test_copies_beside_enough_work_cost_nothing(tmp_path):
     text = program(work=24e-3, steps=80, batch=BESIDE.replace("COPY", str(COPY)))
     report, truth = run_until(

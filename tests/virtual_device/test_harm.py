@@ -43,6 +43,7 @@ CAPTURE = """\
 """
 
 
+@pytest.mark.slow
 def test_nothing_of_ours_gets_into_a_capture(tmp_path):
     """Steps are captured, among them those in which all gradients are read: the graph has what it has without us.
 
@@ -56,6 +57,7 @@ def test_nothing_of_ours_gets_into_a_capture(tmp_path):
     assert not [said for said in report["problems"] + report["remarks"] if "our hook" in said]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [2e-5])
 def test_what_the_probe_adds_to_a_step_stays_in_its_budget(tmp_path, kernel):
     text = program(kernel=kernel, steps=600, begin=400)

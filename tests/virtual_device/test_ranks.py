@@ -133,6 +133,7 @@ def test_a_slow_rank_is_named_with_its_cause_and_is_no_communication(tmp_path, s
     assert all(share <= min(1 - truths[1]["busy"], truths[1]["waits"]) / 2 + TOLERANCE for share in reads)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spread", "link"), [("ddp", 6e-3), ("fsdp", 4e-3)])
 def test_collectives_that_nothing_hides(tmp_path, spread, link):
     report, truths = run_ranks(tmp_path, program(spread, 90, link=link), nobody_is_late)

@@ -54,6 +54,7 @@ def works(truth):
     return idle(truth) < WORKS
 
 
+@pytest.mark.slow
 def test_a_device_that_is_always_busy_has_nothing_to_gain(tmp_path):
     report, truth = run_until(tmp_path, program(work=24e-3, steps=60), works)
     assert report["run"]["device_idle"] <= idle(truth) + TOLERANCE
@@ -69,6 +70,7 @@ def waits_and_works(truth):
     return truth["waits"] > 0.4 and truth["busy"] > 0.5 and idle(truth) > 0.15
 
 
+@pytest.mark.slow
 def test_reading_the_loss_is_worth_what_the_device_is_idle(tmp_path):
     """Without the read the host's rest would pass while the device works: that is the best cure."""
     read = f"total = loss.item(); time.sleep({REST})"
@@ -97,6 +99,7 @@ def batch():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("work", "shape", "found"), [(0.0, starves_by_loader, True), (70e-3, works, False)])
 def test_a_slow_loader_counts_where_the_device_waits_for_it(tmp_path, work, shape, found):
     """The loader makes a batch in 10 ms; the device needs next to nothing for it, or 70."""
@@ -105,6 +108,7 @@ def test_a_slow_loader_counts_where_the_device_waits_for_it(tmp_path, work, shap
     assert within(report, truth), (claims(report), report["run"]["device_idle"], truth)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("work", "steps", "shape", "found"), [(0.0, 400, starves, True), (40e-3, 50, works, False)]
 )
@@ -145,6 +149,7 @@ def busy_replays(truth):
     return one_launch(truth) and works(truth)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("work", "shape"), [(0.0, one_launch), (40e-3, busy_replays)])
 def test_steps_that_a_graph_replays_are_steps(tmp_path, work, shape):
     """By hand: forward, backward and step are one launch, and no function of theirs is called."""

@@ -26,6 +26,7 @@ for step in range(400):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", [30, 110])
 def test_an_arm_without_syncs_is_no_faster_than_its_device(tmp_path, monkeypatch, last):
     """Until its queue is full, for some 25 steps, the host runs ahead. Curing the read can give back a little."""

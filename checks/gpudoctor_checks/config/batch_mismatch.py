@@ -8,6 +8,7 @@ from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -72,7 +73,7 @@ class BatchMismatch(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if optional(lambda: patient.configs) is None and optional(lambda: patient.source) is None:
-            raise Unavailable("no config and no script was given")
+            raise Unavailable(say("no config and no script was given"))
         world = world_size(patient)
         for setup in deepspeed_configs(patient):
             yield from self._itself(setup, world)
@@ -99,9 +100,16 @@ class BatchMismatch(Check):
         counted = f"{micro.shown} x {steps.shown}" if steps is not None else f"{micro.shown}"
         certain = True
         if product and total.number % product:
-            text = f"{counted} does not divide {total.shown} for any number of ranks"
+            text = say(
+                "{counted} does not divide {shown} for any number of ranks", counted=counted, shown=total.shown
+            )
         elif steps is not None and world and product * world != total.number:
-            text = f"{counted} on {world} ranks are {product * world:g}"
+            text = say(
+                "{counted} on {world} ranks are {product:g}",
+                counted=counted,
+                world=world,
+                product=product * world,
+            )
             certain = bool(world % (total.number // product))  # else model parallelism may explain it
         else:
             return
@@ -127,9 +135,9 @@ class BatchMismatch(Check):
         one = (micro.number if micro is not None else None) or 8
         product = one * ((steps.number if steps is not None else None) or 1)
         if world and product * world != total.number:
-            text = f"{product * world:g} on {world} ranks"
+            text = say("{product:g} on {world} ranks", product=product * world, world=world)
         elif not world and total.number % product:
-            text = f"{product:g} per rank, which does not divide it"
+            text = say("{product:g} per rank, which does not divide it", product=product)
         else:
             return
         certain = link.sure and all(item is None or item.sure for item in (micro, steps))
@@ -145,7 +153,7 @@ class BatchMismatch(Check):
         return self._found(
             mismatch.sentence + ".",
             (mismatch.engine, mismatch.argument),
-            breaks="transformers refuses the mismatch when the run starts",
+            breaks=say("transformers refuses the mismatch when the run starts"),
             certain=mismatch.certain,
             cure="auto",
         )

@@ -9,6 +9,7 @@ from gpudoctor.analysis.source.entry_points import in_a_training
 from gpudoctor.analysis.source.pretrained_models import TRAINERS, trainers
 from gpudoctor.analysis.source.target_versions import Meant, argument_fields, meant_version
 from gpudoctor.analysis.source.training_arguments import in_a_test, read_by, training_arguments
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -177,7 +178,7 @@ class DeprecatedKey(Check):
         called = setup.call is not None and meant.installed
         sure = meant.version is not None or not row.gone.startswith(MAJOR)
         severity = Severity.ERROR if called else Severity.WARNING if sure else Severity.NOTE
-        release = f"transformers {meant.version if meant.installed else row.gone}"
+        release = say("transformers {version}", version=meant.version if meant.installed else row.gone)
         yield self._found(row, (item,), severity, release, True, called, meant.installed)
 
     def _file(self, file: ConfigFile, declared: frozenset[str]) -> Iterator[Finding]:
@@ -262,9 +263,15 @@ class DeprecatedKey(Check):
         places: tuple[Evidence, ...] = tuple(item.place for item in items)
         first = items[0].place
         what = f"{items[0].key}={row.value}" if row.value else items[0].key
-        fails = "transformers refuses the value" if row.value else "the call raises a TypeError"
+        fails = say("transformers refuses the value") if row.value else say("the call raises a TypeError")
         return self.finding(
-            f"{what} {'was removed in' if gone else 'is deprecated in'} {release}; now: {row.new}.",
+            say(
+                "{what} {gone} {release}; now: {new}.",
+                what=what,
+                gone=say("was removed in") if gone else say("is deprecated in"),
+                release=release,
+                new=row.new,
+            ),
             evidence=places,
             confidence=Confidence.SUSPECTED,
             severity=severity,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -42,7 +43,7 @@ PERIODS = {"logging_period": "log", "evaluation_period": "eval", "save_period": 
 LIMITS = {"log": "log_period", "eval": "eval_period", "save": "save_period"}
 """The threshold of each kind."""
 
-WORDS = {"log": "logs", "eval": "evaluates", "save": "saves a checkpoint"}
+WORDS = {"log": "logs", "eval": "evaluates", "save": say("saves a checkpoint")}
 
 STRATEGIES = {
     "logging_steps": (("logging_strategy",), "steps"),
@@ -175,18 +176,18 @@ class Frequencies(Check):
             return None
         period = declared.period
         often = (
-            "on every step"
+            say("on every step")
             if period == 1
-            else f"every {period:g} steps"
+            else say("every {period:g} steps", period=period)
             if period > 1
-            else f"{1 / period:.0f} times"
+            else say("{period:.0f} times", period=1 / period)
         )
         limit = self.limit(LIMITS[declared.kind])
         costly = declared.kind == "save" and 1 <= period < self.limit("save_period_costly")
         norm = (
-            f"the norm is {limit:.0f} or more"
+            say("the norm is {limit:.0f} or more", limit=limit)
             if period >= 1
-            else f"in a run, the norm is a period of {limit:.0f} steps"
+            else say("in a run, the norm is a period of {limit:.0f} steps", limit=limit)
         )
         return self._found(
             declared,
@@ -213,8 +214,13 @@ class Frequencies(Check):
     def _never(self, declared: Declared) -> Finding:
         return self._found(
             declared,
-            f"{declared.key}={declared.period:g} is longer than the run of {declared.run} steps (max_steps): "
-            f"it never {WORDS[declared.kind]}.",
+            say(
+                "{key}={period:g} is longer than the run of {run} steps (max_steps): it never {words}.",
+                key=declared.key,
+                period=declared.period,
+                run=declared.run,
+                words=WORDS[declared.kind],
+            ),
             severity=Severity.NOTE,
             never=True,
         )

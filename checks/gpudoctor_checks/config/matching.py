@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.config_links import Link
 from gpudoctor.analysis.source.declared_settings import Written
+from gpudoctor.lang import say
 from gpudoctor.model import Confidence, Severity
 from gpudoctor.model.signs.configs import ConfigValue
 
@@ -62,10 +63,26 @@ class Mismatch:
     def sentence(self) -> str:
         """What was compared."""
         if self.argument is None:
-            other = f"{self.name} is not set in {self.link.arguments.title}, so it is {_shown(self.default)}"
+            other = say(
+                "{name} is not set in {title}, so it is {shown}",
+                name=self.name,
+                title=self.link.arguments.title,
+                shown=_shown(self.default),
+            )
         else:
-            other = f"{self.link.arguments.title} says {self.argument.key}={self.argument.shown}"
-        return f"{self.link.deepspeed.title} says {self.engine.key}={self.engine.shown}, {other}"
+            other = say(
+                "{title} says {key}={shown}",
+                title=self.link.arguments.title,
+                key=self.argument.key,
+                shown=self.argument.shown,
+            )
+        return say(
+            "{title} says {key}={shown}, {other}",
+            title=self.link.deepspeed.title,
+            key=self.engine.key,
+            shown=self.engine.shown,
+            other=other,
+        )
 
 
 def mismatches(link: Link, rows: tuple[tuple[str, str, ConfigValue], ...]) -> Iterator[Mismatch]:

@@ -10,6 +10,7 @@ from gpudoctor.analysis.source.declared_settings import Setup, Written, from_ent
 from gpudoctor.analysis.source.syntax import keyword_value
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -112,7 +113,7 @@ class OptimizerMismatch(Check):
         return self._found(
             mismatch.sentence + ".",
             tuple(item for item in items if item is not None),
-            breaks="transformers refuses the mismatch when the run starts",
+            breaks=say("transformers refuses the mismatch when the run starts"),
             certain=mismatch.certain,
             cure="auto",
         )
@@ -133,8 +134,16 @@ class OptimizerMismatch(Check):
 
     def _ignored(self, link: Link, engine: Written, argument: Written) -> Finding:
         return self._found(
-            f"{link.deepspeed.title} says {engine.key}={engine.shown} and {link.arguments.title} says "
-            f"{argument.key}={argument.shown}; DeepSpeed's value is used, the other has no effect.",
+            say(
+                "{title} says {key}={shown} and {title_2} says "
+                "{key_2}={shown_2}; DeepSpeed's value is used, the other has no effect.",
+                title=link.deepspeed.title,
+                key=engine.key,
+                shown=engine.shown,
+                title_2=link.arguments.title,
+                key_2=argument.key,
+                shown_2=argument.shown,
+            ),
             (argument, engine),
             certain=False,
             cure="one",
@@ -168,8 +177,13 @@ class OptimizerMismatch(Check):
     def _twice(self, engine: Setup, call: Call) -> Finding:
         item = engine.items["optimizer.type"]
         return self._found(
-            f"deepspeed.initialize gets an optimizer, and {engine.title} says {item.key}={item.shown}; the "
-            "script's optimizer is used, the config's has no effect.",
+            say(
+                "deepspeed.initialize gets an optimizer, and {title} says {key}={shown}; the "
+                "script's optimizer is used, the config's has no effect.",
+                title=engine.title,
+                key=item.key,
+                shown=item.shown,
+            ),
             (item,),
             extra=(call.span,),
             certain=False,

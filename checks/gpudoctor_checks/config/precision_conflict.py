@@ -8,6 +8,7 @@ from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
 from gpudoctor.analysis.source.pretrained_models import trained_models
 from gpudoctor.analysis.source.training_arguments import argument_calls, deepspeed_configs, training_arguments
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -136,10 +137,17 @@ class PrecisionConflict(Check):
         others = _other_half(both)
         if others is not None:
             return self._found(
-                f"{both[0].link.deepspeed.title} says {both[0].engine.key}={both[0].engine.shown}, "
-                f"{both[0].link.arguments.title} says {others.key}={others.shown}.",
+                say(
+                    "{title} says {key}={shown}, {title_2} says {key_2}={shown_2}.",
+                    title=both[0].link.deepspeed.title,
+                    key=both[0].engine.key,
+                    shown=both[0].engine.shown,
+                    title_2=both[0].link.arguments.title,
+                    key_2=others.key,
+                    shown_2=others.shown,
+                ),
                 (both[0].engine, others),
-                breaks="transformers refuses the mismatch when the run starts",
+                breaks=say("transformers refuses the mismatch when the run starts"),
                 certain=certain and others.sure,
                 cure="auto",
             )
@@ -150,7 +158,7 @@ class PrecisionConflict(Check):
         return self._found(
             text + ".",
             tuple(part for item in both for part in (item.engine, item.argument) if part is not None),
-            breaks="transformers refuses the mismatch when the run starts",
+            breaks=say("transformers refuses the mismatch when the run starts"),
             certain=certain,
             cure="auto",
         )
@@ -204,7 +212,10 @@ class PrecisionConflict(Check):
 
     def _own(self, file: ConfigFile, one: Written, two: Written, cure: str) -> Finding:
         return self._found(
-            f"{file.path} switches on {one.key} and {two.key}.", (one, two), certain=False, cure=cure
+            say("{file_path} switches on {key} and {key_2}.", file_path=file.path, key=one.key, key_2=two.key),
+            (one, two),
+            certain=False,
+            cure=cure,
         )
 
     def _scalers(self, source: Source) -> Iterator[Finding]:
@@ -239,7 +250,9 @@ class PrecisionConflict(Check):
         fp16, bf16 = from_keyword(script, call, "fp16"), from_keyword(script, call, "bf16")
         if fp16 is not None and fp16.on and fp16.sure:
             hurt = (
-                "cannot unscale fp16 gradients" if loaded == "fp16" else "scales gradients without need in bf16"
+                say("cannot unscale fp16 gradients")
+                if loaded == "fp16"
+                else say("scales gradients without need in bf16")
             )
             yield self._found(
                 f"The model is loaded in {dtype.word} and trained with fp16=True, whose scaler {hurt}.",

@@ -10,6 +10,7 @@ from gpudoctor.analysis.source.declared_settings import Written, from_entry, fro
 from gpudoctor.analysis.source.pretrained_models import adapted, trained_models, trainers
 from gpudoctor.analysis.source.syntax import is_method_call, keyword_value
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, in_a_test
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -203,7 +204,9 @@ class QuantisationConflict(Check):
 
     def _slow(self, item: Written) -> Finding:
         return self._found(
-            f"{item.key}={item.word}: every 4-bit layer computes in float32.", (item.place,), cure="compute"
+            say("{key}={word}: every 4-bit layer computes in float32.", key=item.key, word=item.word),
+            (item.place,),
+            cure="compute",
         )
 
     def _stage_three(self, patient: Patient, script: Script, call: Call) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from gpudoctor.analysis.source.training_arguments import (
     in_a_test,
     read_by,
 )
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -30,8 +31,8 @@ from gpudoctor_checks.config.deprecations import rows
 from gpudoctor_checks.config.known_keys import KINDS, KeyTable, everywhere, known, meant, slip, tables
 
 REFUSING = {
-    ConfigKind.LLAMA_FACTORY: "LLaMA-Factory refuses unknown keys",
-    ConfigKind.ACCELERATE: "accelerate refuses unknown keys",
+    ConfigKind.LLAMA_FACTORY: say("LLaMA-Factory refuses unknown keys"),
+    ConfigKind.ACCELERATE: say("accelerate refuses unknown keys"),
 }
 """Readers that stop at an unknown key of the top level."""
 
@@ -119,7 +120,7 @@ class UnknownKey(Check):
             yield from self._level(file, "", keys, REFUSING.get(file.kind, ""), names[0])
             for section, inside in tables()[names[0]].sections.items():
                 closed = section in tables()[names[0]].closed
-                refuses = f"DeepSpeed refuses unknown keys in {section}" if closed else ""
+                refuses = say("DeepSpeed refuses unknown keys in {section}", section=section) if closed else ""
                 yield from self._level(file, section, inside | own, refuses, names[0])
         elif file.kind is ConfigKind.LIGHTNING:
             for section in ("trainer", "fit.trainer"):
@@ -153,7 +154,12 @@ class UnknownKey(Check):
 
     def _misspelt(self, file: ConfigFile, place: KeyPlace, near: str, refuses: str) -> Finding:
         return self.finding(
-            f"{place.entry.key} is not a key of {_owner(file)}; did you mean {near}?",
+            say(
+                "{key} is not a key of {owner}; did you mean {near}?",
+                key=place.entry.key,
+                owner=_owner(file),
+                near=near,
+            ),
             evidence=(_setting(file, place),),
             confidence=Confidence.SUSPECTED,
             severity=Severity.ERROR if refuses else Severity.WARNING,
@@ -164,7 +170,12 @@ class UnknownKey(Check):
 
     def _refused(self, file: ConfigFile, place: KeyPlace, table: KeyTable) -> Finding:
         return self.finding(
-            f"{place.entry.key} is not a key of {table.name} {table.version}, which refuses unknown keys.",
+            say(
+                "{key} is not a key of {table} {version}, which refuses unknown keys.",
+                key=place.entry.key,
+                table=table.name,
+                version=table.version,
+            ),
             evidence=(_setting(file, place),),
             confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE,
@@ -213,7 +224,9 @@ class UnknownKey(Check):
             raises = call.method != "BitsAndBytesConfig" and (
                 installed or (near is not None and slip(name, near))
             )
-            text = f"{call.method} has no argument {name}" + (f"; did you mean {near}?" if near else ".")
+            text = say("{method} has no argument {name}", method=call.method, name=name) + (
+                say("; did you mean {near}?", near=near) if near else "."
+            )
             yield self.finding(
                 text,
                 evidence=(script.span(keyword),),
@@ -264,8 +277,8 @@ OWNERS = {
     ConfigKind.TORCHTUNE: "torchtune",
     ConfigKind.PEFT: "LoraConfig",
     ConfigKind.QUANTISATION: "BitsAndBytesConfig",
-    ConfigKind.LIGHTNING: "Lightning's Trainer",
-    ConfigKind.FSDP: "an fsdp_config",
+    ConfigKind.LIGHTNING: say("Lightning's Trainer"),
+    ConfigKind.FSDP: say("an fsdp_config"),
 }
 
 

@@ -14,6 +14,7 @@ from gpudoctor.analysis.memory_forecasts import (
     stage_that_fits,
     sure,
 )
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Resource, Severity
 from gpudoctor.model.signs.memory import Choice, Holds, JobMemory
 from gpudoctor.text import size
@@ -63,21 +64,35 @@ class ZeroStageMisfit(Check):
 
     def _short(self, job: JobMemory, present: dict[str, Choice], better: dict[str, Choice]) -> Finding:
         return self.finding(
-            f"{describe(job)} under {change_words(present)}: {short_words(job)}; {change_words(better)} fits.",
+            say(
+                "{describe} under {change_words}: {short_words}; {change_words_2} fits.",
+                describe=describe(job),
+                change_words=change_words(present),
+                short_words=short_words(job),
+                change_words_2=change_words(better),
+            ),
             evidence=evidence(job, "parallel", "offload", "batch", "seq"),
             confidence=confidence(job),
             severity=Severity.ERROR,
-            cost=Cost(bytes=job.now.peak - job.room, breaks="it runs out of GPU memory"),
+            cost=Cost(bytes=job.now.peak - job.room, breaks=say("it runs out of GPU memory")),
             subject=job.title,
             scarce=frozenset({Resource.DEVICE_MEMORY}),
         )
 
     def _needless(self, job: JobMemory, present: dict[str, Choice], better: dict[str, Choice]) -> Finding:
         projected = job.projected(**better)
-        needs = f" with {size(projected.peak)}" if projected is not None else ""
+        needs = say(" with {peak}", peak=size(projected.peak)) if projected is not None else ""
         return self.finding(
-            f"{describe(job)}: {change_words(present)} needs {size(job.now.peak)}; {change_words(better)} fits"
-            f"{needs} in {room_words(job)} and moves less.",
+            say(
+                "{describe}: {change_words} needs {peak}; {change_words_2} fits"
+                "{needs} in {room_words} and moves less.",
+                describe=describe(job),
+                change_words=change_words(present),
+                peak=size(job.now.peak),
+                change_words_2=change_words(better),
+                needs=needs,
+                room_words=room_words(job),
+            ),
             evidence=evidence(job, "parallel", "offload", "batch", "seq"),
             confidence=confidence(job),
             subject=job.title,

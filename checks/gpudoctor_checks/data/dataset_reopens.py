@@ -8,6 +8,7 @@ from gpudoctor.analysis.run.data_waits import item_lines, waiting
 from gpudoctor.analysis.run.line_costs import relative
 from gpudoctor.analysis.run.recorded_statements import function_at
 from gpudoctor.analysis.run.steady_run import Run, judged
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Script
 from gpudoctor.text import percent
@@ -108,7 +109,7 @@ class DatasetReopens(Check):
         for opened in opened_again(script):
             yield self._reopened(script, opened)
         for owner, node, each_epoch in decoded_for_length(script):
-            when = "each time that it is iterated" if each_epoch else "before the first step"
+            when = say("each time that it is iterated") if each_epoch else say("before the first step")
             yield self.finding(
                 f"{owner} loads every item of the data set to compute its length, {when}.",
                 evidence=(script.span(node),),
@@ -131,7 +132,12 @@ class DatasetReopens(Check):
     def _reopened(self, script: Script, opened: ReopenedFile) -> Finding:
         span = script.span(opened.node)
         return self.finding(
-            f"{opened.owner}.__getitem__ {opened.what} {opened.path} again for every item.",
+            say(
+                "{owner}.__getitem__ {opened_what} {opened_path} again for every item.",
+                owner=opened.owner,
+                opened_what=opened.what,
+                opened_path=opened.path,
+            ),
             evidence=(span,),
             confidence=Confidence.SUSPECTED,
             subject=f"{script.path}:{span.line}",

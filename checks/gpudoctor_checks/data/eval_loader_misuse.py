@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.source.control_flow import loop_node, never_runs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, every_loader
 from gpudoctor.analysis.source.syntax import keyword_value, nodes
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Known, LoopRole, Source
 
@@ -86,8 +87,10 @@ class EvalLoaderMisuse(Check):
             return
         says = {
             "shuffle": "shuffles",
-            "drop_last": "drops its last batch",
-            "sampler": "has a DistributedSampler, which repeats samples until all ranks have the same number",
+            "drop_last": say("drops its last batch"),
+            "sampler": say(
+                "has a DistributedSampler, which repeats samples until all ranks have the same number"
+            ),
         }
         yield self.finding(
             f"{loader.label} feeds an evaluation and {' and '.join(says[item] for item in wrong)}.",

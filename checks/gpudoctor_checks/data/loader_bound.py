@@ -30,6 +30,7 @@ from gpudoctor.analysis.run.recorded_statements import callers, heads_loop
 from gpudoctor.analysis.run.steady_run import Run, judged_by_share, spot
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -187,7 +188,7 @@ class LoaderBound(Check):
         if severity is None:
             return
         covered, busy = hidden(window), device_busy(window)
-        cause = "the GPU has work queued meanwhile, so little is lost" if covered else _cause(window, seen)
+        cause = say("the GPU has work queued meanwhile, so little is lost") if covered else _cause(window, seen)
         how = "nvidia-smi dmon -s u"
         yield seen.finding(
             self,
@@ -236,7 +237,7 @@ class LoaderBound(Check):
         filling = feeders(patient, spans) if handed == OWN else []
         handed = FED if filling else handed
         spans += callers(patient, spans[1:2])
-        whose = f"; the program's own processes do not keep up{at(filling)}" if filling else ""
+        whose = say("; the program's own processes do not keep up{at}", at=at(filling)) if filling else ""
         spans += filling
         call = loader_call(patient, made_at, "num_workers", "pin_memory")
         yield seen_in_run(run, worth, spans).finding(
@@ -295,14 +296,16 @@ class LoaderBound(Check):
             [item for item in counted if not item.light] or counted,
             key=lambda item: not _felt(loader, item),
         )
-        origin = "" if told.origin == "literal" else f" ({told.origin})"
+        origin = "" if told.origin == "literal" else say(" ({origin})", origin=told.origin)
         first = heavy[0]
-        more = f" and does {len(heavy) - 1} more such operations" if len(heavy) > 1 else ""
+        more = say(" and does {heavy} more such operations", heavy=len(heavy) - 1) if len(heavy) > 1 else ""
         kind = loader.call.method if loader.engine else loader.label
         place = f"{first.span.path.rpartition('/')[2]}:{first.span.line}"
-        items = "several items at once" if first.several else "every item"
+        items = say("several items at once") if first.several else say("every item")
         felt = _felt(loader, first)
-        unknown = "" if felt or first.light else ". Only a run shows how long that takes compared with a step"
+        unknown = (
+            "" if felt or first.light else say(". Only a run shows how long that takes compared with a step")
+        )
         yield self.finding(
             f"{kind} has num_workers={int(told.value)}{origin}: the training process itself {first.what} "
             f"for {items} ({place}){more}, and the training waits meanwhile{unknown}.",
@@ -339,16 +342,30 @@ def _how(loader: LoaderFacts | None, busy: WorkerActivity | None) -> str:
     if loader is None:
         return ""
     if loader.workers == 0:
-        return "; it prepares them itself (num_workers=0)"
+        return say("; it prepares them itself (num_workers=0)")
     one = loader.workers == 1
-    late = "; its worker does not keep up" if one else f"; {loader.workers} workers do not keep up"
+    late = (
+        say("; its worker does not keep up")
+        if one
+        else say("; {workers} workers do not keep up", workers=loader.workers)
+    )
     if busy is None:
         return late
     if busy.busy < 0.5:
-        who = "worker is busy" if one else f"{loader.workers} workers are busy"
+        who = say("worker is busy") if one else say("{workers} workers are busy", workers=loader.workers)
         whose = "its" if one else "their"
-        return f"; its {who} {percent(busy.busy)} of {whose} time: the time goes to transferring batches"
-    return f"{late}, {percent(busy.busy)} of {'its' if one else 'their'} time busy"
+        return say(
+            "; its {who} {busy} of {whose} time: the time goes to transferring batches",
+            who=who,
+            busy=percent(busy.busy),
+            whose=whose,
+        )
+    return say(
+        "{late}, {busy} of {its} time busy",
+        late=late,
+        busy=percent(busy.busy),
+        its=say("its") if one else say("their"),
+    )
 
 
 def _cause(window: ProcessWindow, seen: Observation) -> str:
@@ -356,10 +373,15 @@ def _cause(window: ProcessWindow, seen: Observation) -> str:
     inline = [place for place in seen.places if place.kind in INLINE]
     count = sum(place.count for place in seen.places)
     if sum(place.count for place in inline) * 2 >= count > 0:
-        return f"the process makes every item itself{where(inline)}"
+        return say("the process makes every item itself{where}", where=where(inline))
     makers = [worker for rank in window.ranks for worker in rank.workers]
     if not makers:
-        return f"it stands{where(seen.places)}"
+        return say("it stands{where}", where=where(seen.places))
     busy = [worker.cpu for worker in makers if worker.cpu == worker.cpu]
-    load = f", busy for {percent(min(1.0, sum(busy) / len(busy)))}" if busy else ""
-    return f"{len(makers)} workers make the items{load}{where(window.worker_places)}"
+    load = say(", busy for {busy}", busy=percent(min(1.0, sum(busy) / len(busy)))) if busy else ""
+    return say(
+        "{makers} workers make the items{load}{where}",
+        makers=len(makers),
+        load=load,
+        where=where(window.worker_places),
+    )

@@ -10,6 +10,7 @@ from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.rank_positions import standing
 from gpudoctor.analysis.run.risky_operations import killing_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Bearing,
     Check,
@@ -143,9 +144,9 @@ class LoaderDead(Check):
             place = user_place(told)
             places = [spot(patient, place[0])] if place is not None else []
             places += [spot(patient, item) for item in killing_lines(patient)]
-            when = f" at step {told.step}" if told.step is not None else ""
+            when = say(" at step {step}", step=told.step) if told.step is not None else ""
             memory = recording.end is not None and recording.end.oom_kills > 0
-            why = "; the kernel killed a process for memory meanwhile" if memory else ""
+            why = say("; the kernel killed a process for memory meanwhile") if memory else ""
             first = told.message.strip().split(chr(10))[0][:200]
             yield self.finding(
                 f"A loader worker died{when}, and the training with it{why}: {first}.",
@@ -184,13 +185,18 @@ class LoaderDead(Check):
         pids = ", ".join(str(worker.pid) for worker in rank.lost_workers[:4])
         count = len(rank.lost_workers)
         return self.finding(
-            f"{count} loader worker{'s' * (count > 1)} of {rank.title} died (pid {pids}) while the others "
-            "run on.",
+            say(
+                "{count} loader worker{count_2} of {title} died (pid {pids}) while the others run on.",
+                count=count,
+                count_2="s" * (count > 1),
+                title=rank.title,
+                pids=pids,
+            ),
             evidence=(
                 Measurement(name="workers_lost", value=count, unit="{workers}", reproduce="dmesg | tail"),
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="the training fails or waits for ever"),
+            cost=Cost(breaks=say("the training fails or waits for ever")),
             subject=rank.title,
             detail=LoaderDeadDetail(hangs=False),
         )
@@ -224,4 +230,4 @@ def _idle_workers(rank: Rank) -> str:
     if not rank.workers:
         return ""
     asleep = sum(worker.cpu < 0.02 for worker in rank.workers if worker.cpu == worker.cpu)
-    return f"; {asleep} of its {len(rank.workers)} workers do nothing"
+    return say("; {asleep} of its {workers} workers do nothing", asleep=asleep, workers=len(rank.workers))

@@ -10,6 +10,7 @@ from gpudoctor.analysis.run.steady_run import processes, recorded, run_of, spots
 from gpudoctor.analysis.source.loaders import Loader, loaders, trains
 from gpudoctor.analysis.source.origins import construction
 from gpudoctor.analysis.source.syntax import without_comments
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -130,7 +131,7 @@ class NotShuffled(Check):
             if made is None:
                 continue
             classes = made.method in _SORTED
-            order = "class by class" if classes else "in one fixed order"
+            order = say("class by class") if classes else say("in one fixed order")
             loop = next(loop for _, loop in loader.loops if loop.role is LoopRole.TRAINING)
             yield self.finding(
                 f"{loader.label} does not shuffle, and {made.method} lists its samples {order}"

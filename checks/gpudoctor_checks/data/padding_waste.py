@@ -11,6 +11,7 @@ from gpudoctor.analysis.run.data_waits import training_loader
 from gpudoctor.analysis.run.steady_run import Run, judged, spot
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.entry_points import Program, training_programs
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -172,12 +173,22 @@ class PaddingWaste(Check):
     def _from_source(self, found: list[_Padded]) -> Finding:
         first = found[0]
         length = (
-            f"{first.length} tokens" if first.length else "the model's maximum length (512 tokens for BERT)"
+            say("{length} tokens", length=first.length)
+            if first.length
+            else say("the model's maximum length (512 tokens for BERT)")
         )
-        what = f"{_shown(first.call)} pads" if first.call is not None else "The item's own code pads"
+        what = (
+            say("{shown} pads", shown=_shown(first.call))
+            if first.call is not None
+            else say("The item's own code pads")
+        )
         call = first.call
         return self.finding(
-            f"{what} every training sample to {length}, regardless of its own length.",
+            say(
+                "{what} every training sample to {length}, regardless of its own length.",
+                what=what,
+                length=length,
+            ),
             evidence=tuple(item.span for item in found[:4]),
             confidence=Confidence.SUSPECTED,
             subject=f"{first.span.path}:{first.span.line}",

@@ -9,6 +9,7 @@ from gpudoctor.analysis.source.built_classes import built
 from gpudoctor.analysis.source.loaders import Loader, trains
 from gpudoctor.analysis.source.origins import construction
 from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name, keyword_value, walk
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Known, Script, Source
 from gpudoctor_checks.data.worker_seeds import same_seeds
@@ -18,7 +19,7 @@ _GENERATORS = frozenset(
 )
 """Makers of generators that keep their state in the object."""
 _SEVERAL = 2
-_REPEATS = "the augmentations repeat: the model sees fewer different samples"
+_REPEATS = say("the augmentations repeat: the model sees fewer different samples")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from gpudoctor.analysis.source.control_flow import enclosing, switched_off
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.syntax import FunctionNode, is_name, keyword_value, nodes, walk, without_comments
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -154,14 +155,18 @@ class SamplerMisuse(Check):
         return confirmed(
             self,
             suspected,
-            f"All {same.ranks} ranks train on the same batches. Their losses are equal, bit for bit, in all "
-            f"{same.steps} steps compared.",
+            say(
+                "All {ranks} ranks train on the same batches. Their losses are equal, bit for bit, in all "
+                "{steps} steps compared.",
+                ranks=same.ranks,
+                steps=same.steps,
+            ),
             evidence=(
                 *spots(patient, where),
                 run.measured("equal_losses", float(same.steps), "{steps}"),
             ),
             severity=Severity.WARNING,
-            cost=Cost(breaks=f"{same.ranks} ranks repeat the work of one"),
+            cost=Cost(breaks=say("{ranks} ranks repeat the work of one", ranks=same.ranks)),
             detail=None if suspected else SamplerMisuseDetail(kind="unsplit"),
         )
 
@@ -198,11 +203,11 @@ class SamplerMisuse(Check):
         if ast.unparse(values[0].func).rpartition(".")[2] not in _TORCH_SAMPLERS:
             return None
         return self.finding(
-            f"{loader.label} has a sampler and shuffle=True: DataLoader raises ValueError.",
+            say("{loader} has a sampler and shuffle=True: DataLoader raises ValueError.", loader=loader.label),
             evidence=(loader.call.span,),
             confidence=Confidence.SUSPECTED,
             severity=Severity.ERROR,
-            cost=Cost(breaks="DataLoader refuses sampler and shuffle together"),
+            cost=Cost(breaks=say("DataLoader refuses sampler and shuffle together")),
             subject=f"{loader.script.path}:{loader.call.span.line}",
             detail=SamplerMisuseDetail(kind="twice"),
         )
@@ -214,12 +219,20 @@ class SamplerMisuse(Check):
         if any(_splits(program, script, loader) for script in program.scripts) or _custom(program, loader):
             return None
         wrap = wraps[0]
-        how = "runs one process a GPU" if wrap.name in _WRAPS else "averages the gradients of all ranks"
+        how = (
+            say("runs one process a GPU") if wrap.name in _WRAPS else say("averages the gradients of all ranks")
+        )
         condition = _open_condition(wrap)
         elsewhere = wrap.span.path != loader.call.span.path
         return self.finding(
-            f"{loader.label} has no DistributedSampler while {wrap.method} {how}{condition}: "
-            "every rank trains on the whole data set.",
+            say(
+                "{loader} has no DistributedSampler while {method} {how}{condition}: "
+                "every rank trains on the whole data set.",
+                loader=loader.label,
+                method=wrap.method,
+                how=how,
+                condition=condition,
+            ),
             evidence=(loader.call.span, wrap.span),
             confidence=Confidence.SUSPECTED,
             # A loader of one module and an optional wrapper of another: whether they meet, only a run tells.
@@ -243,9 +256,14 @@ class SamplerMisuse(Check):
         _, loop, _ = place
         name = _text(sampler) if isinstance(sampler, ast.Name) else ""
         return self.finding(
-            f"{name or 'The DistributedSampler'} shuffles, and the program never calls set_epoch. Each "
-            "epoch of the "
-            f"loop at line {loop.line} repeats the order of the first{_open_condition(call)}.",
+            say(
+                "{name} shuffles, and the program never calls set_epoch. Each "
+                "epoch of the "
+                "loop at line {loop_line} repeats the order of the first{open_condition}.",
+                name=name or say("The DistributedSampler"),
+                loop_line=loop.line,
+                open_condition=_open_condition(call),
+            ),
             evidence=(call.span, loop),
             confidence=Confidence.SUSPECTED,
             subject=f"{loader.script.path}:{call.span.line}",
@@ -256,7 +274,7 @@ class SamplerMisuse(Check):
 def _open_condition(call: Call) -> str:
     """A clause with the condition that a call waits for and that the source leaves open; "" without one."""
     left = [guard.text for guard in call.guards if not isinstance(guard.value, Known) and not guard.mostly]
-    return f" (if `{left[-1]}`)" if left else ""
+    return say(" (if `{left}`)", left=left[-1]) if left else ""
 
 
 def _parallel(program: Program) -> list[Call]:

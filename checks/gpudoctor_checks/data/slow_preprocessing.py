@@ -24,6 +24,7 @@ from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
 from gpudoctor.analysis.source.syntax import FunctionNode, is_method_call, walk
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -154,14 +155,17 @@ class SlowPreprocessing(Check):
         inline = [place for place in window.places if place.kind in INLINE and place.path]
         count = sum(place.count for place in inline)
         own = _hottest(inline, count)
-        who = "the training process"
+        who = say("the training process")
         if count < self.limit("own_share") * seen.share * window.samples:
             made = [place for place in window.worker_places if place.kind in INLINE and place.path]
             looks = sum(place.count for place in window.worker_places)
             count = sum(place.count for place in made)
             if looks < _LEAST_LOOKS or count < self.limit("own_share") * looks:
                 return
-            own, who = _hottest(made, count), f"each of {most_workers(window)} workers"
+            own, who = (
+                _hottest(made, count),
+                say("each of {most_workers} workers", most_workers=most_workers(window)),
+            )
         if own is None:
             return
         yield replace(seen, spans=tuple(spans_of(own))).finding(
@@ -222,7 +226,7 @@ class SlowPreprocessing(Check):
             others = tuple(
                 other.span for other in found if other is not slow and (other.span.path, other.home) == place
             )
-            once = "" if slow.kind == "pixels" else ", again in every epoch"
+            once = "" if slow.kind == "pixels" else say(", again in every epoch")
             yield self.finding(
                 f"The items of {'the Trainer' if loader.engine else loader.label} are made with {slow.what} "
                 f"({slow.span.path.rpartition('/')[2]}:{slow.span.line}){once}.",
@@ -251,21 +255,28 @@ def _slow(scripts: dict[str, Script], work: ItemWork) -> _Slow | None:
         if function is None or _RANDOM.search(ast.unparse(function)):
             return None
         home = getattr(function, "lineno", work.span.line)
-        return _Slow(work.span, "tokens", f"a tokenizer call for {_of(work)}, {work.call}()", home)
+        return _Slow(
+            work.span, "tokens", say("a tokenizer call for {of}, {call}()", of=_of(work), call=work.call), home
+        )
     if work.what == "parses a text file":
         home = getattr(_function(script, work.span), "lineno", work.span.line)
         return _Slow(
-            work.span, "text", f"{work.call.rpartition('.')[2]}() of a text file for {_of(work)}", home
+            work.span,
+            "text",
+            say("{call}() of a text file for {of}", call=work.call.rpartition(".")[2], of=_of(work)),
+            home,
         )
     if work.what == "runs a Python loop":
         loop = _at(script, work.span)
         if isinstance(loop, ast.For) and _over_cells(loop):
-            return _Slow(work.span, "pixels", "nested Python loops over the cells of an array", work.span.line)
+            return _Slow(
+                work.span, "pixels", say("nested Python loops over the cells of an array"), work.span.line
+            )
     return None
 
 
 def _of(work: ItemWork) -> str:
-    return "several at once" if work.several else "each of them"
+    return say("several at once") if work.several else say("each of them")
 
 
 def _over_cells(loop: ast.For) -> bool:

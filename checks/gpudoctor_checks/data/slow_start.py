@@ -15,6 +15,7 @@ from gpudoctor.analysis.source.control_flow import enclosing, switched_off
 from gpudoctor.analysis.source.entry_points import only_evaluates
 from gpudoctor.analysis.source.origins import origin
 from gpudoctor.analysis.source.syntax import FunctionNode, keyword_value, nodes
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -187,11 +188,11 @@ class SlowStart(Check):
 
     def _declared(self, file: ConfigFile, key: str, says: str, kind: str) -> Finding:
         entry = file.entries[key]
-        word = f"{key}: true" if kind == "cache" else "no preprocessing_num_workers"
+        word = f"{key}: true" if kind == "cache" else say("no preprocessing_num_workers")
         if kind == "workers" and entry.last == "preprocessing_num_workers":
             word = f"{key}: {entry.value}"
         return self.finding(
-            f"{file.path.rpartition('/')[2]} {says} ({word}).",
+            say("{file_path} {says} ({word}).", file_path=file.path.rpartition("/")[2], says=says, word=word),
             evidence=(file.setting(entry),),
             confidence=Confidence.SUSPECTED,
             subject=f"{file.path}:{entry.line}",
@@ -227,7 +228,7 @@ class SlowStart(Check):
             batched = call.argument("batched")
             single = batched is None or (isinstance(batched, Known) and batched.value is False)
             if (single or _LARGE.search(_loads(script))) and not _capped(script, call):
-                how = ", item by item" if single else ""
+                how = say(", item by item") if single else ""
                 yield self._found(
                     script, call, f"{call.receiver}.map tokenises with one process{how}", "workers"
                 )
@@ -235,7 +236,7 @@ class SlowStart(Check):
     def _found(self, script: Script, call: Call, message: str, kind: str) -> Finding:
         evidence: tuple[Evidence, ...] = (call.span,)
         return self.finding(
-            f"{message} (line {call.span.line}).",
+            say("{message} (line {span_line}).", message=message, span_line=call.span.line),
             evidence=evidence,
             confidence=Confidence.SUSPECTED,
             subject=f"{script.path}:{call.span.line}",

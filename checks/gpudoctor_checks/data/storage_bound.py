@@ -6,6 +6,7 @@ from gpudoctor.analysis.live.stack_shares import hidden, waiting_live, watched
 from gpudoctor.analysis.run.cost_attribution import seen_in_run
 from gpudoctor.analysis.run.data_waits import disk_waits, training_loader, waiting
 from gpudoctor.analysis.run.steady_run import demanded, spot
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
@@ -69,7 +70,7 @@ class StorageBound(Check):
         process = run.lead.process
         waits = disk_waits(run.recording)
         if not waits:
-            raise Unavailable("the recording has no samples of the machine")
+            raise Unavailable(say("the recording has no samples of the machine"))
         wait = waiting(process)
         disk, io = waits.get("workers_disk", 0.0), waits.get("io_wait", 0.0)
         slow = disk >= self.limit("disk_share") or io >= self.limit("io_wait")
@@ -100,7 +101,7 @@ class StorageBound(Check):
         if disk < self.limit("disk_share") and not io_wait >= self.limit("io_wait"):
             return
         channels = [worker.wait_channel for worker in workers] + [rank.wait_channel for rank in window.ranks]
-        asleep = next((f", in {channel}" for channel in channels if channel), "")
+        asleep = next((say(", in {channel}", channel=channel) for channel in channels if channel), "")
         yield seen.finding(
             self,
             f"The training waits for its data, {seen.words}. Meanwhile its workers wait for a disk "

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.steady_run import demanded, site_spans, sites_of
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration, percent
@@ -49,7 +50,7 @@ class TransferBound(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)
         if not any(state.known("device_transfer") for state in run.states):
-            raise Unavailable("the recording has no device times")
+            raise Unavailable(say("the recording has no device times"))
         share = run.share("device_transfer")
         severity = self.level(share)
         if severity is None:

@@ -16,6 +16,7 @@ from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.sample_cost import item_work
 from gpudoctor.analysis.source.syntax import is_method_call, is_name, walk
 from gpudoctor.analysis.source.syntax_places import lines_at
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
 from gpudoctor.text import duration, percent
@@ -103,7 +104,7 @@ class UnpinnedTransfer(Check):
             return
         spans = loader_spans(patient, loader.place)
         spans += site_spans(patient, dear(sites_of(run, "transfer")))
-        how = "is off" if not loader.pinned else "is on, but the copy still blocks"
+        how = say("is off") if not loader.pinned else say("is on, but the copy still blocks")
         yield seen_in_run(run, run.share("transfer"), spans).finding(
             self,
             f"Copying batches to the device takes {percent(run.share('transfer'))} of the time, "
@@ -162,21 +163,26 @@ class UnpinnedTransfer(Check):
                 return
         where = lines_at([move.call.span for move in copies], loader.script.path)
         if pinned.value:
-            message = (
-                f"Batches of {loader.label} are pinned, but the copy to the GPU blocks ({where}): "
-                "non_blocking is off."
+            message = say(
+                "Batches of {loader} are pinned, but the copy to the GPU blocks ({where}): "
+                "non_blocking is off.",
+                loader=loader.label,
+                where=where,
             )
             kind = "blocking"
         elif any(move.non_blocking for move in copies):
-            message = (
-                f"Batches of {loader.label} are copied with non_blocking=True from pageable memory "
-                f"({where}; pin_memory is off), so the copy still blocks."
+            message = say(
+                "Batches of {loader} are copied with non_blocking=True from pageable memory "
+                "({where}; pin_memory is off), so the copy still blocks.",
+                loader=loader.label,
+                where=where,
             )
             kind = "pageable"
         else:
-            message = (
-                f"Batches of {loader.label} are copied to the GPU from pageable memory ({where}): "
-                "pin_memory is off."
+            message = say(
+                "Batches of {loader} are copied to the GPU from pageable memory ({where}): pin_memory is off.",
+                loader=loader.label,
+                where=where,
             )
             kind = "unpinned"
         yield self.finding(

@@ -11,6 +11,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -144,7 +145,7 @@ class WorkersMisfit(Check):
         spans = loader_spans(patient, loader.place)
         often = "step" if wait.each_step else "epoch"
         one = loader.workers == 1
-        count = f"{loader.workers} worker{'' if one else 's'}"
+        count = say("{workers} worker{s}", workers=loader.workers, s="" if one else say("s"))
         call = loader_call(patient, loader.place)
         yield seen_in_run(run, wait.starts, spans).finding(
             self,
@@ -221,7 +222,7 @@ class WorkersMisfit(Check):
             return
         if not loader.ran and _trains_elsewhere(patient):
             return
-        said = "" if origin == "literal" else f" ({origin})"
+        said = "" if origin == "literal" else say(" ({origin})", origin=origin)
         yield self.finding(
             f"{loader.label} starts {workers} workers{said}, and its process may use {cpus:g} CPUs ({words}).",
             evidence=(
@@ -274,7 +275,7 @@ class WorkersMisfit(Check):
                 continue
             if not written and (epochs is None or epochs < self.limit("epochs")):
                 continue
-            count = "every epoch" if epochs is None else f"each of {epochs} epochs"
+            count = say("every epoch") if epochs is None else say("each of {epochs} epochs", epochs=epochs)
             yield self.finding(
                 f"{loader.label} starts its {workers} workers again for {count}: persistent_workers is off.",
                 evidence=(loader.call.span, outer.span),

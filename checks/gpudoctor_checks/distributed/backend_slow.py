@@ -13,6 +13,7 @@ from gpudoctor.analysis.source.control_flow import calls_function, enclosing
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import DDP, SHARDED
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, TrackRecord
 from gpudoctor.model.signs.source import Call, Known, Script
 
@@ -100,7 +101,11 @@ class BackendSlow(Check):
                 seen.add((script.path, call.span.line))
                 keyword, value = named
                 backend = str(value.value)
-                origin = f" ({value.origin})" if value.origin.startswith(("default", "command")) else ""
+                origin = (
+                    say(" ({origin})", origin=value.origin)
+                    if value.origin.startswith(("default", "command"))
+                    else ""
+                )
                 yield self.finding(
                     f"The process group uses {backend}{origin}, and the training runs on CUDA: every gradient "
                     "goes through the host's memory.",

@@ -6,6 +6,7 @@ from statistics import fmean, median
 from gpudoctor.analysis.run.aligned_ranks import STEP_ON_DEVICE, aligned, straggler
 from gpudoctor.analysis.run.cost_attribution import seen_in_run
 from gpudoctor.analysis.run.steady_run import Run, demanded
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, duration, percent
@@ -54,9 +55,9 @@ class CommunicationBound(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)
         if len(run.states) < 2 and not run.traced:
-            raise Unavailable("the recording has one rank")
+            raise Unavailable(say("the recording has one rank"))
         if not any(state.known("device_collective") for state in run.states):
-            raise Unavailable("the recording has no device times of collectives")
+            raise Unavailable(say("the recording has no device times of collectives"))
         seconds, share = _of_all(run) or (run.per_step("device_collective"), run.share("device_collective"))
         severity = self.level(share)
         if severity is None or straggler(run.recording) is not None:
@@ -90,9 +91,13 @@ def _perhaps_late(run: Run) -> str:
     if not run.traced:
         return ""
     if len(run.states) < 2:
-        return "; the trace of one rank cannot show whether they wait for a late rank or for the network"
+        return say("; the trace of one rank cannot show whether they wait for a late rank or for the network")
     waits = {state.process.rank: state.share("device_collective") for state in run.states}
     least = min(waits, key=waits.__getitem__)
     if waits[least] > _LATE * median(waits.values()):
         return ""
-    return f"; rank {least} waits only {percent(waits[least])}, so the others may wait for it"
+    return say(
+        "; rank {least} waits only {wait}, so the others may wait for it",
+        least=least,
+        wait=percent(waits[least]),
+    )

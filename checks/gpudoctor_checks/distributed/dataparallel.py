@@ -16,6 +16,7 @@ from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.analysis.source.parallelism import SHARDED
 from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -140,11 +141,15 @@ class Dataparallel(Check):
             chosen = [_chosen(program, source, call) for call in calls]
             spans = tuple(dict.fromkeys(call.span for call in calls))
             seen |= {(span.path, span.line) for span in spans}
-            several = "" if gpus is not None else "on a machine with several visible GPUs "
-            here = f"; {gpus} GPU{'s are' if gpus != 1 else ' is'} here" if gpus is not None else ""
+            several = "" if gpus is not None else say("on a machine with several visible GPUs ")
+            here = (
+                say("; {gpus} GPU{gpus_2} here", gpus=gpus, gpus_2=say("s are") if gpus != 1 else say(" is"))
+                if gpus is not None
+                else ""
+            )
             where = lines_at(spans)
-            wraps = "wraps the model" if len(spans) == 1 else "wrap the models"
-            only = f" if `{chosen[0]}`" if all(chosen) else ""
+            wraps = say("wraps the model") if len(spans) == 1 else say("wrap the models")
+            only = say(" if `{chosen}`", chosen=chosen[0]) if all(chosen) else ""
             yield self.finding(
                 f"{capitalised(where)} {wraps} in DataParallel{only}: {several}one process copies "
                 f"{'it' if len(spans) == 1 else 'them'} to every GPU on every step{here}.",

@@ -12,6 +12,7 @@ from gpudoctor.analysis.live.rank_positions import seen, standing_for, works
 from gpudoctor.analysis.live.stack_shares import by_hand, spans, watched
 from gpudoctor.analysis.run.rank_positions import RankPosition, odd_one, standing
 from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -119,7 +120,7 @@ class Hang(Check):
             return
         recording = patient.recorded_run
         if not recording.ranks:
-            raise Unavailable("no rank reported")
+            raise Unavailable(say("no rank reported"))
         everyone = standing(recording)
         odd = odd_one(everyone)
         limit = self._limit(recording, everyone, odd)
@@ -166,7 +167,7 @@ class Hang(Check):
         """In a watched job: nothing moves on any rank; who stands where, merged, and who stands elsewhere."""
         ranks = [rank for rank in window.ranks if rank.alive]
         if not ranks or any(not rank.samples for rank in ranks):
-            raise Unavailable("not every rank's stack can be read")
+            raise Unavailable(say("not every rank's stack can be read"))
         if any(standing_for(rank) < self._live_limit(rank) for rank in ranks) or works(window, ranks):
             return
         if len(ranks) == 1 and ranks[0].trail[-1][1] == "data_wait":
@@ -175,10 +176,13 @@ class Hang(Check):
         common = groups.most_common(1)[0][0]
         odd = [rank for rank in ranks if _leaf(rank) != common]
         odd = odd if len(odd) * 2 <= len(ranks) else []
-        places = [f"{_names([rank for rank in ranks if _leaf(rank) == leaf])} in {leaf}" for leaf in groups]
+        places = [
+            say("{names} in {leaf}", names=_names([rank for rank in ranks if _leaf(rank) == leaf]), leaf=leaf)
+            for leaf in groups
+        ]
         alone = len(odd) == 1
-        stands = f"{odd[0].title} stands" if alone else f"{_names(odd)} stand"
-        who = f"; {stands} elsewhere" if odd else ""
+        stands = say("{title} stands", title=odd[0].title) if alone else say("{names} stand", names=_names(odd))
+        who = say("; {stands} elsewhere", stands=stands) if odd else ""
         shown = [*odd, *(rank for rank in ranks if rank not in odd)][:4]
         silent, how = min(map(standing_for, ranks)), by_hand(window)
         yield self.finding(
@@ -234,22 +238,26 @@ def _crossed(everyone: Sequence[RankPosition]) -> bool:
 def _who(everyone: Sequence[RankPosition], odd: RankPosition | None) -> str:
     """Who stands where, ranks at the same place together."""
     if len(everyone) == 1:
-        return f" ({everyone[0].words})"
+        return say(" ({everyone})", everyone=everyone[0].words)
     groups: dict[str, list[int]] = {}
     for item in everyone:
         groups.setdefault(item.words, []).append(item.rank)
     places = "; ".join(f"{named(numbers)}: {words}" for words, numbers in list(groups.items())[:4])
-    together = "all are at the same place" if len(groups) == 1 else "they are at different places"
-    who = f"rank {odd.rank} is at a different place from the others" if odd is not None else together
-    return f" on any rank; {who} ({places})"
+    together = say("all are at the same place") if len(groups) == 1 else say("they are at different places")
+    who = (
+        say("rank {odd_rank} is at a different place from the others", odd_rank=odd.rank)
+        if odd is not None
+        else together
+    )
+    return say(" on any rank; {who} ({places})", who=who, places=places)
 
 
 def _leaf(rank: Rank) -> str:
     """Where it stands: the library's function that it waits in, and the user's line."""
     place = rank.places[0] if rank.places else None
     if place is None:
-        return rank.stack[-1].label if rank.stack else "an unknown place"
-    return f"{place.via} at {place.label}" if place.via else place.label
+        return rank.stack[-1].label if rank.stack else say("an unknown place")
+    return say("{via} at {place}", via=place.via, place=place.label) if place.via else place.label
 
 
 def _names(ranks: Sequence[Rank]) -> str:

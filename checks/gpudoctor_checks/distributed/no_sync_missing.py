@@ -10,6 +10,7 @@ from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import DDP, wrappers
 from gpudoctor.analysis.source.syntax_places import line_at
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -126,14 +127,16 @@ class NoSyncMissing(Check):
             return
         count = f"{number:g}" if isinstance(number, int | float) else "several"
         thrown = (
-            f"{number - 1:g} of {number:g} are" if isinstance(number, int | float) else "all but the last are"
+            say("{number:g} of {number_2:g} are", number=number - 1, number_2=number)
+            if isinstance(number, int | float)
+            else say("all but the last are")
         )
         place: Event = backwards[0]
         text = loop.accumulates.text
         if number is None and re.fullmatch(r"[\w.]{1,60}", text):
-            head = f"If {text} is above 1, each optimizer step follows several backward passes"
+            head = say("If {text} is above 1, each optimizer step follows several backward passes", text=text)
         else:
-            head = f"Each optimizer step follows {count} backward passes"
+            head = say("Each optimizer step follows {count} backward passes", count=count)
         yield self.finding(
             f"{head} ({line_at(place.span)}), and DDP reduces the gradients in each of them: {thrown} wasted.",
             evidence=(place.span, loop.span, wrappers(program, DDP)[0][1].span),

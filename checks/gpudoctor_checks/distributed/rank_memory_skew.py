@@ -6,6 +6,7 @@ from statistics import median
 
 from gpudoctor.analysis.run.run_numbers import rank_memory
 from gpudoctor.analysis.run.steady_run import demanded
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent, size
@@ -64,7 +65,7 @@ class RankMemorySkew(Check):
         run = demanded(patient, 1)
         known = [item for item in map(rank_memory, run.recording.ranks) if item.peak and item.device]
         if len(known) < 2:
-            raise Unavailable("fewer than two ranks recorded device memory")
+            raise Unavailable(say("fewer than two ranks recorded device memory"))
         usual = median(item.peak or 0.0 for item in known)
         worst = max(known, key=lambda item: item.peak or 0.0)
         peak, device = worst.peak or 0.0, worst.device or 1.0

@@ -17,6 +17,7 @@ from gpudoctor.analysis.source.parallelism import wraps_ddp
 from gpudoctor.analysis.source.scopes import Key, Scope
 from gpudoctor.analysis.source.syntax import is_method_call, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -177,11 +178,11 @@ class RedundantCollectives(Check):
             names = ", ".join(dict.fromkeys(item.name for item in here))
             where = lines_at(item.span for item in here)
             period = min(item.period for item in here)
-            often = "every step" if period == 1 else f"every {period:g} steps"
+            often = say("every step") if period == 1 else say("every {period:g} steps", period=period)
             why = (
-                "all ranks wait for each other"
+                say("all ranks wait for each other")
                 if kinds != ("value",)
-                else "a value for the log synchronises all ranks"
+                else say("a value for the log synchronises all ranks")
             )
             yield self.finding(
                 f"{names} runs on {often} of the training loop ({where}): {why}."

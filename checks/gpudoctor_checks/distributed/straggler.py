@@ -12,6 +12,7 @@ from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.line_costs import by_line, lines
 from gpudoctor.analysis.run.steady_run import Run, demanded, spot
 from gpudoctor.analysis.run.steady_state import OTHER
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -112,11 +113,17 @@ class StragglingRank(Check):
         run = demanded(patient)
         table = aligned(run.recording)
         if table is None:
-            raise Unavailable("the recording has one rank")
+            raise Unavailable(say("the recording has one rank"))
         if not table.enough:
             raise Unavailable(
-                f"the ranks have {table.steps} steady steps in common; {LEAST_STEPS} are needed, "
-                f"or {FEW_STEPS} in {duration(LONG)}"
+                say(
+                    "the ranks have {steps} steady steps in common; {least_steps} are needed, "
+                    "or {few_steps} in {long}",
+                    steps=table.steps,
+                    least_steps=LEAST_STEPS,
+                    few_steps=FEW_STEPS,
+                    long=duration(LONG),
+                )
             )
         late = straggler(run.recording)
         severity = self.level(late.share) if late else None
@@ -126,9 +133,19 @@ class StragglingRank(Check):
         part, seconds = next(iter(late.parts.items()))
         named = seconds >= self.limit("covered") * late.seconds
         spans = self._lines(patient, run, late, part) if named else []
-        node = f" on {process.node}" if len({rank.node for rank in run.recording.ranks}) > 1 else ""
-        place = "in lines of its own" if part == OTHER else f"in {part.replace('_', ' ')}"
-        cause = f"; the delay is {place}, {duration(seconds)} longer than the others'" if named else ""
+        node = (
+            say(" on {node}", node=process.node) if len({rank.node for rank in run.recording.ranks}) > 1 else ""
+        )
+        place = say("in lines of its own") if part == OTHER else say("in {part}", part=part.replace("_", " "))
+        cause = (
+            say(
+                "; the delay is {place}, {seconds} longer than the others'",
+                place=place,
+                seconds=duration(seconds),
+            )
+            if named
+            else ""
+        )
         yield seen_in_run(run, late.share, spans, whose=Whose.DEVICE).finding(
             self,
             f"Rank {late.rank}{node} is late by {duration(late.seconds)} in every step, "
@@ -147,10 +164,16 @@ class StragglingRank(Check):
         """In a watched job: the rank that waits least for the others, and what it does instead."""
         ranks = [rank for rank in window.ranks if rank.alive]
         if len(ranks) < 2:
-            raise Unavailable("the job has one rank")
+            raise Unavailable(say("the job has one rank"))
         least = min(rank.samples for rank in ranks)
         if least < LEAST_LOOKS:
-            raise Unavailable(f"{least} of {LEAST_LOOKS} stack samples of each rank so far")
+            raise Unavailable(
+                say(
+                    "{least} of {least_looks} stack samples of each rank so far",
+                    least=least,
+                    least_looks=LEAST_LOOKS,
+                )
+            )
         waits = {rank.pid: phase_share(rank, *WAITS) for rank in ranks}
         late = min(ranks, key=lambda rank: waits[rank.pid])
         others = [rank for rank in ranks if rank is not late]
@@ -163,7 +186,12 @@ class StragglingRank(Check):
         if severity is None:
             return
         named = excess >= self.limit("covered") * lost
-        cause = f"; it spends {percent(excess)} more of its time in {part.replace('_', ' ')}{where(places)}"
+        cause = say(
+            "; it spends {excess} more of its time in {part}{where}",
+            excess=percent(excess),
+            part=part.replace("_", " "),
+            where=where(places),
+        )
         yield seen.finding(
             self,
             f"{late.title.capitalize()} makes the others wait, {percent(lost)} of their time"
@@ -183,7 +211,11 @@ class StragglingRank(Check):
                 continue
             who = late.who
             share = percent(late.share)
-            waited = f"{share} of the recorded time" if late.of_run else f"{share} of the time in collectives"
+            waited = (
+                say("{share} of the recorded time", share=share)
+                if late.of_run
+                else say("{share} of the time in collectives", share=share)
+            )
             yield self.finding(
                 f"Rank {who.rank} of {called(who)} comes late to its collectives; the others wait {waited}. "
                 f"Its {late.kind} of {size(late.bytes)} takes {duration(late.own_seconds)}, theirs "

@@ -9,6 +9,7 @@ from gpudoctor.analysis.source.declared_settings import as_number
 from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.source.syntax import is_name, nodes
 from gpudoctor.analysis.source.training_arguments import argument_calls, option_words
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -122,7 +123,7 @@ class TimeoutTooLong(Check):
         for written in _everywhere(patient):
             if written.seconds <= self.limit("timeout"):
                 continue
-            long = duration(written.seconds) if math.isfinite(written.seconds) else "without end"
+            long = duration(written.seconds) if math.isfinite(written.seconds) else say("without end")
             yield self.finding(
                 f"{written.text} lets a collective wait {long}. A hang blocks all GPUs unreported.",
                 evidence=(written.where,),
@@ -137,7 +138,7 @@ def _everywhere(patient: Patient) -> Iterator[_Written]:
     configs, source = optional(lambda: patient.configs), optional(lambda: patient.source)
     job, environment = optional(lambda: patient.job), optional(lambda: patient.environment)
     if configs is None and source is None and job is None and environment is None:
-        raise Unavailable("no config, no script and no environment was given")
+        raise Unavailable(say("no config, no script and no environment was given"))
     for file in configs.files if configs is not None else ():
         for entry in file.entries.values():
             name, place = entry.last.replace("-", "_").lower(), f"{file.path}:{entry.line}"
@@ -170,7 +171,7 @@ def _variable(
 
 
 def _options(launch: Launch, script: str | None) -> Iterator[_Written]:
-    where = launch.path or script or "the launch line"
+    where = launch.path or script or say("the launch line")
     for name, text in option_words(launch.arguments).items():
         number = _number(text)
         if name in _KEYS and number is not None:
@@ -193,9 +194,9 @@ def _key(name: str, shown: str, number: float, where: Evidence, subject: str, eq
     number = float(number) if number < _ENDLESS else math.inf
     return _Written(
         name=name,
-        text=f"{shown}{equals}{number:.0f}",
+        text=say("{shown}{equals}{number:.0f}", shown=shown, equals=equals, number=number),
         seconds=number * _KEYS[name],
-        better=f"{shown}{equals}{7200 // _KEYS[name]}",
+        better=say("{shown}{equals}{keys}", shown=shown, equals=equals, keys=7200 // _KEYS[name]),
         where=where,
         subject=subject,
     )

@@ -12,6 +12,7 @@ from gpudoctor.analysis.workload import (
     read_workers,
     runs_here,
 )
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -115,7 +116,9 @@ class CpuBudget(Check):
                 Measurement(name=name, value=granted, unit="{CPUs}", provenance=Provenance.DECLARED),
             )
         if not runs_here(patient):
-            raise Unavailable("the job script does not set a number of CPUs, and it runs on another machine")
+            raise Unavailable(
+                say("the job script does not set a number of CPUs, and it runs on another machine")
+            )
         host = patient.host
         cpus = min(host.cpu_budget, granted or host.cpu_budget)
         shown: list[Evidence] = [
@@ -143,9 +146,18 @@ class CpuBudget(Check):
         total = ranks * (each + threads.count)
         pool_alone = ranks * (each + 1) <= self.limit("oversubscription") * cpus and threads.by_default
         return self.finding(
-            f"{count(ranks, 'rank')} x ({count(each, 'worker')} + {count(threads.count, 'thread')}; "
-            f"{threads.origin}) make {total} on {cpus:g} CPUs, more than "
-            f"{self.limit('oversubscription'):g} times as many.",
+            say(
+                "{ranks} x ({workers} + {threads}; "
+                "{origin}) make {total} on {cpus:g} CPUs, more than "
+                "{limit:g} times as many.",
+                ranks=count(ranks, "rank"),
+                workers=count(each, "worker"),
+                threads=count(threads.count, "thread"),
+                origin=threads.origin,
+                total=total,
+                cpus=cpus,
+                limit=self.limit("oversubscription"),
+            ),
             evidence=(*places, *evidence, *workers.evidence),
             confidence=Confidence.CONFIRMED if threads.recorded else Confidence.PROBABLE,
             severity=Severity.NOTE if pool_alone else Severity.WARNING,
@@ -167,7 +179,11 @@ class CpuBudget(Check):
         spare = each - (workers.count or 0) - 1
         if spare < self.limit("spare_cpus"):
             return
-        known = f", {workers.count} of them for loader workers" if workers.count else ""
+        known = (
+            say(", {workers_count} of them for loader workers", workers_count=workers.count)
+            if workers.count
+            else ""
+        )
         yield self.finding(
             f"torchrun sets OMP_NUM_THREADS=1 for {ranks} ranks, and each has {each:g} CPUs{known}: "
             "work on the CPU runs on one of them.",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Unavailable
 
 _OFF = {"", "0", "false", "off", "no"}
@@ -110,7 +111,7 @@ class DebugSwitchOn(Check):
                     )
         environment = optional(lambda: patient.environment)
         if environment is None and source is None:
-            raise Unavailable("neither an environment nor a script was given")
+            raise Unavailable(say("neither an environment nor a script was given"))
         for switch in _table() if environment is not None else ():
             value = environment.get(switch.name) if environment is not None else None
             if environment is None or value is None or switch.name in forced or not switch.is_on(value):

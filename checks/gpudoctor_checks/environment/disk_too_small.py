@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import has_purpose, optional, runs_here
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -26,8 +27,8 @@ from gpudoctor.model.signs.host import Disk
 from gpudoctor.model.signs.source import Call, Known, Source
 from gpudoctor.text import size
 
-_OUTPUTS = ("output", "working folder")
-_CACHES = ("Hugging Face cache", "Hugging Face data sets", "torch extension cache")
+_OUTPUTS = ("output", say("working folder"))
+_CACHES = (say("Hugging Face cache"), say("Hugging Face data sets"), say("torch extension cache"))
 _PARAMETERS = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)[bB](?![a-zA-Z])")
 _ADAPTERS = ("peft.get_peft_model", "peft.LoraConfig", "peft.PeftModel")
 
@@ -155,7 +156,7 @@ class DiskTooSmall(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if not runs_here(patient):
             raise Unavailable(
-                "the job script runs on another machine, whose disks gpudoctor cannot see from here"
+                say("the job script runs on another machine, whose disks gpudoctor cannot see from here")
             )
         host = patient.host
         seen: set[str] = set()
@@ -169,7 +170,14 @@ class DiskTooSmall(Check):
                     yield self._full(disk)
         if host.silent_folders and not seen:
             silent = host.silent_folders[0]
-            raise Unavailable(f"{silent.path} ({silent.role}) cannot be read: {silent.reason}")
+            raise Unavailable(
+                say(
+                    "{silent_path} ({role}) cannot be read: {reason}",
+                    silent_path=silent.path,
+                    role=silent.role,
+                    reason=silent.reason,
+                )
+            )
 
     def _is_full(self, disk: Disk) -> bool:
         if disk.read_only or disk.total == 0:
@@ -180,7 +188,13 @@ class DiskTooSmall(Check):
 
     def _full(self, disk: Disk) -> Finding:
         return self.finding(
-            f"The disk under the {disk.role} ({disk.path}) has {size(disk.free)} of {size(disk.total)} free.",
+            say(
+                "The disk under the {role} ({disk_path}) has {free} of {disk_total} free.",
+                role=disk.role,
+                disk_path=disk.path,
+                free=size(disk.free),
+                disk_total=size(disk.total),
+            ),
             evidence=(_shown(disk),),
             confidence=Confidence.CONFIRMED,
             subject=disk.role,
@@ -208,7 +222,7 @@ class DiskTooSmall(Check):
         need = one * ((keep or 1) + 1)
         if disk.free >= need:
             return
-        kept = f"{keep} kept" if keep else "without a limit on their number"
+        kept = say("{keep} kept", keep=keep) if keep else say("without a limit on their number")
         yield self.finding(
             f"A checkpoint of {billions:g} billion parameters with AdamW takes about {size(one)} ({kept}), and "
             f"{size(disk.free)} is free under the {disk.role} ({disk.path}).",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Bearing,
     Check,
@@ -125,14 +126,18 @@ class DriverTooOld(Check):
             return
         driver = survey.driver_version
         if isinstance(driver, Absent):
-            raise Unavailable(f"the driver's version: {driver.reason}")
+            raise Unavailable(say("the driver's version: {reason}", reason=driver.reason))
         floor = floor_of(torch.cuda)
         speaks = survey.cuda_driver_version
         newest = None if isinstance(speaks, Absent) else speaks
         if not _too_old(numbers(driver), floor, newest, numbers(torch.cuda)):
             return
-        wanted = f"needs {floor} or newer" if floor else f"needs a driver for CUDA {torch.cuda}"
-        knows = f", which supports CUDA up to {dotted(newest)}" if newest else ""
+        wanted = (
+            say("needs {floor} or newer", floor=floor)
+            if floor
+            else say("needs a driver for CUDA {cuda}", cuda=torch.cuda)
+        )
+        knows = say(", which supports CUDA up to {dotted}", dotted=dotted(newest)) if newest else ""
         yield self.finding(
             f"torch {torch.version} is built with CUDA {torch.cuda} and {wanted}; "
             f"the driver is {driver}{knows}.",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Bearing,
     Check,
@@ -229,34 +230,43 @@ def _asked_for_gpus(patient: Patient) -> bool:
 
 def _message(survey: GpuSurvey, count: int, container: str | None) -> str:
     gpus = (
-        f"{count} NVIDIA GPU{'s' if count != 1 else ''} on the PCI bus"
+        say("{count} NVIDIA GPU{s} on the PCI bus", count=count, s=say("s") if count != 1 else "")
         if count
-        else "A GPU's device node exists"
+        else say("A GPU's device node exists")
     )
     words = {
-        DriverState.NO_LIBRARY: "but the driver's library (libnvidia-ml.so.1) is missing",
-        DriverState.NOT_LOADED: "and the nvidia kernel module is not loaded",
-        DriverState.NO_PERMISSION: "and this user may not open them",
-        DriverState.FAILED: "and NVML does not start",
-        DriverState.HUNG: "and the driver does not answer",
-        DriverState.CRASHED: "and the driver's library crashes",
-        DriverState.READY: "and the driver sees none of them",
+        DriverState.NO_LIBRARY: say("but the driver's library (libnvidia-ml.so.1) is missing"),
+        DriverState.NOT_LOADED: say("and the nvidia kernel module is not loaded"),
+        DriverState.NO_PERMISSION: say("and this user may not open them"),
+        DriverState.FAILED: say("and NVML does not start"),
+        DriverState.HUNG: say("and the driver does not answer"),
+        DriverState.CRASHED: say("and the driver's library crashes"),
+        DriverState.READY: say("and the driver sees none of them"),
     }
     if container:
-        return f"{gpus}, but this container ({container}) was started without them."
+        return say(
+            "{gpus}, but this container ({container}) was started without them.", gpus=gpus, container=container
+        )
     if survey.driver is DriverState.MISMATCH:
-        return f"The driver's kernel module and its library have different versions{_versions(survey)}."
+        return say(
+            "The driver's kernel module and its library have different versions{versions}.",
+            versions=_versions(survey),
+        )
     bound = sorted({device.driver or "no driver" for device in survey.pci_devices} - {"nvidia"} - _GIVEN_AWAY)
-    held = f" (bound to {', '.join(bound)})" if bound and survey.driver is not DriverState.READY else ""
-    error = f": {survey.driver_error}" if survey.driver_error else ""
-    return f"{gpus}{held}, {words[survey.driver]}{error}."
+    held = (
+        say(" (bound to {bound})", bound=", ".join(bound))
+        if bound and survey.driver is not DriverState.READY
+        else ""
+    )
+    error = say(": {driver_error}", driver_error=survey.driver_error) if survey.driver_error else ""
+    return say("{gpus}{held}, {word}{error}.", gpus=gpus, held=held, word=words[survey.driver], error=error)
 
 
 def _versions(survey: GpuSurvey) -> str:
     module, library = survey.kernel_module_version, survey.driver_version
-    known = [f"module {module}"] if isinstance(module, str) else []
-    known += [f"library {library}"] if isinstance(library, str) else []
-    return f" ({', '.join(known)})" if known else ""
+    known = [say("module {module}", module=module)] if isinstance(module, str) else []
+    known += [say("library {library}", library=library)] if isinstance(library, str) else []
+    return say(" ({known})", known=", ".join(known)) if known else ""
 
 
 def _evidence(survey: GpuSurvey) -> tuple[Evidence, ...]:

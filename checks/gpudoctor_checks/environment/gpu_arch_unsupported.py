@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Bearing,
     Check,
@@ -117,9 +118,9 @@ class GpuArchUnsupported(Check):
             return
         built = torch.arch_list
         if isinstance(built, Absent):
-            raise Unavailable(f"torch's architectures: {built.reason}")
+            raise Unavailable(say("torch's architectures: {reason}", reason=built.reason))
         if not any(architecture(name) for name in built):
-            raise Unavailable("torch's list of architectures is empty")
+            raise Unavailable(say("torch's list of architectures is empty"))
         cards = [(gpu, card) for gpu, card in cards if not is_jetson(gpu.name)]
         missing = [(gpu, card) for gpu, card in cards if runs_on(built, card) is None]
         others = len(cards) > len(missing)
@@ -135,8 +136,15 @@ class GpuArchUnsupported(Check):
         have = ", ".join(built)
         python = patient.packages.executable
         return self.finding(
-            f"{label} ({gpus[0].name}) has compute capability {dotted(card)}, "
-            f"and torch {torch.version} has code for {have} only.",
+            say(
+                "{label} ({gpu}) has compute capability {dotted}, "
+                "and torch {version} has code for {have} only.",
+                label=label,
+                gpu=gpus[0].name,
+                dotted=dotted(card),
+                version=torch.version,
+                have=have,
+            ),
             evidence=(
                 Measurement(
                     name="compute_capability",
@@ -154,7 +162,7 @@ class GpuArchUnsupported(Check):
             ),
             confidence=Confidence.CONFIRMED,
             severity=Severity.WARNING if others else None,
-            cost=Cost() if others else Cost(breaks="no kernel of torch runs on this GPU"),
+            cost=Cost() if others else Cost(breaks=say("no kernel of torch runs on this GPU")),
             subject=gpus[0].label,
             detail=GpuArchUnsupportedDetail(
                 torch=torch.version,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import Workers, is_job, optional, read_threads, read_workers, runs_here
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -145,7 +146,7 @@ class LimitsTooLow(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if not runs_here(patient):
             raise Unavailable(
-                "the job script runs on another machine, whose limits gpudoctor cannot see from here"
+                say("the job script runs on another machine, whose limits gpudoctor cannot see from here")
             )
         host, workers = patient.host, read_workers(patient)
         yield from self._open_files(host, workers, patient)
@@ -162,9 +163,9 @@ class LimitsTooLow(Check):
             if not mentions and (job is None or not is_job(job) or source is not None):
                 return
         known = bool(workers.count)
-        with_what = f"and a loader starts {count(workers.count, 'worker')}" if workers.count else (
-            "which loader workers may use up"
-        )  # fmt: skip
+        with_what = say("which loader workers may use up")
+        if workers.count:
+            with_what = say("and a loader starts {workers}", workers=count(workers.count, "worker"))
         yield self.finding(
             f"A process may open {soft} files (the limit is {self.limit('open_files'):g}), {with_what}.",
             evidence=(

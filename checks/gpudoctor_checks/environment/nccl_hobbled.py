@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.workload import optional, runs_here
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Absent,
     Check,
@@ -47,17 +48,17 @@ class _Switch:
 _LOCAL = frozenset({"loc", "0"})
 _SWITCHES = (
     _Switch(name="NCCL_P2P_DISABLE", path="P2P", values=None,
-            effect="GPUs no longer copy to each other over NVLink or PCIe, but through host memory"),
+            effect=say("GPUs no longer copy to each other over NVLink or PCIe, but through host memory")),
     _Switch(name="NCCL_P2P_LEVEL", path="P2P", values=_LOCAL,
-            effect="GPUs no longer copy to each other over NVLink or PCIe, but through host memory"),
+            effect=say("GPUs no longer copy to each other over NVLink or PCIe, but through host memory")),
     _Switch(name="NCCL_SHM_DISABLE", path="SHM", values=None,
-            effect="ranks on one node that have no direct path talk over the network stack"),
+            effect=say("ranks on one node that have no direct path talk over the network stack")),
     _Switch(name="NCCL_IB_DISABLE", path="IB", values=None,
-            effect="nodes talk over TCP sockets instead of InfiniBand or RoCE"),
+            effect=say("nodes talk over TCP sockets instead of InfiniBand or RoCE")),
     _Switch(name="NCCL_NET", path="IB", values=frozenset({"socket"}),
-            effect="nodes talk over TCP sockets instead of InfiniBand or RoCE"),
+            effect=say("nodes talk over TCP sockets instead of InfiniBand or RoCE")),
     _Switch(name="NCCL_NET_GDR_LEVEL", path="IB", values=_LOCAL,
-            effect="network cards no longer read GPU memory directly"),
+            effect=say("network cards no longer read GPU memory directly")),
 )  # fmt: skip
 
 
@@ -115,7 +116,7 @@ class NcclHobbled(Check):
     def _switches(self, patient: Patient) -> Iterator[Finding]:
         environment, source = optional(lambda: patient.environment), optional(lambda: patient.source)
         if environment is None and source is None:
-            raise Unavailable("neither an environment nor a script was given")
+            raise Unavailable(say("neither an environment nor a script was given"))
         for switch in _SWITCHES:
             own = assigned(source, switch.name)
             outside = environment.get(switch.name) if environment is not None else None
@@ -123,7 +124,7 @@ class NcclHobbled(Check):
                 if own.value is not None and switch.is_on(own.value):
                     yield self._switched(patient, switch, own.value, own.span, "source")
             elif environment is not None and outside is not None and switch.is_on(outside):
-                where = "job script" if switch.name in environment.exports else "environment"
+                where = say("job script") if switch.name in environment.exports else "environment"
                 yield self._switched(patient, switch, outside, environment.evidence(switch.name), where)
 
     def _switched(
@@ -144,7 +145,9 @@ class NcclHobbled(Check):
         packages, environment = optional(lambda: patient.packages), optional(lambda: patient.environment)
         installed = _nccl_packages(packages) if packages is not None else ()
         if packages is not None and len(installed) > 1:
-            names = " and ".join(f"{name} {packages.version(name)}" for name in installed)
+            names = " and ".join(
+                say("{name} {version}", name=name, version=packages.version(name)) for name in installed
+            )
             yield self.finding(
                 f"{names} are both installed: they write the same files, and torch loads whichever came last.",
                 evidence=tuple(
@@ -222,17 +225,17 @@ def _matters(patient: Patient, path: str) -> tuple[bool, str]:
     if path == "IB":
         nodes = job.nodes if job is not None else None
         if nodes == 1:
-            return False, "; this job has one node"
+            return False, say("; this job has one node")
         if (nodes or 1) > 1:
-            return True, f"; this job has {nodes} nodes"
+            return True, say("; this job has {nodes} nodes", nodes=nodes)
         if host is not None and host.infiniband and runs_here(patient):
-            return True, f"; this node has {', '.join(host.infiniband[:4])}"
-        return False, "; gpudoctor knows of no such network and no second node"
+            return True, say("; this node has {infiniband}", infiniband=", ".join(host.infiniband[:4]))
+        return False, say("; gpudoctor knows of no such network and no second node")
     if several < 2:
-        return False, "; one GPU needs neither" if gpus == 1 else "; gpudoctor knows of no second GPU"
+        return False, say("; one GPU needs neither") if gpus == 1 else say("; gpudoctor knows of no second GPU")
     if path == "P2P" and survey is not None and gpus > 1 and _all_blocked(survey):
-        return False, f"; the {gpus} GPUs here have no peer access in any case"
-    return True, f"; {several} GPUs or ranks here share gradients"
+        return False, say("; the {gpus} GPUs here have no peer access in any case", gpus=gpus)
+    return True, say("; {several} GPUs or ranks here share gradients", several=several)
 
 
 def _all_blocked(survey: GpuSurvey) -> bool:

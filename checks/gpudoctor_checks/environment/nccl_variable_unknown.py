@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -86,7 +87,7 @@ class NcclVariableUnknown(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         source, environment = optional(lambda: patient.source), optional(lambda: patient.environment)
         if environment is None and source is None:
-            raise Unavailable("neither an environment nor a script was given")
+            raise Unavailable(say("neither an environment nor a script was given"))
         torch = optional(lambda: patient.torch)
         if torch is not None and torch.hip:
             return
@@ -115,7 +116,7 @@ class NcclVariableUnknown(Check):
     ) -> Finding:
         shown = name if value is None else f"{name}={value}"
         return self.finding(
-            f"{shown}: {fault.text}.",
+            say("{shown}: {fault}.", shown=shown, fault=fault.text),
             evidence=(where,),
             confidence=sure,
             severity=fault.severity,
@@ -134,25 +135,34 @@ def _fault(known: VariableTable, name: str, value: str, installed: str) -> _Faul
     if not known.read(name):
         near = known.near(name)
         if near:
-            text = f"neither NCCL nor torch reads this variable; it looks like {near}"
+            text = say("neither NCCL nor torch reads this variable; it looks like {near}", near=near)
             return _Fault(kind="slip", text=text, severity=Severity.WARNING, instead=near)
-        text = f"no release of NCCL up to {known.newest} reads this variable, nor does torch"
+        text = say("no release of NCCL up to {newest} reads this variable, nor does torch", newest=known.newest)
         return _Fault(kind="unknown", text=text, severity=Severity.NOTE)
     misread = known.misread(name, value)
     if misread:
         refused = misread.startswith("torch takes")
         return _Fault(
             kind="value",
-            text=f"the value makes no sense; {misread}",
+            text=say("the value makes no sense; {misread}", misread=misread),
             severity=Severity.ERROR if refused else Severity.WARNING,
-            breaks="torch refuses it when the process group starts" if refused else "",
+            breaks=say("torch refuses it when the process group starts") if refused else "",
         )
     if name in known.renamed:
         now, by = known.renamed[name]
-        return _Fault(kind="renamed", text=f"{by} renamed it to {now}", severity=Severity.NOTE, instead=now)
+        return _Fault(
+            kind="renamed",
+            text=say("{by} renamed it to {now}", by=by, now=now),
+            severity=Severity.NOTE,
+            instead=now,
+        )
     first = known.since.get(name)
     if first is not None and installed and release(installed) < release(first):
-        text = f"NCCL reads it since {first}, and {installed} is installed: it has no effect"
+        text = say(
+            "NCCL reads it since {first}, and {installed} is installed: it has no effect",
+            first=first,
+            installed=installed,
+        )
         return _Fault(kind="later", text=text, severity=Severity.NOTE)
     return None
 
@@ -161,9 +171,9 @@ def _gone(known: VariableTable, name: str, installed: str) -> _Fault | None:
     last, instead = known.gone[name]
     if release(last) >= release(installed or known.oldest):
         return None
-    text = f"NCCL reads it no more since the release after {last}: it has no effect"
+    text = say("NCCL reads it no more since the release after {last}: it has no effect", last=last)
     return _Fault(
-        kind="gone", text=text + (f"; {instead} took its place" if instead else ""),
+        kind="gone", text=text + (say("; {instead} took its place", instead=instead) if instead else ""),
         severity=Severity.NOTE, instead=instead,
     )  # fmt: skip
 

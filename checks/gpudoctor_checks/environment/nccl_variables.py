@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from gpudoctor.lang import say
 from gpudoctor_checks.config.known_keys import slip
 
 OURS = re.compile(r"(?:NCCL|TORCH_NCCL|TORCH_FR)_[A-Z0-9_]+\Z")
@@ -44,7 +45,7 @@ class Values:
         if self.lowest is not None and self.highest is not None:
             number = _read(value)
             inside = number is None or self.lowest <= number <= self.highest
-            return "" if inside else f"{self.lowest} to {self.highest}"
+            return "" if inside else say("{lowest} to {highest}", lowest=self.lowest, highest=self.highest)
         text = value.strip()
         if self.digits and text[:1].isdigit():
             return ""
@@ -100,15 +101,15 @@ class VariableTable:
         if not value.strip() or any(mark in value for mark in "$`*%{"):
             return ""  # unset, filled in elsewhere, or masked
         if name in self.torch_flags:
-            return "" if value.lower() in _FLAGS else "torch takes 1, 0, true, false, yes and no"
+            return "" if value.lower() in _FLAGS else say("torch takes 1, 0, true, false, yes and no")
         number = name in self.numbers
         if name in self.torch_numbers and _LEADING.match(value) is None:
-            return "torch takes a number"
+            return say("torch takes a number")
         if number and not _NUMBER.match(value):
-            return f"NCCL reads a number, and takes this for {_read(value) or 0}"
+            return say("NCCL reads a number, and takes this for {read}", read=_read(value) or 0)
         allowed = self.values.get(name)
         refused = allowed.refuses(value) if allowed is not None else ""
-        return f"it can be {refused}" if refused else ""
+        return say("it can be {refused}", refused=refused) if refused else ""
 
 
 def _read(value: str) -> int | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from gpudoctor.analysis.run.deaths import death
 from gpudoctor.analysis.run.steady_run import processes, recorded, trained_well
 from gpudoctor.analysis.source.target_versions import installed_version, meant_version
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Bearing,
     Check,
@@ -299,8 +300,16 @@ class PackageConflict(Check):
         if not unmet:
             return
         rows = list(unmet.values())
-        named = [f"{item.name}{item.wanted} ({installed_version(patient, item.name)})" for item in rows]
-        more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+        named = [
+            say(
+                "{name}{wanted} ({installed_version})",
+                name=item.name,
+                wanted=item.wanted,
+                installed_version=installed_version(patient, item.name),
+            )
+            for item in rows
+        ]
+        more = say(" and {named} more", named=len(named) - _NAMED) if len(named) > _NAMED else ""
         yield self.finding(
             f"The project requires other versions than the installed ones: {', '.join(named[:_NAMED])}{more}.",
             evidence=tuple(
@@ -317,10 +326,23 @@ class PackageConflict(Check):
 
     def _broken(self, broken: Broken, packages: Packages) -> Finding:
         have = broken.have
-        asked = [f"{by.name} {by.version} requires {broken.name}{wanted}" for by, wanted in broken.wishes]
-        state = f"{broken.name} {have} is installed" if have else f"{broken.name} is not installed"
+        asked = [
+            say(
+                "{by} {version} requires {broken}{wanted}",
+                by=by.name,
+                version=by.version,
+                broken=broken.name,
+                wanted=wanted,
+            )
+            for by, wanted in broken.wishes
+        ]
+        state = (
+            say("{broken} {have} is installed", broken=broken.name, have=have)
+            if have
+            else say("{broken} is not installed", broken=broken.name)
+        )
         return self.finding(
-            f"{', '.join(asked)}; {state}.",
+            say("{asked}; {state}.", asked=", ".join(asked), state=state),
             evidence=tuple(
                 Measurement(
                     name=f"requires_dist_{by.name}",
@@ -351,9 +373,9 @@ class PackageConflict(Check):
             return
         beside = packages.version("nvidia-ml-py")
         state = (
-            f"beside nvidia-ml-py {beside}: both contain the module pynvml"
+            say("beside nvidia-ml-py {beside}: both contain the module pynvml", beside=beside)
             if beside
-            else "instead of nvidia-ml-py"
+            else say("instead of nvidia-ml-py")
         )
         yield self._conflict(
             f"the legacy package pynvml {version} is installed {state}.",
@@ -376,7 +398,7 @@ class PackageConflict(Check):
         stacks = sorted({major for name in twice for major in majors[name]})
         first = packages.distributions[f"nvidia-{twice[0]}-cu{stacks[0]}"]
         torch = packages.version("torch")
-        beside = f" beside torch {torch}" if torch else ""
+        beside = say(" beside torch {torch}", torch=torch) if torch else ""
         yield self._conflict(
             f"libraries for {' and '.join(f'CUDA {major}' for major in stacks)} are both "
             f"installed{beside}: {', '.join(twice)}. Packages that use the same folder overwrite each other.",
@@ -455,7 +477,9 @@ class PackageConflict(Check):
         if wanted in have or near:
             return
         listed = (
-            f"CUDA {', '.join(f'{item[:2]}.{item[2:]}' for item in dict.fromkeys(have))}" if have else "the CPU"
+            f"CUDA {', '.join(f'{item[:2]}.{item[2:]}' for item in dict.fromkeys(have))}"
+            if have
+            else say("the CPU")
         )
         yield self._conflict(
             f"bitsandbytes {found.version} has no library for CUDA {wanted[:2]}.{wanted[2:]}"
@@ -515,7 +539,7 @@ def _decimal(version: str) -> float:
 
 
 def _cuda(version: str) -> str:
-    return "the CPU" if version == "cpu" else f"CUDA {version}"
+    return say("the CPU") if version == "cpu" else f"CUDA {version}"
 
 
 def _needed(packages: Packages, stacks: list[str]) -> str:
@@ -529,13 +553,23 @@ def _needed(packages: Packages, stacks: list[str]) -> str:
 def _flash_difference(built: str | None, cuda: str | None, abi: bool | None, torch: TorchBuild) -> str:
     """What the wheel was compiled for that this torch is not, as a clause; "" when they agree."""
     if built is not None and numbers(built)[:2] != numbers(torch.version)[:2]:
-        return f"torch {built}, and torch {torch.version} is installed"
+        return say("torch {built}, and torch {version} is installed", built=built, version=torch.version)
     own = torch.cxx11_abi
     if abi is not None and not isinstance(own, Absent) and abi != own:
-        words = {True: "the C++11 ABI", False: "the old C++ ABI"}
-        return f"{words[abi]}, and torch {torch.version} uses {words[own]}"
+        words = {True: say("the C++11 ABI"), False: say("the old C++ ABI")}
+        return say(
+            "{word}, and torch {version} uses {word_2}",
+            word=words[abi],
+            version=torch.version,
+            word_2=words[own],
+        )
     if cuda is not None and torch.cuda is not None and numbers(cuda)[:1] != numbers(torch.cuda)[:1]:
-        return f"CUDA {cuda}, and torch {torch.version} for CUDA {torch.cuda}"
+        return say(
+            "CUDA {cuda}, and torch {version} for CUDA {cuda_2}",
+            cuda=cuda,
+            version=torch.version,
+            cuda_2=torch.cuda,
+        )
     return ""
 
 
@@ -551,7 +585,7 @@ def _harmless(patient: Patient, finding: Finding) -> bool:
         return False  # a native crash names nobody
     frames = list(told.record.get("frames") or ())
     inner = str(frames[-1][0]) if frames else ""
-    said = f"{told.kind} {told.message}"
+    said = say("{kind} {message}", kind=told.kind, message=told.message)
     words = {finding.subject, *finding.detail_of(PackageConflictDetail).by}
     # Most exceptions of a training are raised in torch's own files: that a file is torch's says nothing.
     return not any(_spelt(word) in _spelt(said if word == "torch" else f"{said} {inner}") for word in words)

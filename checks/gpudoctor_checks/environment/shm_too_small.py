@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import Workers, has_purpose, is_job, optional, read_workers, runs_here
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Absent,
     Check,
@@ -170,7 +171,7 @@ class ShmTooSmall(Check):
             return _Room(total=granted, free=granted, evidence=shown)
         if not runs_here(patient):
             raise Unavailable(
-                "the job script runs on another machine, whose /dev/shm gpudoctor cannot see from here"
+                say("the job script runs on another machine, whose /dev/shm gpudoctor cannot see from here")
             )
         host = patient.host
         if isinstance(host.shm_total, Absent):
@@ -181,20 +182,22 @@ class ShmTooSmall(Check):
 
     def _small(self, patient: Patient, room: _Room, workers: Workers, ranks: int) -> Iterator[Finding]:
         floor = self.limit("shared_memory")
-        said = f"/dev/shm has {size(room.total)}, below {size(floor)}"
+        said = say("/dev/shm has {room_total}, below {floor}", room_total=size(room.total), floor=size(floor))
         evidence: tuple[Evidence, ...] = (room.evidence, *workers.evidence)
         severity, cost, confidence = Severity.WARNING, Cost(), Confidence.PROBABLE
         if workers.count:
             severity = Severity.ERROR
-            cost = Cost(breaks="a loader worker dies of a bus error when /dev/shm is full")
-            each = f" in each of {ranks} ranks" if ranks > 1 else ""
-            said += f", and a loader starts {count(workers.count, 'worker')}{each}."
+            cost = Cost(breaks=say("a loader worker dies of a bus error when /dev/shm is full"))
+            each = say(" in each of {ranks} ranks", ranks=ranks) if ranks > 1 else ""
+            said += say(
+                ", and a loader starts {workers}{each}.", workers=count(workers.count, "worker"), each=each
+            )
         elif ranks > 1:
-            said += f", and {ranks} ranks on this node exchange data through it."
+            said += say(", and {ranks} ranks on this node exchange data through it.", ranks=ranks)
         elif workers.count == 0 or not has_purpose(patient):
             return
         else:
-            said += ": loader workers pass their batches through it."
+            said += say(": loader workers pass their batches through it.")
             severity = self._unknown(patient)
         yield self.finding(
             said,
@@ -250,8 +253,13 @@ class ShmTooSmall(Check):
             name="shm_free", value=room.free, unit="B", reproduce="df -B1 /dev/shm; ls -la /dev/shm"
         )
         return self.finding(
-            f"Of the {size(room.total)} of /dev/shm only {size(room.free)} is free, below "
-            f"{size(self.limit('shared_memory'))}: another job or left-over files use the rest.",
+            say(
+                "Of the {room_total} of /dev/shm only {free} is free, below "
+                "{limit}: another job or left-over files use the rest.",
+                room_total=size(room.total),
+                free=size(room.free),
+                limit=size(self.limit("shared_memory")),
+            ),
             evidence=(shown,),
             confidence=Confidence.CONFIRMED,
             subject="/dev/shm, free",

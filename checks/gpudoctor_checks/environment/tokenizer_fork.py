@@ -10,6 +10,7 @@ from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.analysis.source.syntax import is_attribute, last_name, nodes
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 
@@ -78,14 +79,24 @@ class TokenizerFork(Check):
         self, script: Script, use: Call, loader: Loader, setting: str | None, *, workers_tokenize: bool
     ) -> Finding:
         workers = loader.workers.value if isinstance(loader.workers, Known) else 0
-        state = "is not set" if setting is None else f"is {setting}"
+        state = say("is not set") if setting is None else say("is {setting}", setting=setting)
         effect = (
-            "every worker prints a warning and uses one thread" if setting is None else "a worker can deadlock"
+            say("every worker prints a warning and uses one thread")
+            if setting is None
+            else say("a worker can deadlock")
         )
         evidence: tuple[SourceSpan, ...] = (use.span, loader.call.span)
         return self.finding(
-            f"The tokenizer is used in the main process (line {use.span.line}) before {loader.label} forks "
-            f"{workers} workers, and {VARIABLE} {state}: {effect}.",
+            say(
+                "The tokenizer is used in the main process (line {span_line}) before {loader} forks "
+                "{workers} workers, and {variable} {state}: {effect}.",
+                span_line=use.span.line,
+                loader=loader.label,
+                workers=workers,
+                variable=VARIABLE,
+                state=state,
+                effect=effect,
+            ),
             evidence=evidence,
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if setting is not None else Severity.NOTE,

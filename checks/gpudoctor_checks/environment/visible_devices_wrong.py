@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.workload import in_allocation, optional, runs_here
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -148,7 +149,7 @@ class VisibleDevicesWrong(Check):
         else:
             job = optional(lambda: patient.job)
             if job is None or ranks_here(patient) < 2 or (given is None and not job.gpus_granted):
-                raise Unavailable(survey.absence if survey is not None else "the GPUs were not examined")
+                raise Unavailable(survey.absence if survey is not None else say("the GPUs were not examined"))
             if given is not None:
                 seen = Visible(count=entries(given.value))
         yield from self._too_few(patient, given, seen, survey if here else None)
@@ -180,22 +181,34 @@ class VisibleDevicesWrong(Check):
             return _Given(value=own.value, evidence=own.span, where="source")
         if environment is None or outside is None:
             return None
-        where = "job script" if VARIABLE in environment.exports else "environment"
+        where = say("job script") if VARIABLE in environment.exports else "environment"
         return _Given(value=outside, evidence=environment.evidence(VARIABLE), where=where)
 
     def _faulty(self, given: _Given, seen: Visible, survey: GpuSurvey) -> Finding:
         there = len(survey.gpus)
-        left = "no GPU" if seen.count == 0 else f"{seen.count} of {count(seen.listed, 'GPU')} listed"
+        left = (
+            say("no GPU")
+            if seen.count == 0
+            else say("{count} of {gpus} listed", count=seen.count, gpus=count(seen.listed, "GPU"))
+        )
         return self.finding(
-            f"{VARIABLE}={given.value!r} {seen.fault}: CUDA sees {left}, and the driver lists "
-            f"{count(there, 'GPU')}.",
+            say(
+                "{variable}={given!r} {fault}: CUDA sees {left}, and the driver lists {gpus}.",
+                variable=VARIABLE,
+                given=given.value,
+                fault=seen.fault,
+                left=left,
+                gpus=count(there, "GPU"),
+            ),
             evidence=(
                 given.evidence,
                 Measurement(name="gpus_listed", value=there, unit="{GPUs}", reproduce="nvidia-smi -L"),
             ),
             confidence=Confidence.SUSPECTED if given.where == "source" else Confidence.CONFIRMED,
             cost=Cost(
-                breaks="CUDA sees no GPU" if seen.count == 0 else "the job sees fewer GPUs than it was given"
+                breaks=say("CUDA sees no GPU")
+                if seen.count == 0
+                else say("the job sees fewer GPUs than it was given")
             ),
             subject=VARIABLE,
             detail=VisibleDevicesWrongDetail(kind="value", gpus=there, visible=seen.count),
@@ -209,10 +222,16 @@ class VisibleDevicesWrong(Check):
         if job is None or seen.fault:
             return
         ranks, granted = ranks_here(patient), job.gpus_granted
-        visible, words = seen.count, f"{VARIABLE} leaves" if given is not None else "the driver lists"
+        visible, words = (
+            seen.count,
+            say("{variable} leaves", variable=VARIABLE) if given is not None else say("the driver lists"),
+        )
         evidence: list[Evidence] = [given.evidence] if given is not None else []
         if survey is None and granted and (visible < 0 or granted < visible):
-            visible, words = granted, f"{job.gpus_origin or 'the scheduler'} grants"
+            visible, words = (
+                granted,
+                say("{gpus_origin} grants", gpus_origin=job.gpus_origin or say("the scheduler")),
+            )
         if survey is not None:
             evidence.append(
                 Measurement(name="gpus_visible", value=visible, unit="{GPUs}", reproduce="nvidia-smi -L")
@@ -259,7 +278,12 @@ def _asks(patient: Patient, given: _Given | None) -> _Asks | None:
     named = entries(given.value) if given is not None and given.where != "source" else 0
     if given is not None and named:
         return _Asks(
-            words=f"{VARIABLE}={given.value!r} names {count(named, 'GPU')}",
+            words=say(
+                "{variable}={given!r} names {gpus}",
+                variable=VARIABLE,
+                given=given.value,
+                gpus=count(named, "GPU"),
+            ),
             gpus=named,
             certain=given.where == "environment",
             evidence=(given.evidence,),
@@ -268,7 +292,7 @@ def _asks(patient: Patient, given: _Given | None) -> _Asks | None:
         return None
     if job.gpus_granted:
         return _Asks(
-            words=f"{_origin(job)} {count(job.gpus_granted, 'GPU')}",
+            words=say("{origin} {gpus}", origin=_origin(job), gpus=count(job.gpus_granted, "GPU")),
             gpus=job.gpus_granted,
             certain=True,
             evidence=(
@@ -287,7 +311,11 @@ def _asked_by_launch(patient: Patient, job: Job) -> _Asks | None:
     if source is None or launch is None or training_target(source) is not Target.CUDA:
         return None
     return _Asks(
-        words=f"{launch.launcher} starts {ranks} ranks here of a script that trains on CUDA",
+        words=say(
+            "{launcher} starts {ranks} ranks here of a script that trains on CUDA",
+            launcher=launch.launcher,
+            ranks=ranks,
+        ),
         gpus=ranks,
         certain=False,
         evidence=(Measurement(name="ranks_here", value=ranks, unit="{ranks}", provenance=Provenance.DECLARED),),
@@ -297,5 +325,5 @@ def _asked_by_launch(patient: Patient, job: Job) -> _Asks | None:
 def _origin(job: Job) -> str:
     """Who speaks of GPUs, with the verb."""
     if job.gpus_origin == _FLAG:
-        return f"{_FLAG} says that the job has"
-    return f"{job.gpus_origin or 'The scheduler'} grants"
+        return say("{flag} says that the job has", flag=_FLAG)
+    return say("{gpus_origin} grants", gpus_origin=job.gpus_origin or say("The scheduler"))

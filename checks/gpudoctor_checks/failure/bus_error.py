@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Bearing,
     Check,
@@ -97,8 +98,8 @@ class BusError(Check):
         words = "."
         if total is not None:
             small = total < self.limit("shm_small")
-            words = f": /dev/shm has only {size(total)}" + (
-                "." if small else ", so check memory-mapped files that shrank."
+            words = say(": /dev/shm has only {total}", total=size(total)) + (
+                "." if small else say(", so check memory-mapped files that shrank.")
             )
         code = recording.end.exit_code if recording.end is not None else None
         yield self.finding(

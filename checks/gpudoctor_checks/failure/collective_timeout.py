@@ -13,6 +13,7 @@ from gpudoctor.analysis.job_log.stack_positions import shown, standings, told
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.rank_positions import odd_one, standing
 from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Bearing,
     Check,
@@ -208,7 +209,7 @@ class CollectiveTimeout(Check):
             sure = verdict.confidence if verdict.kind is FlightKind.UNSEEN else Confidence.CONFIRMED
             return replace(
                 finding,
-                message=f"{verdict.text} {finding.message}",
+                message=say("{verdict} {message}", verdict=verdict.text, message=finding.message),
                 evidence=(*_located(verdict, patient), *finding.evidence),
                 confidence=sure,
                 detail=_detail(verdict),
@@ -221,7 +222,9 @@ class CollectiveTimeout(Check):
         of = count(len(log.stacks), "stack dump")
         return replace(
             finding,
-            message=f"{finding.message} {capitalised(told(groups))} (by {of}).",
+            message=say(
+                "{message} {told} (by {of}).", message=finding.message, told=capitalised(told(groups)), of=of
+            ),
             evidence=(*shown(groups), *finding.evidence),
         )
 
@@ -247,7 +250,11 @@ class CollectiveTimeout(Check):
         odd = odd_one(everyone) if not mismatch else None
         if odd is not None and odd.place is not None:
             spans.insert(0, spot(patient, odd.place))
-        who = f" Rank {odd.rank} was at a different place: {odd.words}." if odd is not None else ""
+        who = (
+            say(" Rank {odd_rank} was at a different place: {odd}.", odd_rank=odd.rank, odd=odd.words)
+            if odd is not None
+            else ""
+        )
         first = told.message.strip().split(chr(10))[0][:200]
         yield self.finding(
             f"A collective operation failed{f' at step {told.step}' if told.step else ''}: {first}.{who}",
@@ -269,12 +276,12 @@ class CollectiveTimeout(Check):
         """By a log of nothing but lost connections: a rank that ended without an error."""
         cause = first_cause(log)
         assert cause is not None
-        who = "The other ranks lost their connection in the next collective."
+        who = say("The other ranks lost their connection in the next collective.")
         return self.finding(
-            f"{left.words} {who}{followers(cause)}",
+            say("{left} {who}{followers}", left=left.words, who=who, followers=followers(cause)),
             evidence=(*left.evidence, *log_evidence(cause)),
             confidence=Confidence.PROBABLE,
-            cost=Cost(breaks="the run died"),
+            cost=Cost(breaks=say("the run died")),
             subject=named(left.ranks),
             detail=CollectiveTimeoutDetail(
                 rank=left.rank if left.rank is not None else -1,
@@ -308,7 +315,7 @@ def _detail(verdict: FlightVerdict) -> CollectiveTimeoutDetail:
         rank=verdict.ranks[0] if len(verdict.ranks) == 1 else -1,
         mismatch=verdict.kind is FlightKind.MISMATCH,
         recorded=verdict.kind,
-        who=named(verdict.ranks) if verdict.ranks else "each rank",
+        who=named(verdict.ranks) if verdict.ranks else say("each rank"),
     )
 
 

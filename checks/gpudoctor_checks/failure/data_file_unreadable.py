@@ -61,6 +61,16 @@ class DataFileUnreadable(LogCheck):
             source="python, bash, slurmstepd",
         ),
         LogMessage(
+            kind="job-script",
+            cue="syntax error",
+            pattern=r"^\S+: (?:line )?(?P<line>\d+): syntax error(?:: unexpected end of file|:? near "
+            r"unexpected\b)|^\S+: \d+: Syntax error: ",
+            text="The shell stopped at a syntax error in the job script[, line {line}].",
+            everywhere=True,
+            closing=True,
+            source="bash, dash",
+        ),
+        LogMessage(
             kind="any-program",
             cue=(": no such file or directory", ": permission denied", ": not found", "bad interpreter"),
             pattern=r"^\S+: (?:line )?(?:\d+: )?(?P<program>[^\s:]{0,300}/[^\s:]{0,300}): (?:No such file or "

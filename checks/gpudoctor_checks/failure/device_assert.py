@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.steady_run import spot
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -156,8 +157,8 @@ class DeviceAssert(Check):
         spans = [spot(patient, place[0])] if place is not None else []
         first = told.message.strip().split(chr(10))[0][:200]
         outside = beyond(told)
-        why = f" {outside[0]}." if outside is not None else ""
-        when = f" at step {told.step}" if told.step else ""
+        why = say(" {outside}.", outside=outside[0]) if outside is not None else ""
+        when = say(" at step {step}", step=told.step) if told.step else ""
         yield self.finding(
             f"A kernel on the device failed{when}: {first}.{why} The reported line is not always the line that "
             "launched the kernel.",

@@ -7,6 +7,7 @@ from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.run.curves import loss_curve
 from gpudoctor.analysis.run.deaths import EXIT, Death, DeathMessage, death, first_failed, user_place
 from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -120,52 +121,99 @@ def _message(
 ) -> str:
     if not told.kind:
         return _silence(recording, told)
-    when = f" at step {told.step}" if told.step else ""
-    where = f" ({spans[0].path}:{spans[0].line})" if spans else ""
+    when = say(" at step {step}", step=told.step) if told.step else ""
+    where = say(" ({span_path}:{span_line})", span_path=spans[0].path, span_line=spans[0].line) if spans else ""
     first = told.message.strip().split(chr(10))[0][:200]
     who = _who(recording, told).capitalize()
-    why = f" {cause.words}{_last_loss(told, cause)}." if cause is not None else ""
+    why = (
+        say(" {cause}{last_loss}.", cause=cause.words, last_loss=_last_loss(told, cause))
+        if cause is not None
+        else ""
+    )
     if told.kind == EXIT:
-        said = f"with exit code {first}" if first.lstrip("-").isdigit() else f"by sys.exit: {first}"
-        return f"{who} ended itself{when}{where} {said}.{why}{_echoes(told)}".replace("..", ".")
-    return f"{who} died{when} of {told.kind}{where}: {first}.{why}{_echoes(told)}".replace("..", ".")
+        said = (
+            say("with exit code {first}", first=first)
+            if first.lstrip("-").isdigit()
+            else say("by sys.exit: {first}", first=first)
+        )
+        return say(
+            "{who} ended itself{when}{where} {said}.{why}{echoes}",
+            who=who,
+            when=when,
+            where=where,
+            said=said,
+            why=why,
+            echoes=_echoes(told),
+        ).replace("..", ".")
+    return say(
+        "{who} died{when} of {kind}{where}: {first}.{why}{echoes}",
+        who=who,
+        when=when,
+        kind=told.kind,
+        where=where,
+        first=first,
+        why=why,
+        echoes=_echoes(told),
+    ).replace("..", ".")
 
 
 def _last_loss(told: DeathMessage, cause: CauseClass) -> str:
     """The last loss, as a clause, where a value is at fault: whether it had grown before."""
     curve = loss_curve(told.process) if told.process is not None and cause.word in _OF_VALUES else None
-    return f"; the last loss was {curve.values[-1]:.3g}, at step {curve.steps[-1]}" if curve else ""
+    return (
+        say("; the last loss was {value:.3g}, at step {step}", value=curve.values[-1], step=curve.steps[-1])
+        if curve
+        else ""
+    )
 
 
 def _silence(recording: Recording, told: DeathMessage) -> str:
     """Nobody said why: what is known of the way in which it ended."""
     code = recording.end.exit_code if recording.end is not None else None
-    ended = f"The command ended with exit code {code}, and"
+    ended = say("The command ended with exit code {code}, and", code=code)
     if not recording.ranks and (failed := first_failed(recording)):
-        return f"{capitalised(failed)}, before it imported torch. Its output holds the reason."
+        return say(
+            "{failed}, before it imported torch. Its output holds the reason.", failed=capitalised(failed)
+        )
     if not recording.ranks:
-        return f"{ended} no process that imported torch recorded the reason; read the command's last lines."
+        return say(
+            "{ended} no process that imported torch recorded the reason; read the command's last lines.",
+            ended=ended,
+        )
     if told.process is None or told.process.clean:
-        return f"{ended} no rank recorded the reason: the program ended itself; read its last lines."
+        return say(
+            "{ended} no rank recorded the reason: the program ended itself; read its last lines.", ended=ended
+        )
     many = len(recording.ranks) > 1
-    step = f" after step {told.step}" if told.step else ""
+    step = say(" after step {step}", step=told.step) if told.step else ""
     how = (
-        "SIGKILL, os._exit or a library that ends the process"
+        say("SIGKILL, os._exit or a library that ends the process")
         if many
-        else "os._exit or a library that ends the process"
+        else say("os._exit or a library that ends the process")
     )
-    was = "disappeared at once" if many else f"ended at once with exit code {code}"
+    was = say("disappeared at once") if many else say("ended at once with exit code {code}", code=code)
     who = _who(recording, told).capitalize()
-    return f"{who} {was}{step}, with no recorded exception or signal: {how}.{_echoes(told)}"
+    return say(
+        "{who} {was}{step}, with no recorded exception or signal: {how}.{echoes}",
+        who=who,
+        was=was,
+        step=step,
+        how=how,
+        echoes=_echoes(told),
+    )
 
 
 def _echoes(told: DeathMessage) -> str:
     count = len(told.cascade)
     if not count:
         return ""
-    return f" {count} other rank{'s' if count > 1 else ''} died as a consequence."
+    return say(" {count} other rank{s} died as a consequence.", count=count, s=say("s") if count > 1 else "")
 
 
 def _who(recording: Recording, told: DeathMessage) -> str:
     many = len(recording.ranks) > 1 and told.process is not None
-    return f"rank {told.process.rank}" if many and told.process is not None else "the training"
+    return (
+        say("rank {process_rank}", process_rank=told.process.rank)
+        if many and told.process is not None
+        else say("the training")
+    )

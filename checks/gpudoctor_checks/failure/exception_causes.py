@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.run.deaths import DeathMessage
+from gpudoctor.lang import say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,33 +30,33 @@ _CAUSES = (
         pattern=r"\b(nan|inf)\W{1,8}(or \W?)?(nan|inf)\b|contains? (NaN|infinity|invalid numeric entries)|"
         r"float (NaN|infinity) to integer|returned nan values|found invalid values:[^)]{0,400}\bnan\b|"
         r"loss is (nan|inf)|non-?finite (loss|values?|gradients?)|is not finite",
-        words="A value became NaN or infinite",
-        cure="Find the first one: torch.isfinite(x).all() on the batch, then on the output. A finite batch "
-            "and bad weights mean too high a rate: lower it, clip the gradients",
+        words=say("A value became NaN or infinite"),
+        cure=say("Find the first one: torch.isfinite(x).all() on the batch, then on the output. A finite batch "
+            "and bad weights mean too high a rate: lower it, clip the gradients"),
     ),
     CauseClass(
         word=OVERFLOW,
         pattern=r"^OverflowError: (math range error|\(34, )",
-        words="A power or an exponential of a value that is too large left the range of a float",
-        cure="Print the value before this line. A loss that has grown: lower the rate, clip the gradients. "
-            "For a perplexity: math.exp(min(loss, 20))",
+        words=say("A power or an exponential of a value that is too large left the range of a float"),
+        cure=say("Print the value before this line. A loss that has grown: lower the rate, clip the gradients. "
+            "For a perplexity: math.exp(min(loss, 20))"),
     ),
     CauseClass(
         word="outside-0-1",
         pattern=r"elements of input should be between 0 and 1|input_val >= zero && input_val <= one",
-        words="The loss got a value that is NaN or outside of 0 to 1",
-        cure="Find out which: torch.isfinite(output).all() before this line. NaN: look at the batch, then "
-            "lower the rate. Finite: BCEWithLogitsLoss on the output without a sigmoid",
+        words=say("The loss got a value that is NaN or outside of 0 to 1"),
+        cure=say("Find out which: torch.isfinite(output).all() before this line. NaN: look at the batch, then "
+            "lower the rate. Finite: BCEWithLogitsLoss on the output without a sigmoid"),
     ),
     CauseClass(
         word="target-outside-0-1", pattern=r"elements of target should be between 0 and 1|target_val >= zero",
-        words="The loss got labels outside of 0 to 1",
-        cure="Scale the labels to 0..1, or CrossEntropyLoss for numbers of classes",
+        words=say("The loss got labels outside of 0 to 1"),
+        cure=say("Scale the labels to 0..1, or CrossEntropyLoss for numbers of classes"),
     ),
     CauseClass(
         word="labels", pattern=r"Target -?\d+ is out of bounds|index out of range in self|Assertion.*n_classes",
-        words="A label or an index lies outside of what the layer has",
-        cure="use labels in 0..num_classes-1; resize_token_embeddings(len(tokenizer)) after adding tokens",
+        words=say("A label or an index lies outside of what the layer has"),
+        cure=say("use labels in 0..num_classes-1; resize_token_embeddings(len(tokenizer)) after adding tokens"),
     ),
     CauseClass(
         word="shapes",
@@ -63,94 +64,96 @@ _CAUSES = (
         r"Expected input batch_size|expected .* to have \d+ channels|Sizes of tensors must match|"
         r"inconsistent tensor size|stack expects each tensor to be equal size|Given groups=|"
         r"The size of tensor a|expected \d+D|only batches of spatial targets",
-        words="Two shapes do not fit each other",
-        cure="print the shapes before this line; pad or drop the last batch (drop_last=True), fit the "
-            "layer's width",
+        words=say("Two shapes do not fit each other"),
+        cure=say("print the shapes before this line; pad or drop the last batch (drop_last=True), fit the "
+            "layer's width"),
     ),
     CauseClass(
         word="device", pattern=r"Expected all tensors to be on the same device|should be the same|found at "
             "least two devices|"
         r"not on the expected device",
-        words="Tensors of one operation live on different devices, or have different types",
+        words=say("Tensors of one operation live on different devices, or have different types"),
         cure=".to(device) for the model before the optimizer is made, and for every tensor of the batch",
     ),
     CauseClass(
         word="dtype", pattern=r"expected (scalar type|m1 and m2|mat1)|must have the same dtype|not "
             "implemented for '|"
         r"result type .* can't be cast",
-        words="An operation got a type that it does not take",
-        cure="use labels .long(), inputs .float(), or autocast around the forward pass",
+        words=say("An operation got a type that it does not take"),
+        cure=say("use labels .long(), inputs .float(), or autocast around the forward pass"),
     ),
     CauseClass(
         word="backward-twice", pattern=r"backward through the graph a second time|saved intermediate values",
-        words="A graph was walked twice: something of the last step is still in it",
-        cure="detach what is carried from step to step (hidden = hidden.detach()); one backward a graph",
+        words=say("A graph was walked twice: something of the last step is still in it"),
+        cure=say("detach what is carried from step to step (hidden = hidden.detach()); one backward a graph"),
     ),
     CauseClass(
         word="in-place", pattern=r"modified by an inplace operation",
-        words="A value that the backward pass needs was overwritten",
-        cure="x = x + y instead of x += y; relu without inplace=True; clone() before writing",
+        words=say("A value that the backward pass needs was overwritten"),
+        cure=say("x = x + y instead of x += y; relu without inplace=True; clone() before writing"),
     ),
     CauseClass(
         word="no-gradient", pattern=r"does not require grad and does not have a grad_fn",
-        words="The loss has no graph: its way from the parameters is cut",
-        cure="remove detach(), item() and no_grad() between model and loss; set requires_grad on a parameter",
+        words=say("The loss has no graph: its way from the parameters is cut"),
+        cure=say("remove detach(), item() and no_grad() between model and loss; set requires_grad on "
+         "a parameter"),
     ),
     CauseClass(
         word="checkpoint", pattern=r"Error\(s\) in loading state_dict|Missing key\(s\)|Unexpected key\(s\)|"
         r"PytorchStreamReader|invalid load key|Weights only load failed",
-        words="The checkpoint does not fit the model, or is not a whole file",
-        cure="use the same model and wrapper as when it was saved (DDP adds `module.`). Write to a temporary "
-            "name and rename",
+        words=say("The checkpoint does not fit the model, or is not a whole file"),
+        cure=say("use the same model and wrapper as when it was saved (DDP adds `module.`). Write to "
+         "a temporary "
+            "name and rename"),
     ),
     CauseClass(
         word="file",
         pattern=r"^(FileNotFoundError|IsADirectoryError|NotADirectoryError|PermissionError)|No such file",
-        words="A file or folder is not where the script looks for it",
-        cure="use an absolute path, or one from the script's own folder: Path(__file__).parent",
+        words=say("A file or folder is not where the script looks for it"),
+        cure=say("use an absolute path, or one from the script's own folder: Path(__file__).parent"),
     ),
     CauseClass(
         word="module", pattern=r"^(ModuleNotFoundError|ImportError)",
-        words="A module cannot be imported in this environment",
-        cure="install it into the environment that runs the job (which python is in recording.json)",
+        words=say("A module cannot be imported in this environment"),
+        cure=say("install it into the environment that runs the job (which python is in recording.json)"),
     ),
     CauseClass(
         word="disk", pattern=r"No space left on device|Disk quota exceeded",
-        words="The disk or the quota is full",
-        cure="keep fewer checkpoints (save_total_limit), or use another folder; df -h, quota -s",
+        words=say("The disk or the quota is full"),
+        cure=say("keep fewer checkpoints (save_total_limit), or use another folder; df -h, quota -s"),
     ),
     CauseClass(
         word="cuda-missing", pattern=r"not compiled with CUDA|No CUDA GPUs are available|no NVIDIA driver",
-        words="This process has no usable GPU",
-        cure="gpudoctor check   # says whether the driver, the build of torch or CUDA_VISIBLE_DEVICES is "
-            "at fault",
+        words=say("This process has no usable GPU"),
+        cure=say("gpudoctor check   # says whether the driver, the build of torch or CUDA_VISIBLE_DEVICES is "
+            "at fault"),
     ),
     CauseClass(
         word="pickling", pattern=r"Can't pickle|cannot pickle|AttributeError: Can't get|EOFError: Ran out "
             "of input",
-        words="A worker cannot be given what it needs: it is not a plain, importable object",
-        cure="functions and classes at module level; open files and locks in the worker (worker_init_fn)",
+        words=say("A worker cannot be given what it needs: it is not a plain, importable object"),
+        cure=say("functions and classes at module level; open files and locks in the worker (worker_init_fn)"),
     ),
     CauseClass(
         word="main-guard", pattern=r"bootstrapping phase|freeze_support",
-        words="Workers are spawned by a script without a guard",
-        cure='if __name__ == "__main__": around what trains',
+        words=say("Workers are spawned by a script without a guard"),
+        cure=say('if __name__ == "__main__": around what trains'),
     ),
     CauseClass(
         word="host-memory", pattern=r"^MemoryError|DefaultCPUAllocator|Cannot allocate memory|can't "
             "allocate memory",
-        words="The host's memory is full",
-        cure="a smaller batch, fewer workers, memory-mapped data",
+        words=say("The host's memory is full"),
+        cure=say("a smaller batch, fewer workers, memory-mapped data"),
     ),
     CauseClass(
         word="key", pattern=r"^KeyError",
-        words="A dictionary, a batch or a config does not have that key",
-        cure="print its keys before this line",
+        words=say("A dictionary, a batch or a config does not have that key"),
+        cure=say("print its keys before this line"),
     ),
     CauseClass(
         word="port", pattern=r"Address already in use|EADDRINUSE",
-        words="The port of the process group is taken",
-        cure="torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:0, or another MASTER_PORT",
+        words=say("The port of the process group is taken"),
+        cure=say("torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:0, or another MASTER_PORT"),
     ),
 )  # fmt: skip
 
@@ -171,21 +174,44 @@ def beyond(told: DeathMessage) -> tuple[str, str] | None:
     if not seen:
         return None
     least, most, count = int(seen["least"]), int(seen["most"]), int(seen["count"])
-    reach = f"reach from {least} to {most}" if least < most else f"are {most}"
+    reach = (
+        say("reach from {least} to {most}", least=least, most=most)
+        if least < most
+        else say("are {most}", most=most)
+    )
     if seen["what"] != "label":
         cure = (
-            f"nn.Embedding({most + 1}, ...), a row for each index; after adding tokens "
-            "resize_token_embeddings(len(tokenizer))"
+            say(
+                "nn.Embedding({most}, ...), a row for each index; after adding tokens "
+                "resize_token_embeddings(len(tokenizer))",
+                most=most + 1,
+            )
             if least >= 0
-            else "Give padding a row of its own (padding_idx) in place of an index below 0"
+            else say("Give padding a row of its own (padding_idx) in place of an index below 0")
         )
-        return f"The indices {reach}, and the embedding has {count} rows (0 to {count - 1})", cure
+        return say(
+            "The indices {reach}, and the embedding has {count} rows (0 to {count_2})",
+            reach=reach,
+            count=count,
+            count_2=count - 1,
+        ), cure
     if least >= 1 and most == count:
-        cure = "Give the loss labels - 1: they count from 1, and its classes from 0"
+        cure = say("Give the loss labels - 1: they count from 1, and its classes from 0")
     elif least < 0:
-        cure = (
-            f"Set ignore_index={least} where that marks places to ignore, or map the labels to 0..{count - 1}"
+        cure = say(
+            "Set ignore_index={least} where that marks places to ignore, or map the labels to 0..{count}",
+            least=least,
+            count=count - 1,
         )
     else:
-        cure = f"Give the last layer {most + 1} outputs, or map the labels to 0..{count - 1}"
-    return f"The labels {reach}, and the loss has {count} classes (0 to {count - 1})", cure
+        cure = say(
+            "Give the last layer {most} outputs, or map the labels to 0..{count}",
+            most=most + 1,
+            count=count - 1,
+        )
+    return say(
+        "The labels {reach}, and the loss has {count} classes (0 to {count_2})",
+        reach=reach,
+        count=count,
+        count_2=count - 1,
+    ), cure

@@ -108,11 +108,12 @@ class HubUnreachable(LogCheck):
                 "incompleteread",
                 "chunkedencodingerror",
             ),
-            pattern="[Cc]ouldn't connect to|OfflineModeIsEnabled|LocalEntryNotFoundError|Max retries "
+            pattern=r"^(?![\s\S]*(?:vllm_client|host='(?:localhost|127\.|0\.0\.0\.0|10\.|192\.168\.)))[\s\S]*?(?:"
+            "[Cc]ouldn't connect to|OfflineModeIsEnabled|LocalEntryNotFoundError|Max retries "
             "exceeded|[Cc]ouldn't reach|cannot find the requested files in the|NewConnectionError|"
             r"CERTIFICATE_VERIFY_FAILED|ProxyError|Connect(?:ion)?Timeout|ReadTimeout|5\d\d Server "
             "Error|SSLError|Network is unreachable|Failed to resolve|RemoteDisconnected|"
-            r"IncompleteRead|ChunkedEncodingError|requests\.exceptions\.ConnectionError",
+            r"IncompleteRead|ChunkedEncodingError|requests\.exceptions\.ConnectionError)",
             text="A download or a service could not be reached from this node.",
             general=True,
         ),

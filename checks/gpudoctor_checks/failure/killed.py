@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.risky_operations import killing_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Bearing,
     Check,
@@ -297,20 +298,36 @@ class Killed(Check):
         spans = [spot(patient, place) for place in killing_lines(patient)] if not memory else []
         stood = user_place(told)
         name = told.kind or "SIGKILL"
-        when = f" at step {told.step}" if told.step else ""
+        when = say(" at step {step}", step=told.step) if told.step else ""
         many = told.process is not None and len(recording.ranks) > 1
-        who = f"rank {told.process.rank}" if many and told.process is not None else "the training"
+        who = (
+            say("rank {process_rank}", process_rank=told.process.rank)
+            if many and told.process is not None
+            else say("the training")
+        )
         subject = who.capitalize()
         if memory:
-            words = f"The kernel killed {who}{when} for memory ({name})"
-            words += f": {size(used)} of {size(limit)} were in use." if limit else "."
+            words = say("The kernel killed {who}{when} for memory ({name})", who=who, when=when, name=name)
+            words += (
+                say(": {used} of {limit} were in use.", used=size(used), limit=size(limit)) if limit else "."
+            )
         elif spans:
-            words = (
-                f"{subject} was ended by {name}{when}, and the program itself sends signals "
-                f"({spans[0].path}:{spans[0].line}); nothing indicates a lack of memory."
+            words = say(
+                "{subject} was ended by {name}{when}, and the program itself sends signals "
+                "({span_path}:{span_line}); nothing indicates a lack of memory.",
+                subject=subject,
+                name=name,
+                when=when,
+                span_path=spans[0].path,
+                span_line=spans[0].line,
             )
         else:
-            words = f"{subject} was ended by {name}{when} from outside; nothing indicates a lack of memory."
+            words = say(
+                "{subject} was ended by {name}{when} from outside; nothing indicates a lack of memory.",
+                subject=subject,
+                name=name,
+                when=when,
+            )
         code = end.exit_code if end is not None and end.exit_code is not None else -1
         yield self.finding(
             words,

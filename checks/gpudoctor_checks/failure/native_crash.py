@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Bearing,
     Check,
@@ -137,10 +138,16 @@ class NativeCrash(Check):
         end = recording.end
         lines = [line for line in (end.kernel if end else ()) if "segfault" in line or "trap" in line]
         code = end.exit_code if end is not None and end.exit_code is not None else -1
-        when = f" at step {told.step}" if told.step else ""
-        where = f" ({spans[0].path}:{spans[0].line})" if spans else ""
+        when = say(" at step {step}", step=told.step) if told.step else ""
+        where = (
+            say(" ({span_path}:{span_line})", span_path=spans[0].path, span_line=spans[0].line) if spans else ""
+        )
         many = told.process is not None and len(recording.ranks) > 1
-        who = f"rank {told.process.rank}" if many and told.process is not None else "the training"
+        who = (
+            say("rank {process_rank}", process_rank=told.process.rank)
+            if many and told.process is not None
+            else say("the training")
+        )
         yield self.finding(
             f"{who.capitalize()} crashed outside of Python{when} with {told.kind or 'a fault'}{where}.",
             evidence=(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.run.recorded_gpus import SampledGpu, cards, numbers_here, readings
 from gpudoctor.analysis.run.steady_run import measured, recorded
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Absent,
     Check,
@@ -107,7 +108,7 @@ class Hot(Check):
         if all(
             isinstance(gpu.temperature, Absent) and isinstance(gpu.temperature_memory, Absent) for gpu in gpus
         ):
-            raise Unavailable("the cards report no temperature")
+            raise Unavailable(say("the cards report no temperature"))
         hot = [(gpu, words) for gpu in gpus if (words := self._verdict(gpu))]
         if not hot:
             return
@@ -151,13 +152,17 @@ class Hot(Check):
     def _was_hot(self, found: GpuTemperature) -> list[str]:
         words, over = [], found.above()
         near = found.nearer_than(self.limit("margin"))
-        up_to = f"up to {found.highest:.0f} °C, " if found.highest is not None else ""
+        up_to = say("up to {highest:.0f} °C, ", highest=found.highest) if found.highest is not None else ""
         if over >= self.limit("time_share"):
             most = found.card.fact("temperature_max")
             words.append(f"{up_to}above its operating maximum of {most:.0f} °C {percent(over)} of the time")
         elif near is not None and near[1] >= self.limit("time_share"):
             least, share = near
-            within = f"within {self.limit('margin'):.0f} °C of its slowdown {percent(share)} of the time"
+            within = say(
+                "within {limit:.0f} °C of its slowdown {share} of the time",
+                limit=self.limit("margin"),
+                share=percent(share),
+            )
             words.append(f"{up_to}{within} ({max(least, 0.0):.0f} °C at the nearest)")
         share = found.memory_above()
         if share >= self.limit("time_share"):

@@ -7,6 +7,7 @@ from statistics import mean
 from gpudoctor.analysis.live.stack_shares import ENOUGH, job_gpus, watched
 from gpudoctor.analysis.run.memory_headroom import BUSY, CAUSES, EXPLAINS, cards_in_use
 from gpudoctor.analysis.run.steady_run import demanded
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -24,9 +25,10 @@ from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
 
 _IDLING = {
-    "data_wait": "waiting for data", "sync": "reading values", "logging": "logging", "checkpoint": "saving",
-    "evaluation": "evaluating", "profiler": "profiling", "collective": "waiting for other ranks",
-    "compile": "compiling", "start": "starting up",
+    "data_wait": say("waiting for data"), "sync": say("reading values"),
+    "logging": say("logging"), "checkpoint": say("saving"), "evaluation": say("evaluating"),
+    "profiler": say("profiling"), "collective": say("waiting for other ranks"),
+    "compile": say("compiling"), "start": say("starting up"),
 }  # fmt: skip
 """Phases of a watched host that leave a device idle."""
 
@@ -90,17 +92,21 @@ class LowUtilization(Check):
         run = demanded(patient)
         used = cards_in_use(run)
         if not used:
-            raise Unavailable("the recording has no samples of a GPU")
+            raise Unavailable(say("the recording has no samples of a GPU"))
         busy = mean(share for _, share in used)
         if busy >= self.limit("busy_noted"):
             return
         severity = Severity.WARNING if busy < self.limit("busy_warned") else Severity.NOTE
         parts = sorted(((run.share(name), words) for name, words in CAUSES.items()), reverse=True)
-        causes = [f"{words} ({percent(share)})" for share, words in parts if share >= self.limit("explained")]
+        causes = [
+            say("{words} ({share})", words=words, share=percent(share))
+            for share, words in parts
+            if share >= self.limit("explained")
+        ]
         why = (
-            f"the steps spend their time with {', '.join(causes[:2])}"
+            say("the steps spend their time with {causes}", causes=", ".join(causes[:2]))
             if causes
-            else "no part of the step explains it"
+            else say("no part of the step explains it")
         )
         yield self.finding(
             f"The GPUs are busy for {percent(busy)} of the time; {why}.",
@@ -117,13 +123,17 @@ class LowUtilization(Check):
         """The mean of a window's ticks, and what the host does meanwhile."""
         gpus = tuple(gpu for gpu in job_gpus(window) if len(gpu.activity.known()) >= ENOUGH)
         if not gpus:
-            raise Unavailable(f"no {ENOUGH} readings of a GPU that the job uses")
+            raise Unavailable(say("no {enough} readings of a GPU that the job uses", enough=ENOUGH))
         busy = sum(gpu.activity.mean for gpu in gpus) / len(gpus)
         if busy >= self.limit("busy_noted"):
             return
         severity = Severity.WARNING if busy < self.limit("busy_warned") else Severity.NOTE
         causes = self._phases(window)
-        why = f"the host is {' and '.join(causes[:2])}" if causes else "no phase of the host explains it"
+        why = (
+            say("the host is {causes}", causes=" and ".join(causes[:2]))
+            if causes
+            else say("no phase of the host explains it")
+        )
         shares = {
             "gpu_busy_share": busy,
             **{f"gpu{gpu.index}_busy_share": gpu.activity.mean for gpu in gpus[:8]},
@@ -146,4 +156,8 @@ class LowUtilization(Check):
             return []
         shares = sorted(((window.phases.get(phase, 0) / total, phase) for phase in _IDLING), reverse=True)
         explain = self.limit("explained")
-        return [f"{_IDLING[phase]} ({percent(share)})" for share, phase in shares if share >= explain]
+        return [
+            say("{idling} ({share})", idling=_IDLING[phase], share=percent(share))
+            for share, phase in shares
+            if share >= explain
+        ]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Absent,
     Check,
@@ -110,7 +111,7 @@ class MemoryErrors(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         gpus = patient.gpus
         if not any(_keeps_records(gpu) for gpu in gpus):
-            raise Unavailable("the cards keep no record of memory errors (no ECC)")
+            raise Unavailable(say("the cards keep no record of memory errors (no ECC)"))
         found = [(gpu, symptoms) for gpu in gpus if (symptoms := list(self._symptoms(gpu)))]
         used = [(gpu, items) for gpu, items in found if not left_out(patient, [gpu])]
         yield from self._by_severity(used)
@@ -128,7 +129,7 @@ class MemoryErrors(Check):
         action = next(name for name in ("replace", "reset", "reset-later", "watch") if name in actions)
         words = "; ".join(f"{gpu.label}: {', '.join(item.words for item in items)}" for gpu, items in group)
         return self.finding(
-            f"{words}.",
+            say("{words}.", words=words),
             evidence=tuple(
                 Measurement(
                     name=f"gpu{gpu.index}_{item.name}",
@@ -141,7 +142,7 @@ class MemoryErrors(Check):
             ),
             confidence=Confidence.CONFIRMED,
             severity=severity,
-            cost=Cost(breaks="the job dies when it accesses the faulty memory")
+            cost=Cost(breaks=say("the job dies when it accesses the faulty memory"))
             if severity is Severity.ERROR
             else None,
             subject=subject,
@@ -162,33 +163,33 @@ class MemoryErrors(Check):
             if remap.failure:
                 yield _Symptom(Severity.ERROR, "a row remap failed", "replace", "row_remap_failure", True)
             elif lost >= self.limit("uncorrectable_remaps"):
-                words = f"{lost} rows remapped for uncorrectable errors"
+                words = say("{lost} rows remapped for uncorrectable errors", lost=lost)
                 yield _Symptom(Severity.ERROR, words, "replace", "row_remap_uncorrectable", lost)
             if remap.pending:
                 severity = Severity.ERROR if lost else Severity.WARNING
-                why = f", {lost} uncorrectable" if lost else ""
-                words = f"a row remap waits for a reset{why}"
+                why = say(", {lost} uncorrectable", lost=lost) if lost else ""
+                words = say("a row remap waits for a reset{why}", why=why)
                 yield _Symptom(severity, words, "reset" if lost else "reset-later", "row_remap_pending", True)
         banks = gpu.row_remap_exhausted_banks
         if isinstance(banks, int) and banks > 0:
-            words = f"{banks} memory banks have no spare row left"
+            words = say("{banks} memory banks have no spare row left", banks=banks)
             yield _Symptom(Severity.WARNING, words, "watch", "row_remap_exhausted_banks", banks)
 
     def _ecc(self, gpu: Gpu) -> Iterator[_Symptom]:
         count = gpu.ecc_uncorrected_volatile
         if isinstance(count, int) and count >= self.limit("uncorrectable"):
-            words = f"{count} uncorrectable ECC errors since the driver was loaded"
+            words = say("{count} uncorrectable ECC errors since the driver was loaded", count=count)
             yield _Symptom(Severity.ERROR, words, "reset", "ecc_uncorrected_volatile", count)
         if gpu.ecc_sram_threshold_exceeded is True:
-            words = "more SRAM errors than the card tolerates"
+            words = say("more SRAM errors than the card tolerates")
             yield _Symptom(Severity.ERROR, words, "replace", "ecc_sram_threshold_exceeded", True)
         sram = gpu.ecc_sram_uncorrected_aggregate
         if isinstance(sram, int) and sram >= self.limit("sram_aggregate"):
-            words = f"{sram} uncorrectable SRAM errors over its life"
+            words = say("{sram} uncorrectable SRAM errors over its life", sram=sram)
             yield _Symptom(Severity.ERROR, words, "replace", "ecc_sram_uncorrected_aggregate", sram)
         corrected = gpu.ecc_corrected_volatile
         if isinstance(corrected, int) and corrected >= self.limit("corrected"):
-            words = f"{corrected:,} corrected ECC errors since the driver was loaded"
+            words = say("{corrected:,} corrected ECC errors since the driver was loaded", corrected=corrected)
             yield _Symptom(Severity.WARNING, words, "watch", "ecc_corrected_volatile", corrected)
 
     def _pages(self, gpu: Gpu) -> Iterator[_Symptom]:
@@ -200,7 +201,7 @@ class MemoryErrors(Check):
                 severity, f"{pages} retired pages", "replace" if full else "watch", "retired_pages", pages
             )
         if gpu.retired_pages_pending is True:
-            words = "a page waits for a reset to be retired"
+            words = say("a page waits for a reset to be retired")
             yield _Symptom(Severity.WARNING, words, "reset-later", "retired_pages_pending", True)
 
 

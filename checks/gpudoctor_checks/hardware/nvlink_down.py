@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Absent,
     Check,
@@ -21,7 +22,7 @@ from gpudoctor.model.job_devices import CardsDetail, demoted, left_out
 from gpudoctor.model.signs.gpu import Gpu, NvLink, list_gpus, name_gpus
 
 _DONE = 3
-_STATES = {1: "not started", 2: "in progress"}
+_STATES = {1: say("not started"), 2: say("in progress")}
 _BOARD = re.compile(r"\bSXM|\bHGX\b", re.IGNORECASE)
 _NO_SWITCH = re.compile(r"PCIe|\bNVL\b|GH200|GB10\b", re.IGNORECASE)
 
@@ -66,7 +67,7 @@ class NvlinkDown(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         gpus = patient.gpus
         if all(isinstance(gpu.nvlinks, Absent) and isinstance(gpu.fabric_state, Absent) for gpu in gpus):
-            raise Unavailable("the cards have no NVLink")
+            raise Unavailable(say("the cards have no NVLink"))
         aside = [gpu for gpu in gpus if left_out(patient, [gpu])]
         used = [gpu for gpu in gpus if gpu not in aside]
         yield from self._fabric(used)
@@ -78,11 +79,15 @@ class NvlinkDown(Check):
         sick = [
             gpu for gpu in gpus if _switched(gpu) and gpu.fabric_state == _DONE and gpu.fabric_unhealthy is True
         ]
-        for group, verdict in ((waiting, "not ready"), (sick, "unhealthy")):
+        for group, verdict in ((waiting, say("not ready")), (sick, "unhealthy")):
             if not group:
                 continue
             state = group[0].fabric_state
-            detail = f" (registration {_STATES[state]})" if isinstance(state, int) and state in _STATES else ""
+            detail = (
+                say(" (registration {states})", states=_STATES[state])
+                if isinstance(state, int) and state in _STATES
+                else ""
+            )
             subject = name_gpus(group)
             yield self.finding(
                 f"The NVLink fabric is {verdict} for {subject}{detail}.",
@@ -105,7 +110,10 @@ class NvlinkDown(Check):
         down = [(gpu, links) for gpu in judged if (links := _down(gpu, gpus))]
         if not down:
             return
-        words = "; ".join(f"{gpu.label}: {_ports(links)} of {_count(gpu)} off" for gpu, links in down)
+        words = "; ".join(
+            say("{gpu}: {ports} of {count} off", gpu=gpu.label, ports=_ports(links), count=_count(gpu))
+            for gpu, links in down
+        )
         subject = name_gpus(gpu for gpu, _ in down)
         yield self.finding(
             f"Some NVLink ports are off while others of the same GPU are on. {words}.",
@@ -158,4 +166,4 @@ def _count(gpu: Gpu) -> int:
 
 
 def _ports(links: list[NvLink]) -> str:
-    return ("port " if len(links) == 1 else "ports ") + ", ".join(str(link.index) for link in links)
+    return (say("port ") if len(links) == 1 else say("ports ")) + ", ".join(str(link.index) for link in links)

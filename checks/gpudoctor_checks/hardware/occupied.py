@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.live import stack_shares
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Absent,
     Check,
@@ -120,7 +121,7 @@ class Occupied(Check):
         unseen = (
             ""
             if survey.pids_visible
-            else " (pids of the host: gpudoctor cannot look them up in this container)"
+            else say(" (pids of the host: gpudoctor cannot look them up in this container)")
         )
         subject = name_gpus(busy)
         large = sum(_bytes(process) for gpu in busy for process in held[gpu.index]) >= self.limit(
@@ -199,10 +200,11 @@ class Occupied(Check):
         exclusive = [gpu for gpu in gpus if gpu.compute_mode == _EXCLUSIVE]
         crowded = ranks is not None and ranks > len(gpus)
         taken = [gpu for gpu in exclusive if crowded or gpu.index in held]
+        crowd = say("{ranks} ranks share {gpus} GPUs", ranks=ranks, gpus=len(gpus))
         for group, words in (
-            (closed, "is set to compute mode prohibited: no program may compute on it"),
-            (taken, "is set to compute mode exclusive: one process at a time may compute on it, and "
-             + (f"{ranks} ranks share {len(gpus)} GPUs" if crowded else "another one does")),
+            (closed, say("is set to compute mode prohibited: no program may compute on it")),
+            (taken, say("is set to compute mode exclusive: one process at a time may compute on it, and ")
+             + (crowd if crowded else say("another one does"))),
         ):  # fmt: skip
             if not group:
                 continue
@@ -231,22 +233,24 @@ class Occupied(Check):
         ranks = _ranks(patient)
         if empty:
             severity = Severity.ERROR if len(empty) == len(gpus) else Severity.WARNING
-            words = "has MIG on and no instance: CUDA finds no device there"
+            words = say("has MIG on and no instance: CUDA finds no device there")
             yield self._mig_finding(empty, words, severity)
         cut = [gpu for gpu in split if gpu not in empty]
         if not cut or (not ranks and _asks_for_mig(patient)):
             return
         if ranks:
-            words = f"is split by MIG, and the job has {ranks} ranks here: a rank sees only one slice"
+            words = say(
+                "is split by MIG, and the job has {ranks} ranks here: a rank sees only one slice", ranks=ranks
+            )
             yield self._mig_finding(cut, words, Severity.WARNING)
         else:
-            words = "is split by MIG: a process sees one slice of it, not the whole GPU"
+            words = say("is split by MIG: a process sees one slice of it, not the whole GPU")
             yield self._mig_finding(cut, words, Severity.NOTE)
 
     def _mig_finding(self, group: list[Gpu], words: str, severity: Severity) -> Finding:
         subject = name_gpus(group)
         return self.finding(
-            f"{subject} {words}.",
+            say("{subject} {words}.", subject=subject, words=words),
             evidence=tuple(
                 Measurement(
                     name=f"gpu{gpu.index}_mig_instances",
@@ -258,7 +262,7 @@ class Occupied(Check):
             ),
             confidence=Confidence.CONFIRMED,
             severity=severity,
-            cost=Cost(breaks="CUDA finds no device") if severity is Severity.ERROR else None,
+            cost=Cost(breaks=say("CUDA finds no device")) if severity is Severity.ERROR else None,
             subject=subject,
             detail=OccupiedDetail(gpus=list_gpus(group), cause="mig"),
         )
@@ -274,9 +278,9 @@ def _bytes(process: GpuProcess) -> int:
 
 
 def _describe(process: GpuProcess) -> str:
-    name = f" ({process.name})" if process.name else ""
-    held = "" if isinstance(process.memory, Absent) else f" uses {size(process.memory)}"
-    return f"pid {process.pid}{name}{held}"
+    name = say(" ({process})", process=process.name) if process.name else ""
+    held = "" if isinstance(process.memory, Absent) else say(" uses {memory}", memory=size(process.memory))
+    return say("pid {pid}{name}{held}", pid=process.pid, name=name, held=held)
 
 
 def _ranks(patient: Patient) -> int | None:

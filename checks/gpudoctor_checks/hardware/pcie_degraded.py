@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.run.recorded_gpus import SampledGpu, cards, numbers_here, readings
 from gpudoctor.analysis.run.steady_run import measured, recorded
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -134,7 +135,7 @@ class PcieDegraded(Check):
             return
         gpus = tuple(gpu for gpu in job_gpus(patient) if not gpu.grace)
         if not gpus:
-            raise Unavailable("the GPUs reach their host over NVLink-C2C, not PCIe")
+            raise Unavailable(say("the GPUs reach their host over NVLink-C2C, not PCIe"))
         yield from self._width(gpus)
         yield from self._generation(gpus)
 
@@ -160,10 +161,19 @@ class PcieDegraded(Check):
             for link, now, most in steps
         )
         return self.finding(
-            f"The PCIe link was {than} than card and slot support{when}: "
-            f"{'; '.join(_did(what, link, now, share) for link, now, share in found)}.",
+            say(
+                "The PCIe link was {than} than card and slot support{when}: {found}.",
+                than=than,
+                when=when,
+                found="; ".join(_did(what, link, now, share) for link, now, share in found),
+            ),
             evidence=tuple(
-                measured(f"gpu{link.card.number}_pcie_{what}", f"{now} of {most:.0f}", "", recording)
+                measured(
+                    f"gpu{link.card.number}_pcie_{what}",
+                    say("{now} of {most:.0f}", now=now, most=most),
+                    "",
+                    recording,
+                )
                 for link, now, most in steps
             ),
             confidence=Confidence.CONFIRMED,
@@ -181,7 +191,7 @@ class PcieDegraded(Check):
         bad = [(link.card, rate) for link in sampled if (rate := link.replays_per_minute() or 0.0) > most]
         if not bad:
             return
-        words = "; ".join(f"{card.label}: {rate:.0f} a minute" for card, rate in bad)
+        words = "; ".join(say("{card}: {rate:.0f} a minute", card=card.label, rate=rate) for card, rate in bad)
         yield self.finding(
             f"The PCIe link retransmits packets (replays) while the training runs. {words}.",
             evidence=tuple(
@@ -200,7 +210,10 @@ class PcieDegraded(Check):
                 narrow.append((gpu, width, most))
         if not narrow:
             return
-        words = "; ".join(f"{gpu.label} runs at x{width} of x{most}" for gpu, width, most in narrow)
+        words = "; ".join(
+            say("{gpu} runs at x{width} of x{most}", gpu=gpu.label, width=width, most=most)
+            for gpu, width, most in narrow
+        )
         by_design = all(
             not gpu.server_card and width >= most * self.limit("desk_width_share")
             for gpu, width, most in narrow
@@ -229,7 +242,10 @@ class PcieDegraded(Check):
                 slow.append((gpu, now, most))
         if not slow:
             return
-        words = "; ".join(f"{gpu.label} runs at generation {now} of {most}" for gpu, now, most in slow)
+        words = "; ".join(
+            say("{gpu} runs at generation {now} of {most}", gpu=gpu.label, now=now, most=most)
+            for gpu, now, most in slow
+        )
         subject = name_gpus(gpu for gpu, _, _ in slow)
         yield self.finding(
             f"The PCIe link is slower than card and slot support while the GPU works: {words}.",
@@ -246,9 +262,13 @@ class PcieDegraded(Check):
 
 def _did(what: str, link: GpuLink, now: int, share: float) -> str:
     most = f"{link.most(what):.0f}"
-    words = f"x{now} of x{most}" if what == "width" else f"generation {now} of {most}"
-    often = "" if share > _ALWAYS else f" for {percent(share)} of the time"
-    return f"{link.card.label} ran at {words}{often}"
+    words = (
+        say("x{now} of x{most}", now=now, most=most)
+        if what == "width"
+        else say("generation {now} of {most}", now=now, most=most)
+    )
+    often = "" if share > _ALWAYS else say(" for {share} of the time", share=percent(share))
+    return say("{card} ran at {words}{often}", card=link.card.label, words=words, often=often)
 
 
 def _proof(gpu: Gpu, what: str, now: int, most: int) -> Measurement:

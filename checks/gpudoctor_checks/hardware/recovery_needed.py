@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -19,19 +20,19 @@ from gpudoctor.model.job_devices import CardsDetail, demoted, left_out
 from gpudoctor.model.signs.gpu import Gpu, GpuSurvey, LostGpu, answering, list_gpus, name_gpus
 
 _ACTIONS = {
-    1: ("reset", "a reset of the GPU"),
-    2: ("reboot", "a reboot of the node"),
-    3: ("drain", "peer-to-peer traffic to be drained"),
-    4: ("reset", "the GPU to be drained and reset"),
-    5: ("imex", "the IMEX domain to be recovered"),
-    6: ("bus-reset", "a reset of the bus"),
-    7: ("reboot", "a reboot of the whole system"),
+    1: ("reset", say("a reset of the GPU")),
+    2: ("reboot", say("a reboot of the node")),
+    3: ("drain", say("peer-to-peer traffic to be drained")),
+    4: ("reset", say("the GPU to be drained and reset")),
+    5: ("imex", say("the IMEX domain to be recovered")),
+    6: ("bus-reset", say("a reset of the bus")),
+    7: ("reboot", say("a reboot of the whole system")),
 }
 _DRAIN = 3
 _LOST = {
-    "lost": ("reboot", "is lost: it does not answer on the bus"),
-    "reset required": ("reset", "reports only that it must be reset"),
-    "unknown": ("reset", "does not answer"),
+    "lost": ("reboot", say("is lost: it does not answer on the bus")),
+    "reset required": ("reset", say("reports only that it must be reset")),
+    "unknown": ("reset", say("does not answer")),
 }
 
 
@@ -101,7 +102,13 @@ class RecoveryNeeded(Check):
         action, words = _LOST[cause]
         subject = name_gpus(group)
         return self.finding(
-            f"{subject} of {len(survey.gpus) + len(survey.lost)} {words} ({group[0].error}).",
+            say(
+                "{subject} of {gpus} {words} ({error}).",
+                subject=subject,
+                gpus=len(survey.gpus) + len(survey.lost),
+                words=words,
+                error=group[0].error,
+            ),
             evidence=tuple(
                 Measurement(
                     name=f"gpu{gpu.index}_error",
@@ -112,7 +119,7 @@ class RecoveryNeeded(Check):
                 for gpu in group
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="a job that uses it dies"),
+            cost=Cost(breaks=say("a job that uses it dies")),
             subject=subject,
             detail=RecoveryNeededDetail(gpus=list_gpus(group), action=action),
         )
@@ -122,7 +129,12 @@ class RecoveryNeeded(Check):
         mild = action == _DRAIN
         subject = name_gpus(group)
         return self.finding(
-            f"The driver requires {words} ({subject}, recovery action {action}).",
+            say(
+                "The driver requires {words} ({subject}, recovery action {action}).",
+                words=words,
+                subject=subject,
+                action=action,
+            ),
             evidence=tuple(
                 Measurement(
                     name=f"gpu{gpu.index}_recovery_action",
@@ -134,7 +146,7 @@ class RecoveryNeeded(Check):
             ),
             confidence=Confidence.CONFIRMED,
             severity=Severity.WARNING if mild else Severity.ERROR,
-            cost=None if mild else Cost(breaks="a job that uses it may die or give wrong results"),
+            cost=None if mild else Cost(breaks=say("a job that uses it may die or give wrong results")),
             subject=subject,
             detail=RecoveryNeededDetail(gpus=list_gpus(group), action=kind),
         )

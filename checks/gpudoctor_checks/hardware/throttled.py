@@ -8,6 +8,7 @@ from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.recorded_gpus import SampledGpu, cards, numbers_here
 from gpudoctor.analysis.run.run_numbers import reasons
 from gpudoctor.analysis.run.steady_run import measured, recorded
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -27,10 +28,10 @@ from gpudoctor.text import percent
 
 _IDLE = 0x1
 _REASONS = {
-    0x08: "hardware slowdown",
-    0x20: "software thermal slowdown",
-    0x40: "hardware thermal slowdown",
-    0x80: "power brake",
+    0x08: say("hardware slowdown"),
+    0x20: say("software thermal slowdown"),
+    0x40: say("hardware thermal slowdown"),
+    0x80: say("power brake"),
 }
 
 
@@ -88,7 +89,7 @@ class Throttled(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
             if not window.gpus:
-                raise Unavailable("no GPU answers")
+                raise Unavailable(say("no GPU answers"))
             yield from self._watched(_held_down(window, int(self.limit("bad_reasons"))))
             return
         recording = recorded(patient)
@@ -104,7 +105,8 @@ class Throttled(Check):
         if not sick:
             return
         words = "; ".join(
-            f"GPU {index}: {_name(bits)} {percent(share)} of the time" for index, (bits, share) in sick.items()
+            say("GPU {index}: {name} {share} of the time", index=index, name=_name(bits), share=percent(share))
+            for index, (bits, share) in sick.items()
         )
         indices = ",".join(map(str, sick))
         yield self.finding(
@@ -140,7 +142,8 @@ class Throttled(Check):
         if not sick:
             return
         words = "; ".join(
-            f"{card.label}: {_name(bits)} {percent(share)} of the time" for card, share, bits in sick
+            say("{card}: {name} {share} of the time", card=card.label, name=_name(bits), share=percent(share))
+            for card, share, bits in sick
         )
         yield self.finding(
             f"The GPU was throttled while the training ran. {words}.",
@@ -165,7 +168,10 @@ class Throttled(Check):
         ]
         if not sick:
             return
-        words = "; ".join(f"{gpu.label}: {_name(bits)}{_clocks(gpu)}" for gpu, bits in sick)
+        words = "; ".join(
+            say("{gpu}: {name}{clocks}", gpu=gpu.label, name=_name(bits), clocks=_clocks(gpu))
+            for gpu, bits in sick
+        )
         heat = any(bits & 0x60 for _, bits in sick)
         subject = name_gpus(gpu for gpu, _ in sick)
         yield self.finding(
@@ -192,7 +198,7 @@ def _name(bits: int) -> str:
     # A thermal or power reason explains the general "hardware slowdown" that is set with it.
     if len(named) > 1 and "hardware slowdown" in named:
         named.remove("hardware slowdown")
-    return ", ".join(named) or f"reason 0x{bits:x}"
+    return ", ".join(named) or say("reason 0x{bits:x}", bits=bits)
 
 
 def _clocks(gpu: Gpu) -> str:
@@ -201,7 +207,7 @@ def _clocks(gpu: Gpu) -> str:
         parts.append(f"{gpu.clock_sm} of {gpu.clock_sm_max} MHz")
     if isinstance(gpu.temperature, int | float):
         parts.append(f"{gpu.temperature:.0f} °C")
-    return f" ({', '.join(parts)})" if parts else ""
+    return say(" ({parts})", parts=", ".join(parts)) if parts else ""
 
 
 def _held_down(window: ProcessWindow, mask: int) -> Mapping[int, tuple[int, float]]:

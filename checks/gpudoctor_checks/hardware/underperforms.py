@@ -7,6 +7,7 @@ from statistics import median
 from gpudoctor.analysis.run.aligned_ranks import FLOOR
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.analysis.run.steady_state import Steady
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -78,7 +79,7 @@ class Underperforms(Check):
         run = demanded(patient, 100)
         states = [state for state in run.states if state.known("device_forward")]
         if len(states) < 2:
-            raise Unavailable("fewer than two ranks recorded their device's time")
+            raise Unavailable(say("fewer than two ranks recorded their device's time"))
         times = [state.per_step("device_forward") for state in states]
         worst = max(range(len(times)), key=times.__getitem__)
         usual = median(times[:worst] + times[worst + 1 :])

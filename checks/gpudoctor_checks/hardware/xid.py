@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Bearing,
     Check,
@@ -167,20 +168,31 @@ class Xid(Check):
         places = list(dict.fromkeys(place_of(event, survey) for event in group))
         where = _subject(places)
         kind = "SXid" if last.switch else "Xid"
-        times = f", {len(group)} times" if len(group) > 1 else ""
-        asked = f" to {last.recovery}" if last.recovery else ""
+        times = say(", {group} times", group=len(group)) if len(group) > 1 else ""
+        asked = say(" to {recovery}", recovery=last.recovery) if last.recovery else ""
         blame = {
             "application": " The cause is the program that ran on it, not the node.",
             "unknown": " The cause may be the program, the driver or the hardware.",
         }.get(row.blame, "")
-        since = " The driver has withdrawn its request for a reset since then." if cured else ""
+        since = say(" The driver has withdrawn its request for a reset since then.") if cured else ""
         return self.finding(
-            f"{kind} {last.code} ({row.name}{asked}) on {where}{times}{_ago(last)}."
-            f" {row.meaning}{blame}{since}",
+            say(
+                "{kind} {code} ({row}{asked}) on {where}{times}{ago}. {meaning}{blame}{since}",
+                kind=kind,
+                code=last.code,
+                row=row.name,
+                asked=asked,
+                where=where,
+                times=times,
+                ago=_ago(last),
+                meaning=row.meaning,
+                blame=blame,
+                since=since,
+            ),
             evidence=_evidence(group, places, survey, log),
             confidence=Confidence.CONFIRMED if _dated(last) else Confidence.PROBABLE,
             severity=severity,
-            cost=Cost(breaks=f"{where} may stop working or give wrong results")
+            cost=Cost(breaks=say("{where} may stop working or give wrong results", where=where))
             if severity is Severity.ERROR
             else None,
             subject=where,
@@ -211,7 +223,7 @@ def _live(patient: Patient) -> list[XidEvent]:
             switch=False,
             fatal=None,
             recovery=None,
-            text=f"Xid {event.number} on GPU {event.gpu}",
+            text=say("Xid {event_number} on GPU {gpu}", event_number=event.number, gpu=event.gpu),
             age=window.t - event.t,
             time=None,
         )
@@ -248,13 +260,13 @@ def _dated(event: XidEvent) -> bool:
 def _ago(event: XidEvent) -> str:
     if event.age is None:
         if event.stamp:
-            return f", at {event.stamp}"
+            return say(", at {stamp}", stamp=event.stamp)
         if event.uptime is not None:
-            return f", {event.uptime:.0f} s after boot"
-        return ", at an unknown time"
+            return say(", {uptime:.0f} s after boot", uptime=event.uptime)
+        return say(", at an unknown time")
     if event.age < 5400:
-        return f", {max(1, round(event.age / 60))} min ago"
-    return f", {round(event.age / 3600)} h ago"
+        return say(", {age} min ago", age=max(1, round(event.age / 60)))
+    return say(", {age} h ago", age=round(event.age / 3600))
 
 
 def _evidence(

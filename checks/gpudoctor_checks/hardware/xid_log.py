@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from gpudoctor.lang import say
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelMessage
 
@@ -78,7 +79,7 @@ _UNKNOWN = XidMeaning(
     blame="unknown",
     action="watch",
     meaning="The driver reported an event that this version does not know.",
-    advice="Look the number up in NVIDIA's Xid catalogue.",
+    advice=say("Look the number up in NVIDIA's Xid catalogue."),
     source="",
 )
 _SWITCH = XidMeaning(
@@ -87,7 +88,9 @@ _SWITCH = XidMeaning(
     blame="fabric",
     action="fabric",
     meaning="A switch of the NVLink fabric reported an event.",
-    advice="Fatal: restart the fabric manager with all GPUs reset, and watch the port that the line names.",
+    advice=say(
+        "Fatal: restart the fabric manager with all GPUs reset, and watch the port that the line names."
+    ),
     source="NVIDIA fabric manager user guide",
     repeated="warning",
     fatal="error",
@@ -165,11 +168,11 @@ def _event(message: KernelMessage, code: int, address: str, *, switch: bool, tai
 def place_of(event: XidEvent, survey: GpuSurvey | None) -> str:
     """`GPU 3`, `NVSwitch 0000:c1:00`, or `the GPU at 0000:3b:00` for one that the driver does not show here."""
     if event.switch:
-        return f"NVSwitch {event.address}"
+        return say("NVSwitch {address}", address=event.address)
     for gpu in survey.gpus if survey else ():
         if isinstance(gpu.pci_address, str) and _short(gpu.pci_address) == _short(event.address):
             return gpu.label
-    return f"the GPU at {event.address}" if event.address else "a GPU"
+    return say("the GPU at {address}", address=event.address) if event.address else "a GPU"
 
 
 def _short(address: str) -> str:

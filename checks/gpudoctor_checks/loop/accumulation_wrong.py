@@ -31,6 +31,7 @@ from gpudoctor.analysis.source.step_order import (
 from gpudoctor.analysis.source.syntax import nodes, receiver
 from gpudoctor.analysis.source.syntax_places import extent, line_at, place
 from gpudoctor.analysis.source.target_versions import Meant, meant_version, told_version
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -171,7 +172,11 @@ class AccumulationWrong(Check):
             return
         script, made = makers[0]
         never = next((guard for call in waiting[:1] for guard in call.guards if guard.never), None)
-        why = f": {line_at(waiting[0].span, made.span)} waits for {never.text}" if never is not None else ""
+        why = (
+            say(": {line_at} waits for {never}", line_at=line_at(waiting[0].span, made.span), never=never.text)
+            if never is not None
+            else ""
+        )
         yield self.finding(
             f"{bound_to(script, made.node)} is built, but the program never steps it{why}. The learning rate "
             "keeps its first value.",
@@ -202,8 +207,13 @@ class AccumulationWrong(Check):
     def _cleared(self, one: StepOrder, cycle: Cycle, clear: StepOp) -> Finding:
         kept = any(not each_micro_batch(item, cycle) for item in one.of(Kind.CLEAR))
         return self._finding(
-            f"{clear.subject}.zero_grad() clears the gradients on each micro-batch, but {_step(cycle.step)} "
-            f"follows only after {cycle.count} of them. All but the last are lost.",
+            say(
+                "{subject}.zero_grad() clears the gradients on each micro-batch, but {step} "
+                "follows only after {cycle_count} of them. All but the last are lost.",
+                subject=clear.subject,
+                step=_step(cycle.step),
+                cycle_count=cycle.count,
+            ),
             AccumulationWrongDetail(how="cleared", kept=kept, text=f"{clear.subject}.zero_grad()"),
             clear,
             cycle.step,
@@ -241,8 +251,13 @@ class AccumulationWrong(Check):
 
     def _scheduled(self, cycle: Cycle, item: StepOp) -> Finding:
         return self._finding(
-            f"{item.subject}.step() runs on each micro-batch, {_step(cycle.step)} every {cycle.count}: the "
-            f"schedule runs {cycle.count} times too fast.",
+            say(
+                "{subject}.step() runs on each micro-batch, {step} every {cycle_count}: the "
+                "schedule runs {cycle_count} times too fast.",
+                subject=item.subject,
+                step=_step(cycle.step),
+                cycle_count=cycle.count,
+            ),
             AccumulationWrongDetail(how="scheduled"),
             item,
             cycle.step,
@@ -290,11 +305,14 @@ class AccumulationWrong(Check):
                 continue
             old = _first_then(patient, item.event.span.path)
             result = (
-                f"torch before 1.1 requires this order ({old.origin}), and a newer one skips the first "
-                "value of "
-                "the schedule."
+                say(
+                    "torch before 1.1 requires this order ({origin}), and a newer one skips the first "
+                    "value of "
+                    "the schedule.",
+                    origin=old.origin,
+                )
                 if old is not None
-                else "the first value of the schedule is skipped."
+                else say("the first value of the schedule is skipped.")
             )
             yield (
                 item.node,

@@ -10,6 +10,7 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.analysis.source.target_versions import has_run
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Call, Guard, GuardKind, Known, Misfit, Script, Source
 from gpudoctor.model.unavailable import Unavailable
@@ -57,7 +58,7 @@ class CallMisfit(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if has_run(patient):
-            raise Unavailable("the job has run: a call that does not fit has raised its exception")
+            raise Unavailable(say("the job has run: a call that does not fit has raised its exception"))
         said: set[ast.AST] = set()
         for program in training_programs(patient.source):
             reach = _Reach(program)
@@ -73,12 +74,17 @@ class CallMisfit(Check):
     def _found(self, script: Script, call: Call, misfit: Misfit, runs: Runs) -> Finding:
         always = runs is Runs.ALWAYS
         return self.finding(
-            f"{misfit.name}() ({line_at(misfit.definition, call.span)}) {_wrong(misfit)}: the call at line "
-            f"{call.span.line} raises a TypeError.",
+            say(
+                "{misfit}() ({line_at}) {wrong}: the call at line {span_line} raises a TypeError.",
+                misfit=misfit.name,
+                line_at=line_at(misfit.definition, call.span),
+                wrong=_wrong(misfit),
+                span_line=call.span.line,
+            ),
             evidence=(call.span, misfit.definition),
             confidence=Confidence.SUSPECTED,
             severity=Severity.ERROR if always else Severity.WARNING,
-            cost=Cost(breaks="the program dies at this call") if always else None,
+            cost=Cost(breaks=say("the program dies at this call")) if always else None,
             subject=f"{script.path}:{call.span.line}",
         )
 
@@ -115,10 +121,14 @@ class _Reach:
 def _wrong(misfit: Misfit) -> str:
     """What does not fit, in words that follow the function's name."""
     if misfit.unknown:
-        return f"has no parameter {_listed(misfit.unknown)}"
+        return say("has no parameter {listed}", listed=_listed(misfit.unknown))
     if misfit.missing:
-        return f"needs {_listed(misfit.missing)}, which the call does not pass"
-    return f"gets {misfit.surplus} more {'argument' if misfit.surplus == 1 else 'arguments'} than it accepts"
+        return say("needs {listed}, which the call does not pass", listed=_listed(misfit.missing))
+    return say(
+        "gets {surplus} more {argument} than it accepts",
+        surplus=misfit.surplus,
+        argument=say("argument") if misfit.surplus == 1 else say("arguments"),
+    )
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -166,7 +176,11 @@ def _bindings(script: Script) -> dict[str, set[object]]:
     for definition in nodes(script, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef):
         found.setdefault(definition.name, set()).add(definition)
     for statement in nodes(script, ast.Import, ast.ImportFrom):
-        home = f"{statement.level}{statement.module}" if isinstance(statement, ast.ImportFrom) else ""
+        home = (
+            say("{level}{module}", level=statement.level, module=statement.module)
+            if isinstance(statement, ast.ImportFrom)
+            else ""
+        )
         for alias in statement.names:
             name = (alias.asname or alias.name).partition(".")[0]
             found.setdefault(name, set()).add((home, alias.name))

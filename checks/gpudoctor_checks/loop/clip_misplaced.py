@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.run.steady_run import one_pass_a_step
 from gpudoctor.analysis.source.step_order import Kind, StepOp, StepOrder, passes, periodic
 from gpudoctor.analysis.source.syntax_places import line_at, place
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -29,9 +30,11 @@ _NO_LIMIT = re.compile(r"\binf\b|infty|infinity|1e\+?[5-9]", re.IGNORECASE)
 
 
 _BREAKS = {
-    "part": "the gradients are not clipped",
-    "late": "the gradients are not clipped",
-    "scaled": "the bound applies to gradients times the loss scale: the clip shrinks them to nearly nothing",
+    "part": say("the gradients are not clipped"),
+    "late": say("the gradients are not clipped"),
+    "scaled": say(
+        "the bound applies to gradients times the loss scale: the clip shrinks them to nearly nothing"
+    ),
 }
 """What a clip in the wrong place makes of the result; of micro-batches it gives some less weight."""
 
@@ -111,8 +114,11 @@ class ClipMisplaced(Check):
                 one,
                 clip,
                 after,
-                f"{part} is a new tensor without a gradient: the clip at line {clip.event.span.line} clips "
-                "nothing.",
+                say(
+                    "{part} is a new tensor without a gradient: the clip at line {span_line} clips nothing.",
+                    part=part,
+                    span_line=clip.event.span.line,
+                ),
                 how="part",
             )
         if before is None or after is None:
@@ -122,9 +128,13 @@ class ClipMisplaced(Check):
                 one,
                 clip,
                 before,
-                f"Gradients are clipped after {_called(before)} "
-                f"({line_at(before.event.span, clip.event.span)}) has used them, and the "
-                "next backward() runs before the next step. The clip has no effect.",
+                say(
+                    "Gradients are clipped after {called} "
+                    "({line_at}) has used them, and the "
+                    "next backward() runs before the next step. The clip has no effect.",
+                    called=_called(before),
+                    line_at=line_at(before.event.span, clip.event.span),
+                ),
                 how="late",
             )
         if before.kind is Kind.BACKWARD and after.kind is Kind.STEP and _scaled(one, after, clip):
@@ -132,8 +142,12 @@ class ClipMisplaced(Check):
                 one,
                 clip,
                 after,
-                f"Gradients are clipped while they still carry the loss scale of {after.scaler}: no "
-                f"{after.scaler}.unscale_({after.subject}) runs before the clip.",
+                say(
+                    "Gradients are clipped while they still carry the loss scale of {scaler}: no "
+                    "{scaler}.unscale_({subject}) runs before the clip.",
+                    scaler=after.scaler,
+                    subject=after.subject,
+                ),
                 how="scaled",
             )
         return None if whole else self._each_micro_batch(one, clip, before, after)
@@ -160,15 +174,23 @@ class ClipMisplaced(Check):
         known = number.value if isinstance(number, Known) else None
         if known is not None and not (isinstance(known, int) and known > 1):
             return None
-        often = f"{known:,} times for each" if known is not None else "several times for one"
-        condition = f" if {_name(number)} is above 1" if known is None and _name(number) else ""
+        often = (
+            say("{known:,} times for each", known=known) if known is not None else say("several times for one")
+        )
+        condition = say(" if {name} is above 1", name=_name(number)) if known is None and _name(number) else ""
         return self._found(
             one,
             clip,
             after,
-            f"Gradients are clipped after each micro-batch, {often} {_called(after)}"
-            f"{condition} ({line_at(after.event.span, clip.event.span)}): "
-            "the first micro-batches of a step count less than the last.",
+            say(
+                "Gradients are clipped after each micro-batch, {often} {called}"
+                "{condition} ({line_at}): "
+                "the first micro-batches of a step count less than the last.",
+                often=often,
+                called=_called(after),
+                condition=condition,
+                line_at=line_at(after.event.span, clip.event.span),
+            ),
             how="micro",
             severity=Severity.WARNING if known is not None else Severity.NOTE,
         )

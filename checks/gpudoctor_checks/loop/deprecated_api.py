@@ -14,6 +14,7 @@ from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
 from gpudoctor.analysis.source.target_versions import Meant, meant_version, told_version
 from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -147,15 +148,28 @@ class DeprecatedApi(Check):
         unsure = not there and (gone or (removed is not None and version is None))
         severity = Severity.ERROR if fails else Severity.WARNING if unsure else Severity.NOTE
         if "ignored" in use.entry:
-            state = f"has no effect since {package} {use.entry['ignored']}"
+            state = say(
+                "has no effect since {package} {ignored}", package=package, ignored=use.entry["ignored"]
+            )
         elif gone:
             older = told if there else None
-            origin = f"{meant.origin}; {older.origin}" if older is not None else meant.origin
-            state = f"was removed in {package} {removed} ({origin})"
+            origin = (
+                say("{origin}; {origin_2}", origin=meant.origin, origin_2=older.origin)
+                if older is not None
+                else meant.origin
+            )
+            state = say(
+                "was removed in {package} {removed} ({origin})", package=package, removed=removed, origin=origin
+            )
         elif removed:
-            state = f"is deprecated since {package} {since} and removed in {removed}"
+            state = say(
+                "is deprecated since {package} {since} and removed in {removed}",
+                package=package,
+                since=since,
+                removed=removed,
+            )
         else:
-            state = f"is deprecated since {package} {since}"
+            state = say("is deprecated since {package} {since}", package=package, since=since)
 
         def entry(name: str) -> str:
             return str(use.entry.get(name, ""))

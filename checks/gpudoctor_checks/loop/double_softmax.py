@@ -15,6 +15,7 @@ from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.probabilities import LAYERS, Made, Probabilities, given, maker
 from gpudoctor.analysis.source.syntax import is_name, segment
 from gpudoctor.analysis.source.syntax_places import extent, line_at, resolved_calls
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -52,14 +53,17 @@ _MAKERS = {
 _PLACES = 2
 _TAKEN = {
     "dimension": (
-        "log_softmax over another dimension than that of the classes",
-        "the loss can fall without separating the right class from the others",
+        say("log_softmax over another dimension than that of the classes"),
+        say("the loss can fall without separating the right class from the others"),
     ),
     "softmax": (
-        "probabilities without their logarithm",
-        "the loss hardly separates confident from unsure predictions",
+        say("probabilities without their logarithm"),
+        say("the loss hardly separates confident from unsure predictions"),
     ),
-    "scores": ("scores that no log_softmax has normalised", "the loss falls without limit as scores grow"),
+    "scores": (
+        say("scores that no log_softmax has normalised"),
+        say("the loss falls without limit as scores grow"),
+    ),
 }
 """What `nll_loss` was given instead of log-probabilities, and what comes of it."""
 
@@ -161,20 +165,33 @@ class DoubleSoftmax(Check):
         spans += [spot(patient, place) for place in loss_lines(patient)[:_PLACES]]
         spans += spots(patient, where)
         wrong = how != "log_softmax"
-        said = "the result is the same, computed twice" if not wrong else "it applies it to probabilities"
+        said = (
+            say("the result is the same, computed twice")
+            if not wrong
+            else say("it applies it to probabilities")
+        )
         base = [item for item in suspected if item.detail_of(DoubleSoftmaxDetail).how == how]
         return confirmed(
             self,
             base[:1],
-            f"The loss applies {applies} itself, and its input was already the output of {how} in {count} of "
-            f"{int(seen.get('losses') or 0)} losses: {said}{at(spans)}.",
+            say(
+                "The loss applies {applies} itself, and its input was already the output of {how} in "
+                "{count} of "
+                "{seen} losses: {said}{at}.",
+                applies=applies,
+                how=how,
+                count=count,
+                seen=int(seen.get("losses") or 0),
+                said=said,
+                at=at(spans),
+            ),
             evidence=(
                 *list(dict.fromkeys(spans)),
                 run.measured("losses_of_probabilities", count, "{steps}"),
             ),
             severity=Severity.ERROR if wrong else Severity.NOTE,
             cost=Cost(breaks=_breaks(how) if wrong else None),
-            detail=DoubleSoftmaxDetail(how=how, loss="the loss"),
+            detail=DoubleSoftmaxDetail(how=how, loss=say("the loss")),
         )
 
     def _no_probabilities(self, patient: Patient, run: Run) -> Iterator[Finding]:
@@ -219,18 +236,28 @@ class DoubleSoftmax(Check):
         kind = case.made.kind
         loss = _shown(case.loss)
         home, made = case.script.span(case.loss.node), case.made.script.span(case.made.node)
-        place = "" if (home.path, home.line) == (made.path, made.line) else f" ({line_at(made, home)})"
+        place = (
+            ""
+            if (home.path, home.line) == (made.path, made.line)
+            else say(" ({line_at})", line_at=line_at(made, home))
+        )
         wrong = kind != "log_softmax"
         if wrong:
-            message = (
-                f"{loss} applies {applies} itself, and its input is already the output of "
-                f"{_name(case.made)}{place}."
+            message = say(
+                "{loss} applies {applies} itself, and its input is already the output of {name}{place}.",
+                loss=loss,
+                applies=applies,
+                name=_name(case.made),
+                place=place,
             )
         else:
-            message = (
-                f"{loss} applies log-softmax itself, and its input already passed through "
-                f"{_name(case.made)}{place}: "
-                "the result is the same, computed twice."
+            message = say(
+                "{loss} applies log-softmax itself, and its input already passed through "
+                "{name}{place}: "
+                "the result is the same, computed twice.",
+                loss=loss,
+                name=_name(case.made),
+                place=place,
             )
         edit = _edit(case)
         return self.finding(
@@ -273,8 +300,9 @@ def _once(script: Script, call: Call) -> bool:
 
 
 def _breaks(kind: str) -> str:
-    return (
-        f"the loss sees {kind} of {kind} and cannot separate confident from unsure ones: training learns little"
+    return say(
+        "the loss sees {kind} of {kind} and cannot separate confident from unsure ones: training learns little",
+        kind=kind,
     )
 
 
@@ -410,5 +438,7 @@ def _shown(call: Call) -> str:
 
 def _name(made: Made) -> str:
     return (
-        ast.unparse(made.node.func) if made.source is not None else f"the last layer {ast.unparse(made.node)}"
+        ast.unparse(made.node.func)
+        if made.source is not None
+        else say("the last layer {unparse}", unparse=ast.unparse(made.node))
     )

@@ -28,6 +28,7 @@ from gpudoctor.analysis.source.train_eval_mode import (
     verb,
     without_gradient,
 )
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -59,13 +60,16 @@ _HOW = {"eval-training": "training", "train-evaluation": "mode", "grad-evaluatio
 
 
 _SPOILS = {
-    "training": "the model trains without the effects of its training mode",
-    "mode": "the evaluation measures the model wrongly",
+    "training": say("the model trains without the effects of its training mode"),
+    "mode": say("the evaluation measures the model wrongly"),
 }
 """What a measured case makes of the result; a graph that nothing uses costs time and memory only."""
 
-_IN_EVAL = {"Dropout": "its dropout was off", "Norm": "its batch norm used running statistics"}
-_IN_TRAINING = {"Dropout": "its dropout was on", "Norm": "its batch norm learned from the evaluation's data"}
+_IN_EVAL = {"Dropout": say("its dropout was off"), "Norm": say("its batch norm used running statistics")}
+_IN_TRAINING = {
+    "Dropout": say("its dropout was on"),
+    "Norm": say("its batch norm learned from the evaluation's data"),
+}
 """What the wrong mode does to a kind of layer, by a part of the class's name."""
 
 
@@ -191,10 +195,21 @@ class EvalModeMisuse(Check):
         model, steps = str(reading.get("model") or "the model"), int(reading.get("steps") or 0)
         affected = [str(name) for name in reading.get("affected") or ()]
         words = {
-            "training": f"{model} was in eval mode in {steps} training steps: {_effects(affected, _IN_EVAL)}.",
-            "mode": f"{model} was in training mode in {steps} forward passes of an evaluation: "
-            f"{_effects(affected, _IN_TRAINING)}.",
-            "graph": f"{steps} forward passes of an evaluation built a graph that nothing used.",
+            "training": say(
+                "{model} was in eval mode in {steps} training steps: {effects}.",
+                model=model,
+                steps=steps,
+                effects=_effects(affected, _IN_EVAL),
+            ),
+            "mode": say(
+                "{model} was in training mode in {steps} forward passes of an evaluation: {effects}.",
+                model=model,
+                steps=steps,
+                effects=_effects(affected, _IN_TRAINING),
+            ),
+            "graph": say(
+                "{steps} forward passes of an evaluation built a graph that nothing used.", steps=steps
+            ),
         }
         return confirmed(
             self,
@@ -262,7 +277,7 @@ class EvalModeMisuse(Check):
         if any(event.call is not None and speaks_of_eval(event.call) for event in loop.events):
             mode = False  # a function that the loop calls switches, before each forward
         run = runs[0]
-        model = model_of(run.call) if run.call is not None else "the model"
+        model = model_of(run.call) if run.call is not None else say("the model")
         if _handed_in(script, node, model) and not callers(source, loop.function):
             mode = False  # whoever calls this chooses the mode, and nobody in the program does
         if mode and made_by_loading(source, script, model):
@@ -270,8 +285,13 @@ class EvalModeMisuse(Check):
         if mode and left_in_eval_mode(source, script, loop.function, node, model):
             mode = False  # a training that ends with an evaluation ran before
         lacks = {
-            "graph": "without torch.no_grad(): each batch builds a graph that nothing uses",
-            "mode": f"without {model}.eval(): its {layers} {verb(layers)} as in training",
+            "graph": say("without torch.no_grad(): each batch builds a graph that nothing uses"),
+            "mode": say(
+                "without {model}.eval(): its {layers} {verb} as in training",
+                model=model,
+                layers=layers,
+                verb=verb(layers),
+            ),
         }
         for how in [name for name, wrong in (("graph", graph), ("mode", mode)) if wrong]:
             shown = run.span if how == "graph" else loop.span
@@ -308,8 +328,13 @@ class EvalModeMisuse(Check):
         where = line_at(left.loop.span, left.switch.span)
         local = model if not left.forward.via or loop.function == call.function else ""
         return self.finding(
-            f"{model_of(left.switch.call)}.eval() runs in the loop at {where} and does not "
-            f"call {model}.train() again. After the first evaluation {model} trains in eval mode.",
+            say(
+                "{model_of}.eval() runs in the loop at {where} and does not "
+                "call {model}.train() again. After the first evaluation {model} trains in eval mode.",
+                model_of=model_of(left.switch.call),
+                where=where,
+                model=model,
+            ),
             evidence=(left.switch.span, *left.switch.via, left.forward.span, left.loop.span),
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if layers else Severity.NOTE,
@@ -423,4 +448,4 @@ def _whole(script: Script, loop: Loop) -> bool:
 def _effects(affected: Sequence[str], effects: Mapping[str, str]) -> str:
     """What the wrong mode did to the layers that the model has."""
     found = [words for kind, words in effects.items() if any(kind in name for name in affected)]
-    return " and ".join(found) or "its layers that depend on the mode were in the wrong one"
+    return " and ".join(found) or say("its layers that depend on the mode were in the wrong one")

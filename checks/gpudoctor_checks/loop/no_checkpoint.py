@@ -9,6 +9,7 @@ from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.source.syntax_places import place
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -142,7 +143,7 @@ class NoCheckpoint(Check):
         if resumed is None:
             return
         kept = (
-            "; the checkpoint has the optimizer's state, but the program does not load it"
+            say("; the checkpoint has the optimizer's state, but the program does not load it")
             if resumed.kept
             else ""
         )
@@ -164,24 +165,30 @@ class NoCheckpoint(Check):
         """What says that the run is long, the strongest first."""
         job = optional(lambda: patient.job)
         if job is not None and job.time_limit is not None and job.time_limit >= self.limit("time_limit"):
-            words = f"the scheduler ends the job after {duration(job.time_limit)}"
+            words = say("the scheduler ends the job after {time_limit}", time_limit=duration(job.time_limit))
             return _Length("limit", words, limit_setting(job), job.time_limit)
         if job is not None and job.preemptible:
-            return _Length("preemption", "the scheduler may stop the job at any time", limit_setting(job))
+            return _Length("preemption", say("the scheduler may stop the job at any time"), limit_setting(job))
         for file in configs.files if configs is not None else ():
             for meaning in file.meaning("max_steps"):
                 if (meaning.number or 0) >= self.limit("steps"):
-                    return _Length("config", f"the config declares {meaning.number:,} steps", meaning.setting)
+                    return _Length(
+                        "config",
+                        say("the config declares {meaning_number:,} steps", meaning_number=meaning.number),
+                        meaning.setting,
+                    )
         return self._written(program)
 
     def _written(self, program: Program) -> _Length | None:
         for call, steps in (item for script in program.scripts for item in _declared(script)):
             if steps >= self.limit("steps"):
-                return _Length("config", f"the run is declared with {steps:,} steps", call.span)
+                return _Length(
+                    "config", say("the run is declared with {steps:,} steps", steps=steps), call.span
+                )
         for script, loop in program.loops:
             count = bound(script, loop)
             if count is not None and count >= self.limit("steps"):
-                return _Length("source", f"the training loop makes {count:,} steps", loop.span)
+                return _Length("source", say("the training loop makes {count:,} steps", count=count), loop.span)
         return self._epochs(program) if program.starts else None
 
     def _epochs(self, program: Program) -> _Length | None:
@@ -195,8 +202,12 @@ class NoCheckpoint(Check):
                 if count is None or (steps and count * steps < self.limit("steps")):
                     continue
                 if steps or (epochs and count >= self.limit("epochs")):
-                    each = f" of {steps:,} steps" if steps else ""
-                    return _Length("source", f"the training runs {count:,} epochs{each}", loop.span)
+                    each = say(" of {steps:,} steps", steps=steps) if steps else ""
+                    return _Length(
+                        "source",
+                        say("the training runs {count:,} epochs{each}", count=count, each=each),
+                        loop.span,
+                    )
         return None
 
     def _found(self, program: Program, saved: Saved, length: _Length) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.syntax_places import extent
+from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.loop.prefetchers import (
@@ -19,32 +20,46 @@ from gpudoctor_checks.loop.prefetchers import (
 
 _MESSAGES = {
     "nothing": (
-        "{name}.{fetch}() returns None, and the loop uses it as a batch.",
-        "the training loop gets None instead of a batch",
+        template("{name}.{fetch}() returns None, and the loop uses it as a batch."),
+        say("the training loop gets None instead of a batch"),
     ),
     "last": (
-        "{name} checks for the next batch before it yields the current one: the last batch of each epoch "
-        "is lost.",
-        "the last batch of each epoch never reaches the model",
+        template(
+            "{name} checks for the next batch before it yields the current one: the last batch of each epoch "
+            "is lost."
+        ),
+        say("the last batch of each epoch never reaches the model"),
     ),
     "last_loop": (
-        "{name} yields the batch before the newest one, and never yields the last one. One batch of each epoch "
-        "is lost.",
-        "the last batch of each epoch never reaches the model",
+        template(
+            "{name} yields the batch before the newest one, and never yields the last one. One "
+            "batch of each epoch "
+            "is lost."
+        ),
+        say("the last batch of each epoch never reaches the model"),
     ),
     "first": (
-        "{name} loads a batch at its start, and loads the next one before it yields the first. The first batch "
-        "of each epoch is lost.",
-        "the first batch of each epoch never reaches the model",
+        template(
+            "{name} loads a batch at its start, and loads the next one before it yields the first. "
+            "The first batch "
+            "of each epoch is lost."
+        ),
+        say("the first batch of each epoch never reaches the model"),
     ),
     "wait": (
-        "{name} copies batches asynchronously on its own stream. The program does not wait for that stream "
-        "before it uses the batch.",
-        "the model may read a batch before its copy has finished",
+        template(
+            "{name} copies batches asynchronously on its own stream. The program does not wait for "
+            "that stream "
+            "before it uses the batch."
+        ),
+        say("the model may read a batch before its copy has finished"),
     ),
     "record": (
-        "{name} yields tensors from its own stream without record_stream(). The next copy may reuse their "
-        "memory while the model still reads them.",
+        template(
+            "{name} yields tensors from its own stream without record_stream(). The next copy may "
+            "reuse their "
+            "memory while the model still reads them."
+        ),
         "",
     ),
 }
@@ -125,7 +140,7 @@ class PrefetcherBroken(Check):
         span = one.script.span(fault.node)
         evidence = (span,) if fault.node is one.node else (span, one.script.span(one.node))
         return self.finding(
-            message.format(name=one.node.name, fetch=fault.fetch),
+            say(message, name=one.node.name, fetch=fault.fetch),
             evidence=evidence,
             confidence=Confidence.SUSPECTED,
             severity=Severity.ERROR if breaks else Severity.NOTE,

@@ -11,6 +11,7 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import extent
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -84,7 +85,7 @@ class Seedless(Check):
 
     def _found(self, program: Program, script: Script, loop: Loop) -> Finding:
         return self.finding(
-            "The program trains and never sets a random seed: every run gives different results.",
+            say("The program trains and never sets a random seed: every run gives different results."),
             evidence=(
                 loop.span,
                 Measurement(

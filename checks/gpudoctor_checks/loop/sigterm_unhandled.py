@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.checkpoints import launched
 from gpudoctor.analysis.source.entry_points import Program
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -90,14 +91,17 @@ class SigtermUnhandled(Check):
 
     def _found(self, program: Program, job: Job, long: bool) -> Finding:
         ends = (
-            f"The scheduler stops the job after {duration(job.time_limit or 0)}"
+            say("The scheduler stops the job after {time_limit}", time_limit=duration(job.time_limit or 0))
             if long
-            else "The scheduler may stop the job at any time"
+            else say("The scheduler may stop the job at any time")
         )
         _, loop = next(iter(program.loops))
         return self.finding(
-            f"{ends}. The job does not handle its signal: the program has no handler, the job script no "
-            "--signal and no trap.",
+            say(
+                "{ends}. The job does not handle its signal: the program has no handler, the job script no "
+                "--signal and no trap.",
+                ends=ends,
+            ),
             evidence=(
                 limit_setting(job),
                 loop.span,

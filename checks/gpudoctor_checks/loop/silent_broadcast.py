@@ -8,6 +8,7 @@ from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -95,11 +96,19 @@ class SilentBroadcast(Check):
         if not column:
             outputs, targets = targets, outputs
         return self.finding(
-            f"The outputs have the shape {outputs} and the targets {targets}. The loss compares each of {many} "
-            f"outputs with each of {many} targets, {shape[0] * shape[1]:,} pairs{at(spans)}.",
+            say(
+                "The outputs have the shape {outputs} and the targets {targets}. The loss compares "
+                "each of {many} "
+                "outputs with each of {many} targets, {shape:,} pairs{at}.",
+                outputs=outputs,
+                targets=targets,
+                many=many,
+                shape=shape[0] * shape[1],
+                at=at(spans),
+            ),
             evidence=(*spans, measured("losses_of_all_pairs", losses, "{steps}", recording)),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="the model learns the mean of the targets, the same for every sample"),
+            cost=Cost(breaks=say("the model learns the mean of the targets, the same for every sample")),
             subject=f"{spans[0].path}:{spans[0].line}" if spans else "loss",
             detail=SilentBroadcastDetail("output", "target")
             if column

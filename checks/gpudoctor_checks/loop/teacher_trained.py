@@ -22,6 +22,7 @@ from gpudoctor.analysis.source.train_eval_mode import (
     resolved,
     verb,
 )
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -166,8 +167,13 @@ class TeacherTrained(Check):
         return confirmed(
             self,
             [item for item in suspected if item.detail_of(TeacherTrainedDetail).how == "graph"],
-            f"{name} gets gradients in every step, but no optimizer has its {inner.parameters} parameters "
-            f"({percent(inner.share)} of the trainable elements). The backward pass through it is wasted.",
+            say(
+                "{name} gets gradients in every step, but no optimizer has its {parameters} parameters "
+                "({inner_share} of the trainable elements). The backward pass through it is wasted.",
+                name=name,
+                parameters=inner.parameters,
+                inner_share=percent(inner.share),
+            ),
             evidence=(
                 inner.call.span,
                 run.measured("unheld_share", inner.share),
@@ -201,11 +207,15 @@ class TeacherTrained(Check):
     def _averaged(self, meeting: Meeting, name: str) -> Finding:
         span = meeting.call.span
         return self.finding(
-            f"{name} gets its weights from {meeting.average.source}, but runs with gradients. Its output goes "
-            "into the loss without torch.no_grad() or detach(), and its parameters are not frozen.",
+            say(
+                "{name} gets its weights from {source}, but runs with gradients. Its output goes "
+                "into the loss without torch.no_grad() or detach(), and its parameters are not frozen.",
+                name=name,
+                source=meeting.average.source,
+            ),
             evidence=(span,),
             confidence=Confidence.SUSPECTED,
-            cost=Cost(breaks="the loss moves the targets as well as the model"),
+            cost=Cost(breaks=say("the loss moves the targets as well as the model")),
             subject=f"{span.path}:{span.line}",
             detail=TeacherTrainedDetail(how="graph", teacher=name, call=place(span)),
         )
@@ -213,9 +223,12 @@ class TeacherTrained(Check):
     def _graph(self, use: _Use) -> Finding:
         evidence: tuple[Evidence, ...] = (use.event.span, *use.event.via)
         return self.finding(
-            f"{use.name} runs with gradients on each training step, without torch.no_grad(), and its "
-            "parameters "
-            "are not frozen.",
+            say(
+                "{use} runs with gradients on each training step, without torch.no_grad(), and its "
+                "parameters "
+                "are not frozen.",
+                use=use.name,
+            ),
             evidence=evidence,
             confidence=Confidence.SUSPECTED,
             subject=f"{use.event.span.path}:{use.event.span.line}",
@@ -225,8 +238,13 @@ class TeacherTrained(Check):
     def _mode(self, use: _Use, script: Script, call: Call, layers: str) -> Finding:
         name = bound_to(script, call.node)
         return self.finding(
-            f"{name} is built in training mode and never set to eval mode. While it computes the targets, "
-            f"its {layers} {verb(layers)} as in training.",
+            say(
+                "{name} is built in training mode and never set to eval mode. While it computes the targets, "
+                "its {layers} {verb} as in training.",
+                name=name,
+                layers=layers,
+                verb=verb(layers),
+            ),
             evidence=(call.span, use.event.span),
             confidence=Confidence.SUSPECTED,
             subject=f"{call.span.path}:{call.span.line}",
@@ -236,8 +254,8 @@ class TeacherTrained(Check):
 
 def _use(reading: Record) -> str:
     if reading.get("reached"):
-        return ", gradients were computed through it, but no optimizer has its parameters"
-    return " that no backward pass used"
+        return say(", gradients were computed through it, but no optimizer has its parameters")
+    return say(" that no backward pass used")
 
 
 def _uses(source: Source) -> Iterator[_Use]:

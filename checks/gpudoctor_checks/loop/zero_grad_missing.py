@@ -25,6 +25,7 @@ from gpudoctor.analysis.source.syntax import (
     parents,
 )
 from gpudoctor.analysis.source.syntax_places import line_at
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -200,16 +201,24 @@ class ZeroGradMissing(Check):
             ),
         )
         broken = Cost(
-            breaks="each update adds the gradients of all earlier steps, so training goes wrong silently"
+            breaks=say("each update adds the gradients of all earlier steps, so training goes wrong silently")
         )
         harmless = perhaps_one or _measures_speed(loop) or _measures_on_noise(source, script, loop)
         where = line_at(loop.span, step.span)
         message = (
-            f"Gradients are cleared once before the loop at {where}, and {name} steps in each pass. "
-            "That is right only if the data set is one batch."
+            say(
+                "Gradients are cleared once before the loop at {where}, and {name} steps in each pass. "
+                "That is right only if the data set is one batch.",
+                where=where,
+                name=name,
+            )
             if perhaps_one
-            else f"{name} steps on gradients that are never cleared: the loop at {where} "
-            "calls backward() and step(), but never clears them."
+            else say(
+                "{name} steps on gradients that are never cleared: the loop at {where} "
+                "calls backward() and step(), but never clears them.",
+                name=name,
+                where=where,
+            )
         )
         return self.finding(
             message,

@@ -6,6 +6,7 @@ from gpudoctor.analysis.live.stack_shares import job_gpus, watched
 from gpudoctor.analysis.run.run_numbers import rank_memory
 from gpudoctor.analysis.run.steady_run import demanded, measured
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -86,7 +87,7 @@ class Fragmented(Check):
             return
         run = demanded(patient)
         if not any(item.reserved for item in map(rank_memory, run.recording.ranks)):
-            raise Unavailable("the recording has no device memory")
+            raise Unavailable(say("the recording has no device memory"))
         for process in run.recording.ranks:
             memory = rank_memory(process)
             reserved, used = memory.reserved or 0.0, memory.peak or memory.allocated or 0.0
@@ -104,9 +105,19 @@ class Fragmented(Check):
             )
             if not loose and retries < self.limit("retries"):
                 continue
-            said = f"{size(reserved)} is reserved for {size(used)} at the peak" if loose else ""
-            again = f"the allocator freed its cache and retried {retries} times" if retries else ""
-            who = f"Rank {process.rank}: " if len(run.recording.ranks) > 1 else ""
+            said = (
+                say("{reserved} is reserved for {used} at the peak", reserved=size(reserved), used=size(used))
+                if loose
+                else ""
+            )
+            again = (
+                say("the allocator freed its cache and retried {retries} times", retries=retries)
+                if retries
+                else ""
+            )
+            who = (
+                say("Rank {process_rank}: ", process_rank=process.rank) if len(run.recording.ranks) > 1 else ""
+            )
             words = " and ".join(filter(None, (said, again)))
             yield self.finding(
                 f"{who}{capitalised(words)}.",
@@ -126,7 +137,7 @@ class Fragmented(Check):
         """In a watched job that `gpudoctor run` records: what the allocator holds against what is in use."""
         told = [rank for rank in window.ranks if rank.steps is not None and rank.steps.reserved > 0]
         if not told:
-            raise Unavailable("the allocator is seen only where `gpudoctor run` records the job on a GPU")
+            raise Unavailable(say("the allocator is seen only where `gpudoctor run` records the job on a GPU"))
         totals = {gpu.index: gpu.memory_total for gpu in job_gpus(window) if gpu.memory_total}
         for rank in told:
             assert rank.steps is not None
@@ -153,7 +164,7 @@ class Fragmented(Check):
     def _loose(self, snapshot: MemorySnapshot) -> Iterator[Finding]:
         """Segments of a snapshot that cannot be given back and hold far more than was ever in use at a time."""
         if all(memory.peak is None for memory in snapshot.devices):
-            raise Unavailable("the memory snapshot has no history, so the peak in use is unknown")
+            raise Unavailable(say("the memory snapshot has no history, so the peak in use is unknown"))
         for memory in snapshot.devices:
             peak, bound = memory.peak or 0, memory.allocated + memory.loose
             if not peak or bound < self.limit("ratio") * peak:

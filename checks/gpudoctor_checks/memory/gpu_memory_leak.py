@@ -9,6 +9,7 @@ from gpudoctor.analysis.run.memory_growth import growing_things, growth, reading
 from gpudoctor.analysis.run.run_numbers import rank_memory
 from gpudoctor.analysis.run.steady_run import demanded, measured, spot
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -91,7 +92,7 @@ class GpuMemoryLeak(Check):
             return
         run = demanded(patient, 50)
         if not any(readings(state.process, "allocated") for state in run.states):
-            raise Unavailable("the recording has no device memory")
+            raise Unavailable(say("the recording has no device memory"))
         found = [(growth(state.process, "allocated"), state.process) for state in run.states]
         grown, process = max(found, key=lambda item: item[0].per_step if item[0] else 0.0)
         if grown is None or grown.bytes < self.limit("grown"):
@@ -99,8 +100,8 @@ class GpuMemoryLeak(Check):
         device = rank_memory(process).device
         soon = device is not None and grown.seconds_to(device) <= self.limit("day")
         things = growing_things(process, "cuda")
-        who = f" of rank {process.rank}" if len(run.states) > 1 else ""
-        what = f"; what grew: {things[0].words}" if things else ""
+        who = say(" of rank {process_rank}", process_rank=process.rank) if len(run.states) > 1 else ""
+        what = say("; what grew: {thing}", thing=things[0].words) if things else ""
         full = grown.projection(device) if device is not None else ""
         yield self.finding(
             f"The device memory{who} grew by {size(grown.bytes)} in {grown.steps} steps, "
@@ -122,7 +123,7 @@ class GpuMemoryLeak(Check):
     def _live(self, window: ProcessWindow) -> Iterator[Finding]:
         """In a watched job: bytes that a rank holds on its GPUs."""
         if not any(rank.device_memory.values for rank in window.ranks):
-            raise Unavailable("the driver does not report how much device memory the processes hold")
+            raise Unavailable(say("the driver does not report how much device memory the processes hold"))
         long_enough(window)
         found = [one for rank in window.ranks if (one := growing(rank, rank.device_memory))]
         worst = max(found, key=lambda one: one.rate, default=None)
@@ -131,13 +132,13 @@ class GpuMemoryLeak(Check):
         cards = [gpu for gpu in job_gpus(window) if gpu.index in worst.rank.gpus and gpu.memory_total]
         room = sum(float(gpu.memory_total or 0) - gpu.memory.last for gpu in cards if gpu.memory.known())
         total = worst.now + room if cards else None
-        breaks = "the device runs out of memory"
+        breaks = say("the device runs out of memory")
         yield leak(self, worst, "The device memory", total, breaks, Resource.DEVICE_MEMORY)
 
     def _kept(self, patient: Patient, snapshot: MemorySnapshot) -> Iterator[Finding]:
         """Lines of a snapshot whose memory of nearly every step is held at the end of its history."""
         if not any(memory.kept for memory in snapshot.devices):
-            raise Unavailable("the memory snapshot marks too few steps of an optimizer")
+            raise Unavailable(say("the memory snapshot marks too few steps of an optimizer"))
         for memory in snapshot.devices:
             for kept in memory.kept:
                 held = kept.by

@@ -17,6 +17,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged, source_of, spots
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
 from gpudoctor.analysis.source.control_flow import bound_to, function_of, steady
 from gpudoctor.analysis.source.step_order import Kind, StepOrder
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -204,14 +205,20 @@ class GraphRetained(Check):
         return confirmed(
             self,
             suspected,
-            f"{message} The {kind}'s memory grew by {size(found.bytes)} in {found.steps} steps, "
-            f"{size(found.per_step)} a step.",
+            say(
+                "{message} The {kind}'s memory grew by {bytes} in {steps} steps, {per_step} a step.",
+                message=message,
+                kind=kind,
+                bytes=size(found.bytes),
+                steps=found.steps,
+                per_step=size(found.per_step),
+            ),
             evidence=(
                 *spans,
                 run.measured("bytes_per_step", found.per_step, "B"),
             ),
             severity=Severity.ERROR if much else usual,
-            cost=Cost(breaks=f"the {kind} runs out of memory" if much else None),
+            cost=Cost(breaks=say("the {kind} runs out of memory", kind=kind) if much else None),
             detail=detail,
         )
 
@@ -241,8 +248,14 @@ class GraphRetained(Check):
             ),
         )
         return self.finding(
-            f"{sink.target} {verb} {value} with its autograd graph on each training step; "
-            f"the loop at line {loop.span.line} never resets it.",
+            say(
+                "{target} {verb} {value} with its autograd graph on each training step; "
+                "the loop at line {span_line} never resets it.",
+                target=sink.target,
+                verb=verb,
+                value=value,
+                span_line=loop.span.line,
+            ),
             evidence=evidence,
             confidence=Confidence.SUSPECTED,
             subject=f"{span.path}:{span.line}",

@@ -18,6 +18,7 @@ from gpudoctor.analysis.run.memory_growth import (
 )
 from gpudoctor.analysis.run.risky_operations import collecting_lines
 from gpudoctor.analysis.run.steady_run import Run, demanded, spot
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -43,10 +44,10 @@ _UNNAMED, _MUCH = 200, 0.1
 an allocator that several threads use keeps what it cannot reuse, for a while at the same pace as a leak."""
 _REACH = 50
 """Times the recorded time that growth is carried forward for an error where no object explains it."""
-_TRAINING = "The memory of the training"
+_TRAINING = say("The memory of the training")
 _WHOSE = {
-    LeakKind.WORKERS: "The memory of the training and its workers",
-    LeakKind.PROFILER: "The memory of the training, with a profiler on,",
+    LeakKind.WORKERS: say("The memory of the training and its workers"),
+    LeakKind.PROFILER: say("The memory of the training, with a profiler on,"),
 }
 _LASTING = 0.2
 """Slope of the first half against the whole below which growth began in the middle."""
@@ -108,7 +109,7 @@ class HostMemoryLeak(Check):
         run = demanded(patient, 50)
         tree = tree_growth(run.recording)
         if tree is None and not any(readings(state.process, "rss") for state in run.states):
-            raise Unavailable("the recording has no host memory")
+            raise Unavailable(say("the recording has no host memory"))
         found = [(growth(state.process, "rss"), state.process) for state in run.states]
         own, process = max(found, key=lambda item: item[0].per_step if item[0] else 0.0)
         if own is not None and own.bytes >= self.limit("grown"):
@@ -127,7 +128,7 @@ class HostMemoryLeak(Check):
         room = host.memory_total - host.memory.last if host.memory.known() and host.memory_total else None
         total = worst.now + room if room is not None else None
         kind = LeakKind.WORKERS if worst.rank.workers else LeakKind.OBJECTS
-        breaks = "the machine runs out of memory"
+        breaks = say("the machine runs out of memory")
         yield leak(self, worst, _WHOSE.get(kind, _TRAINING), total, breaks, Resource.HOST_MEMORY)
 
     def _kind(self, run: Run, process: Process) -> LeakKind:
@@ -160,15 +161,25 @@ class HostMemoryLeak(Check):
         places = self._places(patient, things)
         named = bool(things or places) or kind is not LeakKind.OBJECTS
         vague = not named and grown.steps < _UNNAMED and grown.bytes < _MUCH * (limit or math.inf)
-        what = f"; what grew: {things[0].words}" if things else ""
+        what = say("; what grew: {thing}", thing=things[0].words) if things else ""
         if vague:
-            what = "; no growing Python objects were seen. It may be the allocator: record a longer run"
+            what = say("; no growing Python objects were seen. It may be the allocator: record a longer run")
         full = grown.projection(limit) if limit is not None else ""
         words = _WHOSE.get(kind, _TRAINING)
-        who = f" (rank {process.rank})" if len(run.states) > 1 else ""
+        who = say(" (rank {process_rank})", process_rank=process.rank) if len(run.states) > 1 else ""
         return self.finding(
-            f"{words}{who} grew by {size(grown.bytes)} in {grown.steps} steps, {size(grown.per_step)} a step "
-            f"(p={grown.trend.p:.1g}){full}{what}.",
+            say(
+                "{words}{who} grew by {grown_bytes} in {steps} steps, {per_step} a step "
+                "(p={p:.1g}){full}{what}.",
+                words=words,
+                who=who,
+                grown_bytes=size(grown.bytes),
+                steps=grown.steps,
+                per_step=size(grown.per_step),
+                p=grown.trend.p,
+                full=full,
+                what=what,
+            ),
             evidence=(
                 *(spot(patient, place) for place in places),
                 run.measured("bytes_per_step", grown.per_step, "B"),
@@ -177,7 +188,8 @@ class HostMemoryLeak(Check):
             confidence=Confidence.PROBABLE if vague else Confidence.CONFIRMED,
             severity=Severity.NOTE if vague else Severity.ERROR if soon else Severity.WARNING,
             cost=Cost(
-                breaks="the machine runs out of memory" if soon and not vague else None, bytes=int(grown.bytes)
+                breaks=say("the machine runs out of memory") if soon and not vague else None,
+                bytes=int(grown.bytes),
             ),
             subject=f"rank {process.rank}",
             scarce=frozenset({Resource.HOST_MEMORY}),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.live.stack_shares import job_gpus, watched
 from gpudoctor.analysis.run.run_numbers import rank_memory
 from gpudoctor.analysis.run.steady_run import demanded
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -66,7 +67,7 @@ class NearLimit(Check):
             if item.device and (item.reserved or item.peak)
         ]
         if not known:
-            raise Unavailable("the recording has no device memory")
+            raise Unavailable(say("the recording has no device memory"))
         shares = {
             item.rank: max(item.reserved or 0.0, item.peak or 0.0) / (item.device or 1.0) for item in known
         }
@@ -75,7 +76,7 @@ class NearLimit(Check):
         if severity is None:
             return
         worst = next(item for item in known if item.rank == rank)
-        who = f"Rank {rank}" if len(known) > 1 else "The training"
+        who = say("Rank {rank}", rank=rank) if len(known) > 1 else say("The training")
         yield self.finding(
             f"{who} used {percent(shares[rank])} of its device's {size(worst.device or 0.0)}.",
             evidence=(
@@ -92,7 +93,7 @@ class NearLimit(Check):
         """In a watched job: the most that the driver has counted on a card of the job's in the window."""
         cards = [gpu for gpu in job_gpus(window) if gpu.memory_total and gpu.memory.known()]
         if not cards:
-            raise Unavailable("no GPU of the job reports its memory")
+            raise Unavailable(say("no GPU of the job reports its memory"))
         shares = {gpu.index: max(gpu.memory.known()) / float(gpu.memory_total or 1) for gpu in cards}
         index = max(shares, key=shares.__getitem__)
         share, total = shares[index], next(gpu.memory_total or 0 for gpu in cards if gpu.index == index)

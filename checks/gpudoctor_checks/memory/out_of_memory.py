@@ -11,6 +11,7 @@ from gpudoctor.analysis.run.memory_growth import growth
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -119,6 +120,14 @@ class OutOfMemory(Check):
             text="The GPU ran out of memory while other processes used it: this process used {own} of {total}.",
         ),
         LogMessage(
+            kind="engine-start",
+            cue=("is less than desired gpu memory utilization", "no available memory for the cache blocks"),
+            pattern=r"Free memory on device[^(]{0,40}\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup is "
+            r"less than desired GPU memory utilization|No available memory for the cache blocks",
+            text="vLLM found too little GPU memory for its share[: {free} of {total} GiB were free].",
+            source="vllm/v1/worker/utils.py, vllm/v1/core/kv_cache_utils.py",
+        ),
+        LogMessage(
             kind="library-alloc",
             cue=(
                 "alloc_failed",
@@ -225,15 +234,25 @@ class OutOfMemory(Check):
         if snapshot is None or device is None:
             return finding
         held = [item for item in device.held if item.path][:_SHOWN]
-        lines = joined([f"{item.path.rpartition('/')[2]}:{item.line} held {size(item.bytes)}" for item in held])
-        shares = [f"by the memory snapshot, {lines}"] if held else []
+        lines = joined(
+            [
+                say(
+                    "{path}:{line} held {bytes}",
+                    path=item.path.rpartition("/")[2],
+                    line=item.line,
+                    bytes=size(item.bytes),
+                )
+                for item in held
+            ]
+        )
+        shares = [say("by the memory snapshot, {lines}", lines=lines)] if held else []
         if device.loose >= self.limit("loose") * device.reserved > 0:
             shares.append(f"{size(device.loose)} of {size(device.reserved)} was in fragments")
         if not shares:
             return finding
         return replace(
             finding,
-            message=f"{finding.message} {capitalised('; '.join(shares))}.",
+            message=say("{message} {shares}.", message=finding.message, shares=capitalised("; ".join(shares))),
             evidence=(
                 *finding.evidence,
                 *(spot(patient, LinePlace(path=item.path, line=item.line)) for item in held),
@@ -259,13 +278,13 @@ class OutOfMemory(Check):
         place = user_place(told)
         spans = [spot(patient, place[0])] if place is not None else []
         cause, words = self._cause(told, held)
-        numbers = ", ".join(f"{size(value)} {name}" for name, value in held.items())
-        when = f" at step {told.step}" if told.step is not None else ""
-        phase = f" in {told.phase}" if told.phase not in ("", OTHER) else ""
+        numbers = ", ".join(say("{value} {name}", value=size(value), name=name) for name, value in held.items())
+        when = say(" at step {step}", step=told.step) if told.step is not None else ""
+        phase = say(" in {phase}", phase=told.phase) if told.phase not in ("", OTHER) else ""
         who = (
-            f"Rank {told.process.rank}"
+            say("Rank {process_rank}", process_rank=told.process.rank)
             if told.process is not None and len(recording.ranks) > 1
-            else "The training"
+            else say("The training")
         )
         yield self.finding(
             f"{who} ran out of {whose} memory{when}{phase}{f' ({numbers})' if numbers else ''}; {words}.",
@@ -283,7 +302,7 @@ class OutOfMemory(Check):
     def _refused(self, patient: Patient, snapshot: MemorySnapshot) -> Iterator[Finding]:
         """The last allocation that failed in the history of a snapshot, for each device."""
         if not snapshot.events:
-            raise Unavailable("the memory snapshot has no history of allocations")
+            raise Unavailable(say("the memory snapshot has no history of allocations"))
         for memory in snapshot.devices:
             if not memory.refused:
                 continue
@@ -293,10 +312,22 @@ class OutOfMemory(Check):
             total = known.get("reserved", 0) + known.get("free", 0)
             loose = known.get("reserved", 0) - known.get("allocated", 0)
             fragments = len(known) == len(held) and loose >= self.limit("fragmented") * total
-            why = f"; {size(loose)} was reserved but not in use: fragmentation" if fragments else ""
-            numbers = ", ".join(f"{size(value)} {name}" for name, value in known.items())
+            why = (
+                say("; {loose} was reserved but not in use: fragmentation", loose=size(loose))
+                if fragments
+                else ""
+            )
+            numbers = ", ".join(
+                say("{value} {name}", value=size(value), name=name) for name, value in known.items()
+            )
             many = len(memory.refused)
-            again = f", the last of {count(many, 'refused allocation')}" if many > 1 else ""
+            again = (
+                say(
+                    ", the last of {refused_allocations}", refused_allocations=count(many, "refused allocation")
+                )
+                if many > 1
+                else ""
+            )
             at = last.at
             yield self.finding(
                 f"Device {memory.device} had no memory for {size(last.requested)}{again} ({numbers}){why}.",
@@ -318,14 +349,14 @@ class OutOfMemory(Check):
         total = held.get("total", 0.0)
         loose = held.get("reserved", 0.0) - held.get("allocated", 0.0)
         if total and loose >= self.limit("fragmented") * total:
-            return "fragments", f"{size(loose)} was reserved but not in use: fragmentation"
+            return "fragments", say("{loose} was reserved but not in use: fragmentation", loose=size(loose))
         if told.process is not None and growth(told.process, "rss" if _on_host(told) else "allocated"):
-            return "leak", "its memory had grown with every step"
+            return "leak", say("its memory had grown with every step")
         if (told.step or 0) < self.limit("early"):
-            return "batch", "its first steps already need more than the device has"
+            return "batch", say("its first steps already need more than the device has")
         if told.phase == "evaluation":
-            return "evaluation", "the evaluation needs more than a training step"
-        return "batch", "the steps before it fitted: this batch or sequence is longer"
+            return "evaluation", say("the evaluation needs more than a training step")
+        return "batch", say("the steps before it fitted: this batch or sequence is longer")
 
 
 def _named_in_log(patient: Patient) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.syntax import without_comments
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Call, GuardKind, Script, Source
 
@@ -75,7 +76,7 @@ class PruningSavesNothing(Check):
         if not calls:
             return
         first = calls[0]
-        more = f" and {len(calls) - 1} more" if len(calls) > 1 else ""
+        more = say(" and {calls} more", calls=len(calls) - 1) if len(calls) > 1 else ""
         yield self.finding(
             f"{first.method}{more} keeps the dense weight and adds a mask of its size. The pruned layers take "
             "twice their memory, and each forward pass multiplies the two.",

@@ -12,6 +12,7 @@ from gpudoctor.analysis.memory_forecasts import (
     short_words,
     stage_that_fits,
 )
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity
 from gpudoctor.model.signs.memory import Holds, JobMemory
 
@@ -66,14 +67,19 @@ class WillNotFit(Check):
 
     def _found(self, job: JobMemory) -> Finding:
         taken = bound(job)
-        message = f"{describe(job)}{', ' + taken if taken else ''}: {short_words(job)}."
+        message = say(
+            "{describe}{taken}: {short_words}.",
+            describe=describe(job),
+            taken=", " + taken if taken else "",
+            short_words=short_words(job),
+        )
         if UNSHARDED in job.guessed:
-            message += " No file that was read shards it over several GPUs."
+            message += say(" No file that was read shards it over several GPUs.")
         return self.finding(
             message,
             evidence=evidence(job, "model", "batch", "seq", "checkpointing", "method", "dtype"),
             confidence=Confidence.SUSPECTED if UNSHARDED in job.guessed else confidence(job),
-            cost=Cost(bytes=job.now.peak - job.room, breaks="it runs out of GPU memory"),
+            cost=Cost(bytes=job.now.peak - job.room, breaks=say("it runs out of GPU memory")),
             subject=job.title,
             scarce=frozenset({Resource.DEVICE_MEMORY}),
         )

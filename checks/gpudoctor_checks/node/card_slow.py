@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.slow_units import UnitQuantity, peer_thresholds, slow_units
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Quantity
 
@@ -37,7 +38,7 @@ class CardSlow(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         asked = [
-            UnitQuantity(Quantity.MATMUL, f"{dtype} products", dtype)
+            UnitQuantity(Quantity.MATMUL, say("{dtype} products", dtype=dtype), dtype)
             for dtype in ("bf16", "fp16", "fp8", "fp32")
         ]
         yield from slow_units(

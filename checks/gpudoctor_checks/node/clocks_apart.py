@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -57,17 +58,17 @@ class ClocksApart(Check):
         found = patient.preflight
         known = [(node, node.clock_offset) for node in found.nodes if node.clock_offset is not None]
         if len(known) < 2:
-            raise Unavailable("the clocks of fewer than two nodes were compared")
+            raise Unavailable(say("the clocks of fewer than two nodes were compared"))
         if len(known) == 2:  # of two, neither is the right one: the second beside the first
             (first, reference), *known = known
             whom = found.name(first.index)
         else:
-            reference, whom = median(offset for _, offset in known), "the median of all nodes"
+            reference, whom = median(offset for _, offset in known), say("the median of all nodes")
         for node, offset in known:
             apart = offset - reference
             if abs(apart) - node.clock_error < self.limit("seconds"):
                 continue
-            way = "ahead of" if apart > 0 else "behind"
+            way = say("ahead of") if apart > 0 else "behind"
             yield self.finding(
                 f"The clock of {found.name(node.index)} is {duration(abs(apart))} {way} {whom}.",
                 evidence=(

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, accused, hosts, measurements_of, node_names
 from gpudoctor.analysis.preflight.search import Accused, Aspect
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Stage
 from gpudoctor.model.unavailable import Unavailable
@@ -40,19 +41,19 @@ class GroupSlow(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = patient.preflight
         if not any(test.stage is Stage.GROUP and len(test.nodes) > 2 for test in found.tests):
-            raise Unavailable("no group of more than two nodes was tested")
+            raise Unavailable(say("no group of more than two nodes was tested"))
         for item in accused(patient, Accused.GROUP):
             names = node_names(found, item.nodes)
             failed = item.aspect is Aspect.FAILURE
             speed = (
-                f" ({rate(item.own, 'B/s')} in place of {rate(item.peers, 'B/s')})"
+                say(" ({own} in place of {peers})", own=rate(item.own, "B/s"), peers=rate(item.peers, "B/s"))
                 if item.own is not None and item.peers is not None and item.aspect is Aspect.BANDWIDTH
                 else ""
             )
             one = len(item.nodes) == 1
-            size = f" of {item.size} nodes and more" if item.size else ""
-            what = "fail" if failed else "are slow"
-            who = f"with {names}" if one else f"; the fault is among {names}"
+            size = say(" of {size} nodes and more", size=item.size) if item.size else ""
+            what = "fail" if failed else say("are slow")
+            who = say("with {names}", names=names) if one else say("; the fault is among {names}", names=names)
             yield self.finding(
                 f"Groups{size} {what}{speed} {who}, and its pairs are good."
                 if one

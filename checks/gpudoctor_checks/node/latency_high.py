@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, accused, hosts, measurements_of, node_names
 from gpudoctor.analysis.preflight.search import Accused, Aspect
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.model.unavailable import Unavailable
@@ -38,12 +39,16 @@ class LatencyHigh(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = patient.preflight
         if not any(len(test.nodes) > 1 and test.figure(Quantity.LATENCY) for test in found.tests):
-            raise Unavailable("no latency between two nodes was measured")
+            raise Unavailable(say("no latency between two nodes was measured"))
         for item in accused(patient, Accused.NODE, Accused.LINK, Accused.DOMAIN):
             if item.aspect is not Aspect.LATENCY or item.own is None or item.peers is None:
                 continue
             names = node_names(found, item.nodes)
-            where = f"between {names}" if item.accused is Accused.LINK else f"of {names}"
+            where = (
+                say("between {names}", names=names)
+                if item.accused is Accused.LINK
+                else say("of {names}", names=names)
+            )
             yield self.finding(
                 capitalised(
                     f"a small message {where} takes {duration(item.own)}, one of its peers "

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, node_names
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import MachineFinding, Preflight
 from gpudoctor.model.unavailable import Unavailable
@@ -38,9 +39,9 @@ class MachineUnfit(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = patient.preflight
         if len(found.nodes) == 1:
-            raise Unavailable("one node: the checks of its machine are in the same report")
+            raise Unavailable(say("one node: the checks of its machine are in the same report"))
         if all(node.unexamined and not node.findings for node in found.nodes):
-            raise Unavailable("no machine was examined")
+            raise Unavailable(say("no machine was examined"))
         merged: dict[tuple[str, str], list[tuple[int, MachineFinding]]] = defaultdict(list)
         for node in found.nodes:
             for item in node.findings:
@@ -53,7 +54,7 @@ class MachineUnfit(Check):
         first = items[0][1]
         severity = _SEVERITIES.get(first.severity, Severity.WARNING)
         everywhere = len(nodes) == len(preflight.nodes)
-        where = node_names(preflight, nodes) if not everywhere or len(nodes) == 1 else "every node"
+        where = node_names(preflight, nodes) if not everywhere or len(nodes) == 1 else say("every node")
         return self.finding(
             f"On {where}, {first.code} {first.name}: {first.message}",
             evidence=tuple(
@@ -67,7 +68,7 @@ class MachineUnfit(Check):
             ),
             confidence=Confidence.CONFIRMED,
             severity=severity,
-            cost=Cost(breaks="the job fails on this node") if severity is Severity.ERROR else Cost(),
+            cost=Cost(breaks=say("the job fails on this node")) if severity is Severity.ERROR else Cost(),
             subject=f"{first.code} on {where}",
             detail=NodesDetail(
                 hosts=hosts(preflight, nodes) if severity is Severity.ERROR and not everywhere else (),

@@ -11,6 +11,7 @@ from gpudoctor.analysis.preflight.named_nodes import (
     node_names,
 )
 from gpudoctor.analysis.preflight.search import Accusation, Accused, Aspect
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Preflight
 from gpudoctor.model.unavailable import Unavailable
@@ -49,7 +50,7 @@ class NetworkSlow(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = patient.preflight
         if not any(len(test.nodes) > 1 for test in found.tests):
-            raise Unavailable("no two nodes were tested together")
+            raise Unavailable(say("no two nodes were tested together"))
         for item in accused(patient, Accused.NODE, Accused.LINK, Accused.DOMAIN):
             if item.aspect is Aspect.LATENCY:
                 continue
@@ -63,7 +64,7 @@ class NetworkSlow(Check):
             evidence=measurements_of(preflight, item.tests),
             confidence=item.confidence,
             severity=Severity.ERROR if failed else Severity.WARNING,
-            cost=Cost(breaks="the job cannot communicate there") if failed else Cost(),
+            cost=Cost(breaks=say("the job cannot communicate there")) if failed else Cost(),
             subject=names,
             detail=NodesDetail(
                 hosts=hosts(preflight, item.nodes) if item.accused is Accused.NODE else (),
@@ -73,14 +74,21 @@ class NetworkSlow(Check):
 
 
 def _message(names: str, item: Accusation, failed: bool) -> str:
-    where = f"The path between {names}" if item.accused is Accused.LINK else names
+    where = say("The path between {names}", names=names) if item.accused is Accused.LINK else names
     tests = count(len(item.tests), "test")
     if failed:
-        return f"{where} failed in {tests}: {item.tests[0].failure}."
+        return say(
+            "{where} failed in {tests}: {failure}.", where=where, tests=tests, failure=item.tests[0].failure
+        )
     if item.own is None or item.peers is None or item.share is None:
-        return f"{where} was slow in {tests}."
-    far = " with nodes of other racks" if item.far_only else ""
-    return (
-        f"{where} reached {rate(item.own, 'B/s')}{far} in {tests}, its peers {rate(item.peers, 'B/s')}: "
-        f"{percent(1 - item.share)} slower."
+        return say("{where} was slow in {tests}.", where=where, tests=tests)
+    far = say(" with nodes of other racks") if item.far_only else ""
+    return say(
+        "{where} reached {own}{far} in {tests}, its peers {peers}: {share} slower.",
+        where=where,
+        own=rate(item.own, "B/s"),
+        far=far,
+        tests=tests,
+        peers=rate(item.peers, "B/s"),
+        share=percent(1 - item.share),
     )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import LossKind, Preflight
 from gpudoctor.model.unavailable import Unavailable
@@ -37,14 +38,14 @@ class NodeMissing(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = patient.preflight
         if found.world < 2 and not found.losses:
-            raise Unavailable("one rank was started")
+            raise Unavailable(say("one rank was started"))
         absent = sorted(loss.rank for loss in found.losses if loss.kind is LossKind.NEVER_CAME)
         if absent:
             yield self._absent(found, absent)
         for loss in found.losses:
             if loss.kind is LossKind.REFUSED:
-                who = f"rank {loss.rank}" if loss.rank >= 0 else "a rank"
-                place = f" on {found.name(loss.node)}" if loss.node is not None else ""
+                who = say("rank {loss_rank}", loss_rank=loss.rank) if loss.rank >= 0 else say("a rank")
+                place = say(" on {name}", name=found.name(loss.node)) if loss.node is not None else ""
                 yield self.finding(
                     f"{capitalised(who)}{place} was refused: {loss.words}.",
                     evidence=(Measurement(name="refused", value=loss.words, unit=""),),
@@ -56,21 +57,26 @@ class NodeMissing(Check):
 
     def _absent(self, preflight: Preflight, absent: list[int]) -> Finding:
         words = {loss.words for loss in preflight.losses if loss.kind is LossKind.NEVER_CAME}
-        said = f": {sorted(words)[0]}" if len(words) == 1 and any(words) else ""
+        said = say(": {word}", word=sorted(words)[0]) if len(words) == 1 and any(words) else ""
         named = {
             loss.node for loss in preflight.losses if loss.kind is LossKind.NEVER_CAME and loss.node is not None
         }
         came = preflight.world - len(absent)
         return self.finding(
-            f"{capitalised(ranks(absent))} of {preflight.world} never came{said}. "
-            f"{count(came, 'rank')} arrived.",
+            say(
+                "{absent} of {world} never came{said}. {ranks} arrived.",
+                absent=capitalised(ranks(absent)),
+                world=preflight.world,
+                said=said,
+                ranks=count(came, "rank"),
+            ),
             evidence=(
                 Measurement(name="announced", value=preflight.world, unit="{ranks}"),
                 Measurement(name="arrived", value=came, unit="{ranks}"),
                 *(Measurement(name="seen", value=item, unit="") for item in sorted(words) if item),
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="the job waits for them until its timeout"),
+            cost=Cost(breaks=say("the job waits for them until its timeout")),
             subject=ranks(absent),
             detail=NodesDetail(hosts=hosts(preflight, named), cause="absent"),
         )

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, node_names
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Preflight
 from gpudoctor.model.unavailable import Unavailable
@@ -44,7 +45,7 @@ class NodesDisagree(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = patient.preflight
         if len(found.nodes) < 2:
-            raise Unavailable("one node took part")
+            raise Unavailable(say("one node took part"))
         for name in sorted({name for node in found.nodes for name in node.facts}):
             by_value: dict[str, list[int]] = defaultdict(list)
             for node in found.nodes:
@@ -58,14 +59,28 @@ class NodesDisagree(Check):
         (usual, most), (_, second) = sizes.most_common(2)
         odd = [index for value, nodes in by_value.items() if value != usual for index in nodes]
         clear = most > second
-        title = f"The variable {name.removeprefix('env ')}" if name.startswith("env ") else _capital(name)
+        title = (
+            say("The variable {name}", name=name.removeprefix("env "))
+            if name.startswith("env ")
+            else _capital(name)
+        )
         if clear:
             others = sorted(value for value in by_value if value != usual)
-            shown = _value(others[0]) if len(others) == 1 else f"{len(others)} other values"
-            message = f"{title} is {shown} on {node_names(preflight, odd)} and {_value(usual)} on {most} nodes."
+            shown = _value(others[0]) if len(others) == 1 else say("{others} other values", others=len(others))
+            message = say(
+                "{title} is {shown} on {node_names} and {value} on {most} nodes.",
+                title=title,
+                shown=shown,
+                node_names=node_names(preflight, odd),
+                value=_value(usual),
+                most=most,
+            )
         else:
-            message = (
-                f"{title} has {len(by_value)} values on {len(preflight.nodes)} nodes; none is the usual one."
+            message = say(
+                "{title} has {by_value} values on {nodes} nodes; none is the usual one.",
+                title=title,
+                by_value=len(by_value),
+                nodes=len(preflight.nodes),
             )
         breaks = name in _BREAKS
         return self.finding(
@@ -76,7 +91,7 @@ class NodesDisagree(Check):
             ),
             confidence=Confidence.CONFIRMED,
             severity=Severity.ERROR if breaks else Severity.NOTE if name == "kernel" else Severity.WARNING,
-            cost=Cost(breaks="ranks with different versions or settings cannot work together")
+            cost=Cost(breaks=say("ranks with different versions or settings cannot work together"))
             if breaks
             else Cost(),
             subject=name,
@@ -94,5 +109,5 @@ def _capital(name: str) -> str:
 
 
 def _value(value: str) -> str:
-    text = value if len(value) <= _LONGEST else f"{value[: _LONGEST - 3]}..."
-    return text or "not set"
+    text = value if len(value) <= _LONGEST else say("{value}...", value=value[: _LONGEST - 3])
+    return text or say("not set")

@@ -7,6 +7,7 @@ from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, measure
 from gpudoctor.analysis.preflight.peers import PeerComparison, outliers
 from gpudoctor.analysis.preflight.references import ReferenceKind, references_for
 from gpudoctor.analysis.preflight.slow_units import peer_thresholds
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.evidence import Provenance
 from gpudoctor.model.signs.preflight import LinkTest, Preflight, Quantity, Stage
@@ -47,7 +48,7 @@ class PeerLinkSlow(Check):
         found = patient.preflight
         inside = [test for test in found.tests if test.stage is Stage.NODE and len(test.nodes) == 1]
         if not inside:
-            raise Unavailable("no node with several cards was tested")
+            raise Unavailable(say("no node with several cards was tested"))
         for test in inside:
             if test.failure:
                 yield self._failed(found, test)
@@ -57,11 +58,16 @@ class PeerLinkSlow(Check):
     def _failed(self, preflight: Preflight, test: LinkTest) -> Finding:
         node = preflight.name(test.nodes[0])
         return self.finding(
-            f"A test of {count(len(test.units), 'card')} inside {node} failed: {test.failure}.",
+            say(
+                "A test of {cards} inside {node} failed: {failure}.",
+                cards=count(len(test.units), "card"),
+                node=node,
+                failure=test.failure,
+            ),
             evidence=measurements_of(preflight, (test,)),
             confidence=Confidence.CONFIRMED,
             severity=Severity.ERROR,
-            cost=Cost(breaks="ranks of this node cannot communicate"),
+            cost=Cost(breaks=say("ranks of this node cannot communicate")),
             subject=node,
             detail=NodesDetail(hosts=hosts(preflight, test.nodes)),
         )
@@ -129,7 +135,7 @@ class PeerLinkSlow(Check):
                 values[test.nodes[0], (test.units[0][1], test.units[1][1])] = figure.value
         nodes = {node for node, _ in values}
         together = len(nodes) >= 3
-        kinds = {key: f"{key[1]}" if together else f"node {key[0]}" for key in values}
+        kinds = {key: f"{key[1]}" if together else say("node {key}", key=key[0]) for key in values}
         for item in outliers(
             values, share=1 - self.limit("peers"), deviations=self.limit("deviations"), kinds=kinds
         ):
@@ -139,8 +145,16 @@ class PeerLinkSlow(Check):
     def _slow(self, preflight: Preflight, item: PeerComparison[Key], what: str, node: int) -> Finding:
         name = preflight.name(node)
         return self.finding(
-            f"The {what} {name} reaches {rate(item.value, 'B/s')}, the median of {item.count} equal ones is "
-            f"{rate(item.peers, 'B/s')}: {percent(1 - item.share)} slower.",
+            say(
+                "The {what} {name} reaches {value}, the median of {count} equal ones is "
+                "{peers}: {share} slower.",
+                what=what,
+                name=name,
+                value=rate(item.value, "B/s"),
+                count=item.count,
+                peers=rate(item.peers, "B/s"),
+                share=percent(1 - item.share),
+            ),
             evidence=(
                 Measurement(name="own_bandwidth", value=item.value, unit="B/s"),
                 Measurement(name="median_of_peers", value=item.peers, unit="B/s"),
@@ -159,4 +173,4 @@ class PeerLinkSlow(Check):
 
 
 def _named(algorithm: str) -> str:
-    return f" ({algorithm})" if algorithm else ""
+    return say(" ({algorithm})", algorithm=algorithm) if algorithm else ""

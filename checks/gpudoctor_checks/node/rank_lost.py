@@ -3,24 +3,25 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Loss, LossKind, Preflight, Stage
 from gpudoctor.text import capitalised
 
 _BY = {
     LossKind.DIED: "died",
-    LossKind.SILENT: "stopped answering",
-    LossKind.STUCK: "did not finish",
+    LossKind.SILENT: say("stopped answering"),
+    LossKind.STUCK: say("did not finish"),
 }
 _DOING = {
-    Stage.ARRIVE: "while ranks arrived",
-    Stage.MACHINE: "in the checks of its machine",
-    Stage.CARD: "in the test of single cards",
-    Stage.NODE: "in the test inside its node",
-    Stage.PAIRS: "in the test of pairs of nodes",
-    Stage.GROUP: "in the test of all nodes together",
-    Stage.STORAGE: "in the test of storage",
-    Stage.BURN: "under lasting load",
+    Stage.ARRIVE: say("while ranks arrived"),
+    Stage.MACHINE: say("in the checks of its machine"),
+    Stage.CARD: say("in the test of single cards"),
+    Stage.NODE: say("in the test inside its node"),
+    Stage.PAIRS: say("in the test of pairs of nodes"),
+    Stage.GROUP: say("in the test of all nodes together"),
+    Stage.STORAGE: say("in the test of storage"),
+    Stage.BURN: say("under lasting load"),
 }
 
 
@@ -57,13 +58,21 @@ class RankLost(Check):
                 yield self._finding(found, loss)
 
     def _finding(self, preflight: Preflight, loss: Loss) -> Finding:
-        place = f" on {preflight.name(loss.node)}" if loss.node is not None else ""
+        place = say(" on {name}", name=preflight.name(loss.node)) if loss.node is not None else ""
         run = next((item for item in preflight.stages if item.stage is loss.stage), None)
-        words = f": {loss.words}" if loss.words else ""
-        at = f" It stood at {loss.stack[-1]}." if loss.stack else ""
+        words = say(": {loss}", loss=loss.words) if loss.words else ""
+        at = say(" It stood at {stack}.", stack=loss.stack[-1]) if loss.stack else ""
         limit = (Measurement(name="limit", value=run.limit, unit="s"),) if run else ()
         return self.finding(
-            f"{capitalised(f'rank {loss.rank}')}{place} {_BY[loss.kind]} {_DOING[loss.stage]}{words}.{at}",
+            say(
+                "{words}{place} {by} {doing}{words_2}.{at}",
+                words=capitalised(say("rank {loss_rank}", loss_rank=loss.rank)),
+                place=place,
+                by=_BY[loss.kind],
+                doing=_DOING[loss.stage],
+                words_2=words,
+                at=at,
+            ),
             evidence=(
                 Measurement(name="stage", value=loss.stage.value, unit=""),
                 Measurement(name="seen", value=loss.words or loss.kind.value, unit=""),
@@ -74,7 +83,7 @@ class RankLost(Check):
                 ),
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="a job on this node dies or hangs"),
+            cost=Cost(breaks=say("a job on this node dies or hangs")),
             subject=f"rank {loss.rank}",
             detail=NodesDetail(
                 hosts=hosts(preflight, () if loss.node is None else (loss.node,)), cause=loss.kind.value

@@ -5,6 +5,7 @@ from statistics import median
 
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, unit_name
 from gpudoctor.analysis.preflight.peers import LOWER_IS_BETTER
+from gpudoctor.lang import say
 from gpudoctor.model import (
     OWN_CHOICE,
     Check,
@@ -76,7 +77,7 @@ class SlowerThanBefore(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = patient.preflight
         if found.before is None:
-            raise Unavailable("no earlier preflight was given (--baseline FILE)")
+            raise Unavailable(say("no earlier preflight was given (--baseline FILE)"))
         earlier = {_identity(found.before, unit): unit for unit in found.before.units}
         lost: dict[Quantity, list[tuple[Unit, Figure, Figure, float]]] = {}
         same = 0
@@ -93,7 +94,7 @@ class SlowerThanBefore(Check):
                 if share > self.limit("cpu_share" if unit.device == "cpu" else "share"):
                     lost.setdefault(figure.quantity, []).append((unit, figure, old, share))
         if not same:
-            raise Unavailable("the baseline has none of these units")
+            raise Unavailable(say("the baseline has none of these units"))
         for items in lost.values():
             yield self._finding(found, items, same)
 
@@ -104,16 +105,24 @@ class SlowerThanBefore(Check):
         each = len({(item[0].node, item[0].local) for item in items})
         everyone = each == same and same > 1
         if each == 1:
-            who, words = unit_name(preflight, unit), f"lost {percent(share)}"
+            who, words = unit_name(preflight, unit), say("lost {share}", share=percent(share))
         else:
-            who = f"{'all ' if everyone else ''}{count(each, 'unit')}"
-            words = f"lost {percent(median(item[3] for item in items))} in the middle"
-        what = f"{figure.dtype} {figure.quantity.value.replace('_', ' ')}".strip()
+            who = say("{everyone}{units}", everyone=say("all ") if everyone else "", units=count(each, "unit"))
+            words = say("lost {items} in the middle", items=percent(median(item[3] for item in items)))
+        what = say(
+            "{dtype} {quantity}", dtype=figure.dtype, quantity=figure.quantity.value.replace("_", " ")
+        ).strip()
         nodes = {item[0].node for item in items}
         return self.finding(
-            f"{capitalised(who)} {words} of {what} since the baseline, at most "
-            f"{quantity(old.value, old.unit)} to {quantity(figure.value, figure.unit)} "
-            f"({unit_name(preflight, unit)}).",
+            say(
+                "{who} {words} of {what} since the baseline, at most {old} to {figure} ({unit_name}).",
+                who=capitalised(who),
+                words=words,
+                what=what,
+                old=quantity(old.value, old.unit),
+                figure=quantity(figure.value, figure.unit),
+                unit_name=unit_name(preflight, unit),
+            ),
             evidence=tuple(
                 Measurement(
                     name=f"{unit_name(preflight, one)}, before {quantity(past.value, past.unit)}",

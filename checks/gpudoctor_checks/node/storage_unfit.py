@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, node_names
 from gpudoctor.analysis.preflight.peers import PeerComparison, outliers
 from gpudoctor.analysis.preflight.slow_units import peer_thresholds
+from gpudoctor.lang import say
 from gpudoctor.model import (
     OWN_CHOICE,
     Check,
@@ -63,7 +64,7 @@ class StorageUnfit(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = patient.preflight
         if not found.storage and not any(node.free_bytes for node in found.nodes):
-            raise Unavailable("no folder was named (--storage DIR)")
+            raise Unavailable(say("no folder was named (--storage DIR)"))
         folders: dict[str, list[StorageTest]] = defaultdict(list)
         for test in found.storage:
             folders[test.folder].append(test)
@@ -77,13 +78,13 @@ class StorageUnfit(Check):
         unwritable = [test for test in tests if test.visible and not test.writable]
         different = [test for test in tests if test.visible and test.same is False]
         for cause, bad, words in (
-            ("invisible", unseen, "does not exist"),
-            ("unwritable", unwritable, "cannot be written"),
-            ("different", different, "holds other files than on the first node"),
+            ("invisible", unseen, say("does not exist")),
+            ("unwritable", unwritable, say("cannot be written")),
+            ("different", different, say("holds other files than on the first node")),
         ):
             if not bad:
                 continue
-            why = next((f" ({test.failure})" for test in bad if test.failure), "")
+            why = next((say(" ({failure})", failure=test.failure) for test in bad if test.failure), "")
             nodes = [test.node for test in bad]
             full = cause == "unwritable" and any("space" in test.failure.lower() for test in bad)
             yield self.finding(
@@ -118,8 +119,16 @@ class StorageUnfit(Check):
     def _slow(self, preflight: Preflight, folder: str, words: str, item: PeerComparison[int]) -> Finding:
         node = preflight.name(item.key)
         return self.finding(
-            f"{node} {words} {folder} at {rate(item.value, 'B/s')}, the median of {item.count} nodes is "
-            f"{rate(item.peers, 'B/s')}: {percent(1 - item.share)} slower.",
+            say(
+                "{node} {words} {folder} at {value}, the median of {count} nodes is {peers}: {share} slower.",
+                node=node,
+                words=words,
+                folder=folder,
+                value=rate(item.value, "B/s"),
+                count=item.count,
+                peers=rate(item.peers, "B/s"),
+                share=percent(1 - item.share),
+            ),
             evidence=(
                 Measurement(name=f"own_rate_of_{words}", value=item.value, unit="B/s"),
                 Measurement(name="median_of_nodes", value=item.peers, unit="B/s"),

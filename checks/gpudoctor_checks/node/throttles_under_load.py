@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, unit_name
+from gpudoctor.lang import say
 from gpudoctor.model import (
     OWN_CHOICE,
     Check,
@@ -64,7 +65,7 @@ class ThrottlesUnderLoad(Check):
             and (last := unit.figure(Quantity.MATMUL, first.dtype, "last"))
         ]
         if not both:
-            raise Unavailable("no lasting load was asked for (--burn SECONDS)")
+            raise Unavailable(say("no lasting load was asked for (--burn SECONDS)"))
         for unit, first, last in both:
             lost = 1 - last.value / first.value
             if lost > self.limit("share"):
@@ -74,11 +75,18 @@ class ThrottlesUnderLoad(Check):
         name = unit_name(preflight, unit)
         seconds = sum(run.seconds for run in preflight.stages if run.stage.value == "burn")
         hot = unit.figure(Quantity.TEMPERATURE, when="last")
-        at = f", at {quantity(hot.value, hot.unit)}" if hot else ""
-        during = f" in {duration(seconds)} of load" if seconds else ""
+        at = say(", at {hot}", hot=quantity(hot.value, hot.unit)) if hot else ""
+        during = say(" in {seconds} of load", seconds=duration(seconds)) if seconds else ""
         return self.finding(
-            f"{capitalised(name)} falls from {quantity(first, 'FLOP/s')} to {quantity(last, 'FLOP/s')}{during}"
-            f"{at}: {percent(lost)} slower.",
+            say(
+                "{name} falls from {first} to {last}{during}{at}: {lost} slower.",
+                name=capitalised(name),
+                first=quantity(first, "FLOP/s"),
+                last=quantity(last, "FLOP/s"),
+                during=during,
+                at=at,
+                lost=percent(lost),
+            ),
             evidence=(
                 Measurement(name="first_rate", value=first, unit="FLOP/s"),
                 Measurement(name="last_rate", value=last, unit="FLOP/s"),

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, node_names, unit_name
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Preflight, Unit
 from gpudoctor.text import capitalised
@@ -49,15 +50,21 @@ class WrongValues(Check):
     def _unsteady(self, preflight: Preflight, unit: Unit, product: str, digests: tuple[str, ...]) -> Finding:
         usual, times = Counter(digests).most_common(1)[0]
         return self.finding(
-            f"{capitalised(unit_name(preflight, unit))} gave {len(set(digests))} different results for one "
-            f"product ({product}) in {len(digests)} repetitions.",
+            say(
+                "{unit_name} gave {digests} different results for one "
+                "product ({product}) in {digests_2} repetitions.",
+                unit_name=capitalised(unit_name(preflight, unit)),
+                digests=len(set(digests)),
+                product=product,
+                digests_2=len(digests),
+            ),
             evidence=(
                 Measurement(name=f"digest_{product.replace(' ', '_')}", value=usual, unit=""),
                 Measurement(name="repetitions_with_it", value=times, unit="{repetitions}"),
                 Measurement(name="repetitions", value=len(digests), unit="{repetitions}"),
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="results are wrong and nothing says so"),
+            cost=Cost(breaks=say("results are wrong and nothing says so")),
             subject=unit_name(preflight, unit),
             detail=NodesDetail(hosts=hosts(preflight, (unit.node,))),
         )
@@ -93,15 +100,20 @@ class WrongValues(Check):
     def _outvoted(self, preflight: Preflight, unit: Unit, product: str, right: int, total: int) -> Finding:
         name = unit_name(preflight, unit)
         return self.finding(
-            f"{capitalised(name)} gives other bits than {right} of {total} equal units for the same product "
-            f"({product}).",
+            say(
+                "{name} gives other bits than {right} of {total} equal units for the same product ({product}).",
+                name=capitalised(name),
+                right=right,
+                total=total,
+                product=product,
+            ),
             evidence=(
                 Measurement(name="digest", value=unit.digests[product][0], unit=""),
                 Measurement(name="units_that_agree", value=right, unit="{units}"),
                 Measurement(name="units", value=total, unit="{units}"),
             ),
             confidence=Confidence.CONFIRMED if right > 2 else Confidence.PROBABLE,
-            cost=Cost(breaks="results are wrong and nothing says so"),
+            cost=Cost(breaks=say("results are wrong and nothing says so")),
             subject=name,
             detail=NodesDetail(hosts=hosts(preflight, (unit.node,))),
         )
@@ -109,8 +121,14 @@ class WrongValues(Check):
     def _undecided(self, preflight: Preflight, product: str, units: list[Unit], results: int) -> Finding:
         nodes = node_names(preflight, {unit.node for unit in units})
         return self.finding(
-            f"{len(units)} equal units on {nodes} give {results} different results for the same product "
-            f"({product}). No majority says which one is right.",
+            say(
+                "{units} equal units on {nodes} give {results} different results for the same product "
+                "({product}). No majority says which one is right.",
+                units=len(units),
+                nodes=nodes,
+                results=results,
+                product=product,
+            ),
             evidence=tuple(
                 Measurement(
                     name=f"digest_{unit_name(preflight, unit)}", value=unit.digests[product][0], unit=""
@@ -118,7 +136,7 @@ class WrongValues(Check):
                 for unit in units[:8]
             ),
             confidence=Confidence.PROBABLE,
-            cost=Cost(breaks="results are wrong and nothing says so"),
+            cost=Cost(breaks=say("results are wrong and nothing says so")),
             subject=nodes,
             detail=NodesDetail(hosts=(), cause="undecided"),
         )

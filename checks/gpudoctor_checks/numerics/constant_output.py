@@ -13,6 +13,7 @@ from gpudoctor.analysis.run.steady_run import Run, measured, recorded, run_of, s
 from gpudoctor.analysis.source.control_flow import bound_to
 from gpudoctor.analysis.source.probabilities import LAYERS, given, maker
 from gpudoctor.analysis.source.syntax_places import resolved_calls
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 
@@ -20,7 +21,7 @@ _SOFTMAX = frozenset({"softmax", "log_softmax"})
 _LAST = -1
 _ROWS = frozenset({"torch.nn.Flatten"})
 """Layers after which a batch has two dimensions, the samples' and the features'."""
-_NO_GRADIENT = "the layers that compute the score get no gradient and never learn"
+_NO_GRADIENT = say("the layers that compute the score get no gradient and never learn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,9 @@ class ConstantOutput(Check):
                 where = place_of(record)
                 places = loss_lines(patient) + ([where] if where is not None else [])
                 spans = list(dict.fromkeys(spot(patient, place) for place in places))
-                begins = "from the first step on" if since < 2 else f"from step {since} on"
+                begins = (
+                    say("from the first step on") if since < 2 else say("from step {since} on", since=since)
+                )
                 yield self.finding(
                     f"The model gives every sample of a batch the same output, {begins}, in all {found} "
                     "examined "

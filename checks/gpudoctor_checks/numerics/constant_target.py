@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 
 
@@ -76,7 +77,9 @@ class ConstantTarget(Check):
                 ordered = loader is not None and loader.get("order") == "sequential"
                 where = [place_of(item) for item in (loader, record) if item is not None]
                 spans = [spot(patient, place) for place in where if place is not None]
-                more = " The loader reads the samples in order: other labels may follow." if ordered else ""
+                more = (
+                    say(" The loader reads the samples in order: other labels may follow.") if ordered else ""
+                )
                 yield self.finding(
                     f"All {seen:,} labels that were seen are {labels[0][0]}, in {losses} batches; the loss "
                     f"has {classes} classes.{more}",

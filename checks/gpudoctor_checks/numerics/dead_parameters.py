@@ -9,6 +9,7 @@ from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import cutting_lines, resting_lines
 from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.analysis.run.untrained_models import swapped
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.text import joined, percent
@@ -96,19 +97,24 @@ class DeadParameters(Check):
         places = places or resting or cutting_lines(patient, dead)
         spans = list(dict.fromkeys(spot(patient, place) for place in places))
         none = set(map(str, last.get("none") or ()))
-        how = "got no gradient at all" if none >= set(dead) else "got no gradient but zeros"
+        how = say("got no gradient at all") if none >= set(dead) else say("got no gradient but zeros")
         kinds = list(dict.fromkeys(str(item.get("name")) for item in called))
         modules = joined(kinds) if kinds else ""
         verb = "is" if len(kinds) == 1 else "are"
         why = (
-            f" {modules} {verb} only called without gradients{at(spans)}, but an optimizer has "
-            f"{'its' if len(kinds) == 1 else 'their'} parameters."
+            say(
+                " {modules} {verb} only called without gradients{at}, but an optimizer has {its} parameters.",
+                modules=modules,
+                verb=verb,
+                at=at(spans),
+                its=say("its") if len(kinds) == 1 else say("their"),
+            )
             if called
-            else f" They are used under no_grad{at(spans)}, but require gradients."
+            else say(" They are used under no_grad{at}, but require gradients.", at=at(spans))
             if resting
             else ""
         )
-        first = f", the first {front} of {of} tensors" if cut_off else ""
+        first = say(", the first {front} of {of} tensors", front=front, of=of) if cut_off else ""
         meant = bool(called or resting)
         yield self.finding(
             f"{names(last)} {how} in {looked} steps: {percent(share)} of the trainable elements{first}.{why}",
@@ -162,5 +168,5 @@ def _called_without(process: Process, dead: list[str]) -> list[Record]:
     found = [
         item for item in process.of("model") if any(name.startswith(f"{item.get('name')}.") for name in dead)
     ]
-    known = tuple(f"{item.get('name')}." for item in found)
+    known = tuple(say("{item}.", item=item.get("name")) for item in found)
     return found if found and all(name.startswith(known) for name in dead) else []

@@ -11,6 +11,7 @@ from gpudoctor.analysis.run.curves import (
     numerics,
     step_of,
 )
+from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.text import figure
 
@@ -28,21 +29,27 @@ def grew(process: Process, step: int, grown: float, moved: float) -> str:
     `grown`: factor by which the loss or the gradients' norm rose, over the run or in its last readings.
     `moved`: length of one update of plain SGD, its rate times the norm.
     """
-    for name, curve in (("the norm of the gradients", norm_curve(process)), ("the loss", loss_curve(process))):
+    for name, curve in (
+        (say("the norm of the gradients"), norm_curve(process)),
+        (say("the loss"), loss_curve(process)),
+    ):
         before = _before(curve, step)
         whole = explosion(before)
         if whole is not None and whole[0] >= grown:
-            return f"{name} had grown {figure(whole[0])} times before"
+            return say("{name} had grown {whole} times before", name=name, whole=figure(whole[0]))
         times = _sudden(before.values)
         if times >= grown:
-            return f"{name} had grown {figure(times)} times in the few steps before"
+            return say("{name} had grown {times} times in the few steps before", name=name, times=figure(times))
     update = _update(process, step)
     if update is None or update[0] * update[1] < moved:
         return ""
     rate, norm = update
-    return (
-        f"the update before it moved the weights by {figure(rate * norm)}: "
-        f"a rate of {rate:.2g} times a gradient of norm {figure(norm)}"
+    return say(
+        "the update before it moved the weights by {rate}: "
+        "a rate of {rate_2:.2g} times a gradient of norm {norm}",
+        rate=figure(rate * norm),
+        rate_2=rate,
+        norm=figure(norm),
     )
 
 

@@ -8,6 +8,7 @@ from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
 from gpudoctor.analysis.run.steady_run import Run, demanded, spot
 from gpudoctor.analysis.run.untrained_models import unheld
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.unavailable import Unavailable
@@ -94,7 +95,7 @@ class ExplodingGradients(Check):
         process = run.lead.process
         grown = explosion(norm_curve(process))
         if grown is None:
-            raise Unavailable("the recording has fewer than eight gradient norms")
+            raise Unavailable(say("the recording has fewer than eight gradient norms"))
         if unheld(process):
             return  # no step applies these gradients, and none clears them: NUM008
         ratio, late = grown
@@ -131,10 +132,15 @@ class ExplodingGradients(Check):
             return
         jumps = [value for value in values if value > self.limit("growth_error") * usual]
         if len(jumps) >= max(self.limit("jumps"), self.limit("jump_share") * len(curve)):
-            message = (
-                f"The norm of the gradients jumps above {self.limit('growth_error'):g} times its median of "
-                f"{figure(usual)}. That is so in {len(jumps)} of {len(curve)} readings (up to "
-                f"{figure(max(jumps))}). The loss has not fallen."
+            message = say(
+                "The norm of the gradients jumps above {limit:g} times its median of "
+                "{usual}. That is so in {jumps} of {curve} readings (up to "
+                "{jumps_2}). The loss has not fallen.",
+                limit=self.limit("growth_error"),
+                usual=figure(usual),
+                jumps=len(jumps),
+                curve=len(curve),
+                jumps_2=figure(max(jumps)),
             )
             yield self._all_the_time(patient, run, curve, message)
 
@@ -142,8 +148,9 @@ class ExplodingGradients(Check):
         """Norms that are out of hand from the start, so that they need not grow."""
         usual, (ratio, _) = median(curve.values), explosion(curve) or (1.0, 0.0)
         if usual > self.limit("norm_error") and ratio < self.limit("growth_warned"):
-            message = (
-                f"The norm of the gradients is {figure(usual)} in the median step: the updates are too large."
+            message = say(
+                "The norm of the gradients is {usual} in the median step: the updates are too large.",
+                usual=figure(usual),
             )
             yield self._all_the_time(patient, run, curve, message)
 
@@ -162,7 +169,7 @@ class ExplodingGradients(Check):
             ),
             confidence=Confidence.CONFIRMED,
             severity=Severity.WARNING,
-            cost=Cost(breaks="single updates undo what the model learned"),
+            cost=Cost(breaks=say("single updates undo what the model learned")),
         )
 
 

@@ -15,6 +15,7 @@ from gpudoctor.analysis.source.step_order import StepOrder
 from gpudoctor.analysis.source.syntax import is_method_call, is_name, nodes
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.analysis.source.training_arguments import argument_calls, deepspeed_configs, training_arguments
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -327,7 +328,7 @@ class Fp16Unsafe(Check):
         if known is None or not known.fp16 or place is None:
             return
         hurts = known.fp16 == "overflows"
-        text = "has activations outside the range of fp16" if hurts else "was trained in bf16"
+        text = say("has activations outside the range of fp16") if hurts else say("was trained in bf16")
         yield self._found(
             f"fp16 is on, and {name} ({known.name}) {text}.",
             (fp16.place, place),

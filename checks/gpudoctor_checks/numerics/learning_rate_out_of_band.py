@@ -18,6 +18,7 @@ from gpudoctor.analysis.source.pretrained_models import adapted, family, trained
 from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.analysis.source.training_arguments import TRAINING_ARGUMENTS, argument_calls, in_a_test
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -70,7 +71,7 @@ _REFUSED = re.compile(r"(?:^|_|\b)(?:reject(?:ed)?|dispreferred|loser)(?:$|_|\b)
 """What a training on preferences compares: the two answers to one prompt."""
 
 
-_NOTHING = "the model learns nothing"
+_NOTHING = say("the model learns nothing")
 _SCHEDULE = re.compile(r"torch\.optim\.lr_scheduler\.[A-Z]|transformers\.get_\w*schedule")
 
 
@@ -281,16 +282,25 @@ class LearningRateOutOfBand(Check):
         return confirmed(
             self,
             suspected,
-            f"The learning rate of {name} fell from {rate.value:g} to {spent.rate:.2g}. It is below "
-            f"{self._low(rate):g} since step {spent.since}, in {spent.steps} of {spent.all} steps: "
-            "the model learns nothing.",
+            say(
+                "The learning rate of {name} fell from {rate:g} to {rate_2:.2g}. It is below "
+                "{low:g} since step {since}, in {steps} of {all} steps: "
+                "the model learns nothing.",
+                name=name,
+                rate=rate.value,
+                rate_2=spent.rate,
+                low=self._low(rate),
+                since=spent.since,
+                steps=spent.steps,
+                all=spent.all,
+            ),
             evidence=(
                 *spans,
                 run.measured("learning_rate", spent.rate),
                 run.measured("steps_below", spent.steps, "{steps}"),
             ),
             severity=Severity.WARNING,
-            cost=Cost(breaks=f"the model learns nothing since step {spent.since}"),
+            cost=Cost(breaks=say("the model learns nothing since step {since}", since=spent.since)),
             detail=LearningRateOutOfBandDetail(cure="spent", method=""),
         )
 
@@ -309,22 +319,27 @@ class LearningRateOutOfBand(Check):
             far = rate.tunes or value >= self.limit("adam_far")
             return self._found(
                 rate,
-                f"with Adam; the usual maximum is {self.limit('adam_high'):g}",
+                say("with Adam; the usual maximum is {limit:g}", limit=self.limit("adam_high")),
                 "adam",
                 Severity.WARNING if far else Severity.NOTE,
             )
         if 0 < value < self._low(rate) or (value == 0 and rate.used):
-            return self._found(rate, f"below {self._low(rate):g}: nothing is learned", "low", Severity.WARNING)
+            return self._found(
+                rate, say("below {low:g}: nothing is learned", low=self._low(rate)), "low", Severity.WARNING
+            )
         if rate.method == "full" and rate.adam and value > self.limit("full_high"):
             return self._found(
                 rate,
-                f"for full fine-tuning; even adapters use at most {self.limit('full_high'):g}",
+                say("for full fine-tuning; even adapters use at most {limit:g}", limit=self.limit("full_high")),
                 "full",
                 Severity.NOTE,
             )
         if rate.method == "lora" and rate.adam and 0 < value < self.limit("lora_low"):
             return self._found(
-                rate, f"for LoRA, which needs {self.limit('lora_low'):g} or more", "lora", Severity.NOTE
+                rate,
+                say("for LoRA, which needs {limit:g} or more", limit=self.limit("lora_low")),
+                "lora",
+                Severity.NOTE,
             )
         return None
 
@@ -339,7 +354,11 @@ class LearningRateOutOfBand(Check):
 
     def _found(self, rate: Rate, text: str, cure: str, severity: Severity) -> Finding:
         place = rate.place
-        reproduce = place.reproduce if isinstance(place, Setting) else f"sed -n {place.line}p {place.path}"
+        reproduce = (
+            place.reproduce
+            if isinstance(place, Setting)
+            else say("sed -n {place_line}p {place_path}", place_line=place.line, place_path=place.path)
+        )
         return self.finding(
             f"{rate.key}={rate.value:g} {text}.",
             evidence=(

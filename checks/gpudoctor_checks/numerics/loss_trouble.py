@@ -8,6 +8,7 @@ from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
 from gpudoctor.analysis.run.rollouts import gathers
 from gpudoctor.analysis.run.steady_run import Run, demanded, spot
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import figure
@@ -93,12 +94,12 @@ class LossTrouble(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)
         if gathers(patient):
-            raise Unavailable("the data changes with the policy: the loss follows the returns")
+            raise Unavailable(say("the data changes with the policy: the loss follows the returns"))
         curve = loss_curve(run.lead.process)
         if len(curve) < 30:
-            raise Unavailable("the recording has fewer than 30 losses")
+            raise Unavailable(say("the recording has fewer than 30 losses"))
         if len(run.lead.process.of("optimizer")) > 1:
-            raise Unavailable("several optimizers: adversarial losses need not fall")
+            raise Unavailable(say("several optimizers: adversarial losses need not fall"))
         jumps = (
             spikes(curve, self.limit("spike"), self.limit("spike_of_start")) if min(curve.values) > 0 else []
         )
@@ -115,7 +116,13 @@ class LossTrouble(Check):
         elif len(jumps) >= self.limit("spikes"):
             better = curve.late < self.limit("better") * curve.early
             all_the_same = (
-                f" It still improves: from {figure(curve.early)} to {figure(curve.late)}." if better else ""
+                say(
+                    " It still improves: from {early} to {late}.",
+                    early=figure(curve.early),
+                    late=figure(curve.late),
+                )
+                if better
+                else ""
             )
             yield self._found(
                 patient,
@@ -154,6 +161,6 @@ class LossTrouble(Check):
             ),
             confidence=Confidence.CONFIRMED,
             severity=severity,
-            cost=Cost(breaks="the loss does not improve" if severity is not Severity.NOTE else None),
+            cost=Cost(breaks=say("the loss does not improve") if severity is not Severity.NOTE else None),
             detail=LossTroubleDetail(kind),
         )

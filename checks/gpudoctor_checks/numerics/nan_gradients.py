@@ -6,6 +6,7 @@ from gpudoctor.analysis.run.curves import first_bad, names, numerics, step_of
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import risky_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.lang import say
 from gpudoctor.model import (
     BadStepDetail,
     Check,
@@ -96,7 +97,7 @@ class NanGradients(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recorded_run
         if not any(len(process.steps) for process in recording.ranks):
-            raise Unavailable("no training step was seen in the recording")
+            raise Unavailable(say("no training step was seen in the recording"))
         for process in recording.ranks:
             bad, loss = first_bad(process, "nan-gradients"), first_bad(process, "nan-loss")
             if bad is None or (loss is not None and step_of(loss) <= step_of(bad)):
@@ -109,14 +110,21 @@ class NanGradients(Check):
         spans = [spot(patient, place) for place in risky_lines(patient)] if cause == "operation" else []
         where = place_of(bad)
         spans += [spot(patient, where)] if where is not None else []
-        who = f" on rank {process.rank}" if len(recording.ranks) > 1 else ""
+        who = say(" on rank {process_rank}", process_rank=process.rank) if len(recording.ranks) > 1 else ""
         what = "infinite" if bad.get("value") == "inf" else "NaN"
-        which = "all gradients" if bad.get("all") else f"the gradients of {names(bad)}"
+        which = say("all gradients") if bad.get("all") else say("the gradients of {names}", names=names(bad))
         return self.finding(
-            f"At step {step_of(bad)}{who} {which} are {what}; {words}.",
+            say(
+                "At step {step_of}{who} {which} are {what}; {words}.",
+                step_of=step_of(bad),
+                who=who,
+                which=which,
+                what=what,
+                words=words,
+            ),
             evidence=(*spans, measured("first_bad_step", step_of(bad), "{step}", recording)),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=f"from step {step_of(bad)} on the weights are NaN"),
+            cost=Cost(breaks=say("from step {step_of} on the weights are NaN", step_of=step_of(bad))),
             subject=f"step {step_of(bad)}",
             detail=BadStepDetail(step=step_of(bad), suspected=cause),
         )
@@ -127,12 +135,14 @@ class NanGradients(Check):
         half = torch is not None and "float16" in str(torch.get("autocast") or "").replace("bfloat16", "")
         scaled = bool(numerics(process, "scaler"))
         if half and not scaled:
-            return "range", "the training runs in fp16, whose range ends at 65,504, without a loss scaler"
+            return "range", say("the training runs in fp16, whose range ends at 65,504, without a loss scaler")
         if grown := grew(process, step, self.limit("grown"), self.limit("moved")):
             return "rate", grown
         seen = (
-            "no loss or norm had grown before"
+            say("no loss or norm had grown before")
             if readings_before(process, step)
-            else "there is no reading before it"
+            else say("there is no reading before it")
         )
-        return "operation", f"{seen}: an operation at the edge of its range (sqrt, log, a division)"
+        return "operation", say(
+            "{seen}: an operation at the edge of its range (sqrt, log, a division)", seen=seen
+        )

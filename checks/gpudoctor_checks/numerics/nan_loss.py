@@ -12,6 +12,7 @@ from gpudoctor.analysis.run.curves import (
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines, risky_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.lang import say
 from gpudoctor.model import (
     BadStepDetail,
     Check,
@@ -63,12 +64,10 @@ class NanLoss(Check):
     log_messages = (
         LogMessage(
             kind="logged",
-            cue=(
-                "loss",
-                "grad",
-            ),
+            cue=("loss", "grad", "l=nan", "l: nan", "l = nan"),
             pattern=r"""(?i)(?<![a-z])(?:train_?|total_?)?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\()?-?(?:nan|"""
-            r"""inf)\b|(?<![a-z])loss[ \t]+(?:nan|inf)\b|\bgrad_?norm['\"]?\s*[:=]\s*['\"]?nan\b""",
+            r"""inf)\b|(?<![a-z])loss[ \t]+(?:nan|inf)\b|\bgrad_?norm['\"]?\s*[:=]\s*['\"]?nan\b|"""
+            r"""(?<![A-Za-z])(?-i:(?:avg_|train_|total_)?L)\s?[:=]\s?nan\b""",
             text="The logged loss or gradient norm is not finite, and the training goes on with it.",
             everywhere=True,
             lasting=True,
@@ -138,7 +137,7 @@ class NanLoss(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recorded_run
         if not any(len(process.steps) for process in recording.ranks):
-            raise Unavailable("no training step was seen in the recording")
+            raise Unavailable(say("no training step was seen in the recording"))
         for process in recording.ranks:
             loss, bad = first_bad(process, "nan-loss"), first_bad(process, "nan-gradients")
             if loss is None or (bad is not None and step_of(bad) < step_of(loss)):
@@ -155,7 +154,11 @@ class NanLoss(Check):
                 continue
             first = min(bad, key=step_of)
             step = step_of(first)
-            often = f"{len(bad)} times, first at step {step}" if bad[1:] else f"at step {step}"
+            often = (
+                say("{bad} times, first at step {step}", bad=len(bad), step=step)
+                if bad[1:]
+                else say("at step {step}", step=step)
+            )
             where = place_of(first)
             yield self.finding(
                 f"The loss was {_named(first)} {often}, and the training recovered: no gradient "
@@ -175,17 +178,24 @@ class NanLoss(Check):
         before = grew(process, step_of(loss), self.limit("grown"), self.limit("moved"))
         rate = bool(before)
         if not before and readings_before(process, step_of(loss)):
-            before = "no loss or norm had grown before"
+            before = say("no loss or norm had grown before")
         places = loss_lines(patient) if rate else [*risky_lines(patient), *loss_lines(patient)]
         spans = [spot(patient, place) for place in dict.fromkeys(places)]
         where = place_of(loss)
         spans += [spot(patient, where)] if where is not None else []
-        who = f" on rank {process.rank}" if len(recording.ranks) > 1 else ""
+        who = say(" on rank {process_rank}", process_rank=process.rank) if len(recording.ranks) > 1 else ""
         return self.finding(
-            f"The loss of step {step_of(loss)}{who} is {_named(loss)}{'; ' if before else ''}{before}.",
+            say(
+                "The loss of step {step_of}{who} is {named}{before}{before_2}.",
+                step_of=step_of(loss),
+                who=who,
+                named=_named(loss),
+                before="; " if before else "",
+                before_2=before,
+            ),
             evidence=(*spans, measured("first_bad_step", step_of(loss), "{step}", recording)),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=f"from step {step_of(loss)} on the weights are NaN"),
+            cost=Cost(breaks=say("from step {step_of} on the weights are NaN", step_of=step_of(loss))),
             subject=f"step {step_of(loss)}",
             detail=BadStepDetail(step=step_of(loss), suspected="rate" if rate else "operation"),
         )
@@ -194,4 +204,4 @@ class NanLoss(Check):
 def _named(loss: Record) -> str:
     """The value of a loss that is not finite, as a word."""
     value = str(loss.get("value") or "nan").lower()
-    return "NaN" if value == "nan" else "infinite" if value == "inf" else "minus infinity"
+    return "NaN" if value == "nan" else "infinite" if value == "inf" else say("minus infinity")

@@ -17,6 +17,7 @@ from gpudoctor.analysis.source.scopes import Scopes
 from gpudoctor.analysis.source.syntax import is_attribute, receiver, walk
 from gpudoctor.analysis.source.syntax_places import resolved_calls
 from gpudoctor.analysis.source.train_eval_mode import forwards, model_of, resolved
+from gpudoctor.lang import say
 from gpudoctor.model.signs.source import Call, Script
 
 _BUILDERS = re.compile(
@@ -78,24 +79,32 @@ def _alone(program: Program, bounds: list[BoundOptimizer]) -> Iterator[MisboundO
 
 def _copy(program: Program, one: BoundOptimizer) -> MisboundOptimizer | None:
     """Parameters of something that nobody else can reach."""
-    breaks = f"{one.name or 'the optimizer'} steps tensors that no model uses, so nothing is trained"
+    breaks = say(
+        "{one} steps tensors that no model uses, so nothing is trained", one=one.name or say("the optimizer")
+    )
     for owner in one.owners:
         call = _call(one.script, owner)
         if call is None or len(one.owners) > 1:
             continue
         if call.name == "copy.deepcopy" and call.node.args:
             text = ast.unparse(call.node.args[0])
-            message = f"{one.name} has the parameters of a copy of {text}, not those of {text}."
+            message = say(
+                "{one} has the parameters of a copy of {text}, not those of {text}.", one=one.name, text=text
+            )
             return MisboundOptimizer(one, message, breaks, owner, "copy", text)
         if _builds(program, call) and call.name != "copy.deepcopy":
-            message = f"{one.name} has the parameters of a model built on the spot ({ast.unparse(owner)})."
+            message = say(
+                "{one} has the parameters of a model built on the spot ({unparse}).",
+                one=one.name,
+                unparse=ast.unparse(owner),
+            )
             return MisboundOptimizer(one, message, breaks, owner, "copy")
     given = one.given
     if isinstance(given, ast.Call) and ast.unparse(given.func) == "list" and given.args:
         given = given.args[0]
     text = ast.unparse(given)
     if re.fullmatch(r"[\w.]+\.state_dict\(\)\.values\(\)", text):
-        message = f"{one.name} has the tensors of a state_dict(): they never get gradients."
+        message = say("{one} has the tensors of a state_dict(): they never get gradients.", one=one.name)
         return MisboundOptimizer(
             one, message, breaks, one.given, "copy", text.replace("state_dict().values()", "parameters()")
         )
@@ -164,10 +173,15 @@ def _change(
     call = _call(one.script, value)
     if call is None:
         return None
-    line, name = getattr(statement, "lineno", 0), one.name or "the optimizer"
-    stale = f"{name} steps the old parameters, so the model is not trained"
+    line, name = getattr(statement, "lineno", 0), one.name or say("the optimizer")
+    stale = say("{name} steps the old parameters, so the model is not trained", name=name)
     if target == root and _SHARDS.search(call.name):
-        message = f"{name} is built before {root} is sharded (line {line}): it has the earlier parameters."
+        message = say(
+            "{name} is built before {root} is sharded (line {line}): it has the earlier parameters.",
+            name=name,
+            root=root,
+            line=line,
+        )
         return MisboundOptimizer(one, message, stale, statement, "order")
     if not isinstance(statement, ast.Assign):
         return None
@@ -176,17 +190,40 @@ def _change(
         if added is None or not (target == root or target.startswith(root + ".")):
             return None
         new = ast.unparse(added.node)
-        message = f"{name} is built before line {line} adds {new} to {target}: the new layer is not in it."
-        return MisboundOptimizer(one, message, f"{new} is never trained", statement, "order")
+        message = say(
+            "{name} is built before line {line} adds {new} to {target}: the new layer is not in it.",
+            name=name,
+            line=line,
+            new=new,
+            target=target,
+        )
+        return MisboundOptimizer(one, message, say("{new} is never trained", new=new), statement, "order")
     if target == root and call.name == "peft.get_peft_model":
-        message = f"{name} is built before {root} gets its adapters (line {line}): it has only the frozen base."
+        message = say(
+            "{name} is built before {root} gets its adapters (line {line}): it has only the frozen base.",
+            name=name,
+            root=root,
+            line=line,
+        )
         return MisboundOptimizer(one, message, stale, statement, "order")
     if target == root and (_builds(program, call) or call.name == "torch.load"):
-        message = f"{name} is built over {root}, and line {line} puts a new model in its place."
+        message = say(
+            "{name} is built over {root}, and line {line} puts a new model in its place.",
+            name=name,
+            root=root,
+            line=line,
+        )
         return MisboundOptimizer(one, message, stale, statement, "order")
     if target.startswith(root + ".") and _weighted(program, call):
-        message = f"{name} is built before {target} is replaced (line {line}): the new layer is not in it."
-        return MisboundOptimizer(one, message, f"{target} is never trained", statement, "order")
+        message = say(
+            "{name} is built before {target} is replaced (line {line}): the new layer is not in it.",
+            name=name,
+            target=target,
+            line=line,
+        )
+        return MisboundOptimizer(
+            one, message, say("{target} is never trained", target=target), statement, "order"
+        )
     return None
 
 
@@ -244,8 +281,13 @@ def _all_frozen(program: Program, one: BoundOptimizer) -> MisboundOptimizer | No
             return None
     return MisboundOptimizer(
         one,
-        f"{one.name} holds {root}.parameters(), and line {line} froze all of them.",
-        f"no parameter of {root} requires a gradient, so backward() fails or nothing is trained",
+        say(
+            "{one} holds {root}.parameters(), and line {line} froze all of them.",
+            one=one.name,
+            root=root,
+            line=line,
+        ),
+        say("no parameter of {root} requires a gradient, so backward() fails or nothing is trained", root=root),
         freezes[0],
         "frozen",
     )
@@ -281,17 +323,25 @@ def _between(program: Program, bounds: list[BoundOptimizer]) -> Iterator[Misboun
         name = missing[0]
         if twice:
             other = roots[0]
-            message = (
-                f"{twice[0].name} holds {twice[0].roots[0]}.parameters() as another optimizer does; {name}, "
+            message = say(
+                "{twice} holds {root}.parameters() as another optimizer does; {name}, ",
+                twice=twice[0].name,
+                root=twice[0].roots[0],
+                name=name,
             )
-            message += "which the loop trains, is in none."
+            message += say("which the loop trains, is in none.")
             yield MisboundOptimizer(
                 twice[0], message, f"{name} is never trained", here[0].call.node, "other", other
             )
         elif len(here) == 1 and len(used) == 1 and _separate(program, script, roots[0], name):
             word = re.compile(rf"\b{re.escape(roots[0])}\b")
             if not any(word.search(event.span.text) for event in loop.events):
-                message = f"{here[0].name} holds the parameters of {roots[0]}, and the loop trains {name}."
+                message = say(
+                    "{here} holds the parameters of {root}, and the loop trains {name}.",
+                    here=here[0].name,
+                    root=roots[0],
+                    name=name,
+                )
                 yield MisboundOptimizer(
                     here[0], message, f"{name} is never trained", used[name].node, "other", name
                 )

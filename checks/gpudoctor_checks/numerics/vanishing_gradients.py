@@ -6,6 +6,7 @@ from statistics import median
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import demanded, spot
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.unavailable import Unavailable
@@ -67,7 +68,7 @@ class VanishingGradients(Check):
         process = run.lead.process
         readings = [item for item in numerics(process, "norms") if _number(item, "last") > 0]
         if len(readings) < self.limit("readings"):
-            raise Unavailable("the recording has too few norms of single layers")
+            raise Unavailable(say("the recording has too few norms of single layers"))
         ratio = median(_number(item, "first") / _number(item, "last") for item in readings)
         first = median(_number(item, "first") for item in readings)
         if ratio >= self.limit("ratio") or first >= self.limit("first_norm"):

@@ -14,6 +14,7 @@ from gpudoctor.analysis.run.untrained_models import forgotten, inner_teacher, mi
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.optimizers import statement_of
 from gpudoctor.analysis.source.syntax_places import extent
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Process, Record
 from gpudoctor.text import joined, percent
@@ -128,12 +129,12 @@ class WeightsFrozen(Check):
             return
         named = list(map(str, still.get("parameters"))) if still is not None else sorted(others)
         share = float(still.get("share") or 0.0) if still is not None else 1.0
-        more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+        more = say(" and {named} more", named=len(named) - 3) if len(named) > 3 else ""
         left = set(named) <= missing(process)
         # An optimizer made for a part of the model, or beside a second model, leaves the rest alone on purpose.
         much = share >= self.limit("frozen_share") if not left else bool(others) or share >= _ALL
         where = place_of(process.of("optimizer")[-1]) if process.of("optimizer") else None
-        why = "no optimizer has them" if left else "although an optimizer has them"
+        why = say("no optimizer has them") if left else say("although an optimizer has them")
         yield confirmed(
             self,
             suspected,
@@ -156,14 +157,19 @@ class WeightsFrozen(Check):
         return confirmed(
             self,
             (),
-            f"{name} gets gradients in {steps} training steps, but its parameters are in no optimizer, so its "
-            "weights never change.",
+            say(
+                "{name} gets gradients in {steps} training steps, but its parameters are in no "
+                "optimizer, so its "
+                "weights never change.",
+                name=name,
+                steps=steps,
+            ),
             evidence=(
                 *spots(patient, *places),
                 run.measured("forward_passes", steps, "{steps}"),
             ),
             severity=Severity.ERROR,
-            cost=Cost(breaks=f"{name} does not learn"),
+            cost=Cost(breaks=say("{name} does not learn", name=name)),
             detail=WeightsFrozenDetail(how="forgotten", text=name),
         )
 
@@ -171,40 +177,55 @@ class WeightsFrozen(Check):
         """The steps of one of several optimizers find nothing to apply."""
         name, steps, where = str(item.get("model") or ""), int(item.get("steps") or 0), place_of(item)
         spans = spots(patient, where)
-        whose = f" of {name}" if name else ""
+        whose = say(" of {name}", name=name) if name else ""
         meant = not item.get("called")  # a part that only runs without gradients: fixed, perhaps on purpose
         return confirmed(
             self,
             (),
-            f"No parameter{whose} had a gradient in any of the {steps} steps of its optimizer that were "
-            f"examined{at(spans)}. The steps change nothing. The loss was computed from detached tensors, "
-            "or the gradients were cleared "
-            "before the step.",
+            say(
+                "No parameter{whose} had a gradient in any of the {steps} steps of its optimizer that were "
+                "examined{at}. The steps change nothing. The loss was computed from detached tensors, "
+                "or the gradients were cleared "
+                "before the step.",
+                whose=whose,
+                steps=steps,
+                at=at(spans),
+            ),
             evidence=(
                 *spans,
                 run.measured("steps_without_gradients", steps, "{steps}"),
             ),
             severity=Severity.WARNING if meant else Severity.ERROR,
-            cost=Cost(breaks=None if meant else f"{name or 'a part of the model'} does not learn"),
-            detail=WeightsFrozenDetail(how="idle", text=name or "the parameters of this optimizer"),
+            cost=Cost(
+                breaks=None if meant else say("{name} does not learn", name=name or say("a part of the model"))
+            ),
+            detail=WeightsFrozenDetail(how="idle", text=name or say("the parameters of this optimizer")),
         )
 
     def _empty(self, patient: Patient, run: Run, model: Record, suspected: Sequence[Finding]) -> Finding:
         """Steps of optimizers without a parameter: an adapter that was loaded for inference, for instance."""
         total, trainable = int(model.get("parameters") or 0), int(model.get("trainable") or 0)
         name = str(model.get("name") or "the model")
-        why = f"all {total:,} elements of {name} are frozen" if not trainable else "it got none"
+        why = (
+            say("all {total:,} elements of {name} are frozen", total=total, name=name)
+            if not trainable
+            else say("it got none")
+        )
         where = place_of(run.lead.process.of("optimizer")[-1])
         return confirmed(
             self,
             suspected,
-            f"The optimizer has no parameters, {why}: {run.lead.steps:,} steps have changed nothing.",
+            say(
+                "The optimizer has no parameters, {why}: {steps:,} steps have changed nothing.",
+                why=why,
+                steps=run.lead.steps,
+            ),
             evidence=(
                 *spots(patient, where),
                 run.measured("trainable", trainable),
             ),
             severity=Severity.ERROR,
-            cost=Cost(breaks="the weights do not learn"),
+            cost=Cost(breaks=say("the weights do not learn")),
             detail=WeightsFrozenDetail(how="frozen" if not trainable else "other", text=name),
         )
 
@@ -218,14 +239,18 @@ class WeightsFrozen(Check):
         return confirmed(
             self,
             suspected,
-            f"No parameter of the optimizer gets a gradient, and no optimizer has those that do: {named}"
-            f"{at(spans[1:])}. It was built over another model.",
+            say(
+                "No parameter of the optimizer gets a gradient, and no optimizer has those that do: {named}"
+                "{at}. It was built over another model.",
+                named=named,
+                at=at(spans[1:]),
+            ),
             evidence=(
                 *spans,
                 run.measured("unmoved_share", 1.0),
             ),
             severity=Severity.ERROR,
-            cost=Cost(breaks="the weights do not learn"),
+            cost=Cost(breaks=say("the weights do not learn")),
             detail=WeightsFrozenDetail(how="swapped", text=named),
         )
 
@@ -234,14 +259,17 @@ class WeightsFrozen(Check):
         made = next((item for rank in processes(patient) for item in rank.of("optimizer")), None)
         places = [place_of(item) for item in (idle, made) if item is not None]
         return self.finding(
-            f"{idle.get('backwards')} backward passes ran, but the program never calls the optimizer's step().",
+            say(
+                "{idle} backward passes ran, but the program never calls the optimizer's step().",
+                idle=idle.get("backwards"),
+            ),
             evidence=(
                 *(spot(patient, place) for place in places if place is not None),
                 measured("backward_passes", int(idle.get("backwards") or 0), "1", patient.recording),
             ),
             confidence=Confidence.CONFIRMED,
             severity=Severity.ERROR,
-            cost=Cost(breaks="the weights do not learn"),
+            cost=Cost(breaks=say("the weights do not learn")),
             subject="step",
             detail=WeightsFrozenDetail(how="step"),
         )

@@ -16,6 +16,7 @@ from gpudoctor.analysis.source.call_frequency import (
     often,
     option_of,
 )
+from gpudoctor.lang import say
 from gpudoctor.model import (
     OWN_CHOICE,
     Check,
@@ -180,8 +181,14 @@ class CheckpointTooOften(Check):
         name = f"{call.receiver}.{call.method}" if call.name.startswith("?") else call.name
         span = event.span
         return self.finding(
-            f"{name}() writes a checkpoint {often(period)} (loop at line {loop.span.line}); "
-            f"the norm is a period of {self.limit('save_period'):.0f} steps or more.",
+            say(
+                "{name}() writes a checkpoint {often} (loop at line {span_line}); "
+                "the norm is a period of {limit:.0f} steps or more.",
+                name=name,
+                often=often(period),
+                span_line=loop.span.line,
+                limit=self.limit("save_period"),
+            ),
             evidence=(
                 span,
                 *event.via,

@@ -16,6 +16,7 @@ from gpudoctor.analysis.source.control_flow import (
     trains_within,
     withs_of,
 )
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -50,32 +51,38 @@ class _Facility:
     """Stays on after the call; else it acts in the block or at the call."""
 
 
-ANOMALY = "anomaly mode records a stack trace for each operation of the forward pass and tests every gradient"
-UNDERFLOW = "hooks on every module copy the range of its inputs, outputs and weights to the host"
+ANOMALY = say(
+    "anomaly mode records a stack trace for each operation of the forward pass and tests every gradient"
+)
+UNDERFLOW = say("hooks on every module copy the range of its inputs, outputs and weights to the host")
 
 FACILITIES = {
     "torch.autograd.set_detect_anomaly": _Facility(what=ANOMALY, flag=("mode", 0), lasting=True),
     "torch.autograd.detect_anomaly": _Facility(what=ANOMALY),
     "torch.autograd.gradcheck": _Facility(
-        what="gradcheck runs two forward passes in double for each input element"
+        what=say("gradcheck runs two forward passes in double for each input element")
     ),
-    "torch.autograd.gradgradcheck": _Facility(what="gradgradcheck differentiates numerically, twice"),
-    "torch.autograd.profiler.emit_nvtx": _Facility(what="every operation is wrapped in a marker", heavy=False),
-    "torch.autograd.profiler.emit_itt": _Facility(what="every operation is wrapped in a marker", heavy=False),
+    "torch.autograd.gradgradcheck": _Facility(what=say("gradgradcheck differentiates numerically, twice")),
+    "torch.autograd.profiler.emit_nvtx": _Facility(
+        what=say("every operation is wrapped in a marker"), heavy=False
+    ),
+    "torch.autograd.profiler.emit_itt": _Facility(
+        what=say("every operation is wrapped in a marker"), heavy=False
+    ),
     "torch.cuda.memory._record_memory_history": _Facility(
-        what="the allocator records a stack trace for each allocation",
+        what=say("the allocator records a stack trace for each allocation"),
         heavy=False,
         flag=("enabled", 0),
         lasting=True,
     ),
     "torch.cuda.set_sync_debug_mode": _Facility(
-        what="every synchronising call prints a warning with its stack",
+        what=say("every synchronising call prints a warning with its stack"),
         heavy=False,
         flag=("debug_mode", 0),
         lasting=True,
     ),
     "tracemalloc.start": _Facility(
-        what="each Python allocation is traced with its stack", heavy=False, lasting=True
+        what=say("each Python allocation is traced with its stack"), heavy=False, lasting=True
     ),
     "transformers.debug_utils.DebugUnderflowOverflow": _Facility(what=UNDERFLOW, lasting=True),
 }
@@ -107,10 +114,14 @@ ENGINES: tuple[tuple[str, tuple[str, ...], str, str | bool, str], ...] = (
 
 WINDOWS = {
     "anomaly": ("torch.autograd.set_detect_anomaly", ANOMALY, True),
-    "emit-nvtx|^nvtx": ("torch.autograd.profiler.emit_nvtx", "every operation is wrapped in a marker", False),
+    "emit-nvtx|^nvtx": (
+        "torch.autograd.profiler.emit_nvtx",
+        say("every operation is wrapped in a marker"),
+        False,
+    ),
     "memory-history": (
         "torch.cuda.memory._record_memory_history",
-        "the allocator records a stack trace for each allocation",
+        say("the allocator records a stack trace for each allocation"),
         False,
     ),
 }
@@ -205,7 +216,11 @@ class DebugModeOn(Check):
             if on is None or on.share < self.limit("steps_covered"):
                 continue
             spans = spots(patient, on.place)
-            price = f"; with it a step takes {on.slower:.2g} times as long" if on.much_slower else ""
+            price = (
+                say("; with it a step takes {slower:.2g} times as long", slower=on.slower)
+                if on.much_slower
+                else ""
+            )
             # Steps with it against steps without.
             yield seen_in_run(run, on.cost or 0.0, spans, whose=Whose.STEPS).finding(
                 self,
@@ -275,7 +290,7 @@ class DebugModeOn(Check):
             f"{call.method}({argument[0]}=...)" if argument and argument[0] in call.keywords else call.method
         )
         return self.finding(
-            f"{shown} is on through the training: {what}.",
+            say("{shown} is on through the training: {what}.", shown=shown, what=what),
             evidence=(
                 span,
                 Measurement(

@@ -17,6 +17,7 @@ from gpudoctor.analysis.source.autograd_flow import GraphFlow
 from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of
 from gpudoctor.analysis.source.control_flow import bound, enclosing, loop_node
 from gpudoctor.analysis.source.syntax import is_method_call, walk
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -200,11 +201,23 @@ class EvaluationTooOften(Check):
 
     def _found(self, loop: Loop, found: _Evaluation) -> Finding:
         costly = found.period < self.limit("eval_period_costly")
-        where = f" (the loop over {found.loop.iterates} at line {found.loop.span.line})" if found.loop else ""
+        where = (
+            say(
+                " (the loop over {iterates} at line {span_line})",
+                iterates=found.loop.iterates,
+                span_line=found.loop.span.line,
+            )
+            if found.loop
+            else ""
+        )
         evidence: list[SourceSpan] = [found.span, *([found.loop.span] if found.loop else [])]
         return self.finding(
-            f"The model is evaluated {often(found.period)}{where}; "
-            f"the norm is a period of {self.limit('eval_period'):.0f} steps or more.",
+            say(
+                "The model is evaluated {often}{where}; the norm is a period of {limit:.0f} steps or more.",
+                often=often(found.period),
+                where=where,
+                limit=self.limit("eval_period"),
+            ),
             evidence=(
                 *dict.fromkeys(evidence),
                 Measurement(

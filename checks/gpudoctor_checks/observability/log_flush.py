@@ -16,6 +16,7 @@ from gpudoctor.analysis.source.call_frequency import (
     full_batch,
     often,
 )
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Call, Known, Source
 
@@ -126,14 +127,24 @@ class LogFlush(Check):
         first, loop = found[0], found[0].loop
         kind = _kind(first.call)
         words = {
-            "sync": f"{first.call.name}() waits for the disk",
-            "open": "a file is opened for appending and closed again",
-            "flush": f"{first.call.receiver}.flush() empties its buffer",
+            "sync": say("{call}() waits for the disk", call=first.call.name),
+            "open": say("a file is opened for appending and closed again"),
+            "flush": say("{receiver}.flush() empties its buffer", receiver=first.call.receiver),
             "print": "print(flush=True) empties the buffer of standard output",
         }
-        more = f", and {len(found) - 1} more such call{'s' * (len(found) > 2)}" if len(found) > 1 else ""
+        more = (
+            say(", and {found} more such call{found_2}", found=len(found) - 1, found_2="s" * (len(found) > 2))
+            if len(found) > 1
+            else ""
+        )
         return self.finding(
-            f"{words[kind]} {often(first.period)} (loop at line {loop.span.line}){more}.",
+            say(
+                "{word} {often} (loop at line {span_line}){more}.",
+                word=words[kind],
+                often=often(first.period),
+                span_line=loop.span.line,
+                more=more,
+            ),
             evidence=tuple(item.event.span for item in found[:6]),
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if kind == "sync" else Severity.NOTE,

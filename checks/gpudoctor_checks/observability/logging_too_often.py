@@ -15,6 +15,7 @@ from gpudoctor.analysis.run.recorded_statements import callers
 from gpudoctor.analysis.run.steady_run import Run, judged, spot
 from gpudoctor.analysis.source.call_frequency import TrainingCall, brief, calls_in_training, measures
 from gpudoctor.analysis.source.demo_programs import only_rehearsed
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -189,7 +190,11 @@ class LoggingTooOften(Check):
             severity = Severity.NOTE
         step = run.lead.step_seconds
         hooked = seen.calls * seen.seconds >= 0.5 * seen.share * step
-        often = f"{seen.calls:.2g} calls a step of {seen.what}, " if seen.calls and hooked else ""
+        often = (
+            say("{calls:.2g} calls a step of {what}, ", calls=seen.calls, what=seen.what)
+            if seen.calls and hooked
+            else ""
+        )
         yield seen.also_at(callers(patient, seen.spans[:1])).finding(
             self,
             f"Logging takes {seen.words}: {often}{_files(patient, run, seen.spans)}"
@@ -224,8 +229,8 @@ class LoggingTooOften(Check):
         first, period = writes[0], int(writes[0].period)
         heavy = _kind(first) == "heavy"
         names = list(dict.fromkeys(_shown(write.call) for write in writes))
-        often = "on every step" if period == 1 else f"every {period} steps"
-        calls = f"{len(writes)} calls" if len(writes) > 1 else "1 call"
+        often = say("on every step") if period == 1 else say("every {period} steps", period=period)
+        calls = say("{writes} calls", writes=len(writes)) if len(writes) > 1 else say("1 call")
         evidence: list[Evidence] = [write.event.span for write in writes[:5]]
         evidence.append(
             Measurement(
@@ -238,8 +243,14 @@ class LoggingTooOften(Check):
         )
         span = first.event.span
         return self.finding(
-            f"{', '.join(names[:3])} {often} of the training loop ({calls}); "
-            f"once in {self.limit('log_period'):.0f} steps or less is the norm.",
+            say(
+                "{names} {often} of the training loop ({calls}); "
+                "once in {limit:.0f} steps or less is the norm.",
+                names=", ".join(names[:3]),
+                often=often,
+                calls=calls,
+                limit=self.limit("log_period"),
+            ),
             evidence=tuple(evidence),
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if heavy else Severity.NOTE,
@@ -329,7 +340,7 @@ def _files(patient: Patient, run: Run, spans: Sequence[SourceSpan]) -> str:
     if not calls:
         return ""
     return (
-        "a file written on each step, "
+        say("a file written on each step, ")
         if 0.9 < calls / steps < 1.1
-        else f"{calls / steps:.2g} files written a step, "
+        else say("{calls:.2g} files written a step, ", calls=calls / steps)
     )

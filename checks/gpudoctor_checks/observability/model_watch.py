@@ -18,6 +18,7 @@ from gpudoctor.analysis.source.call_frequency import (
 )
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.environment_assignments import assignments
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -221,9 +222,13 @@ class ModelWatch(Check):
         self, message: str, evidence: tuple[Evidence, ...], severity: Severity, subject: str,
         detail: "ModelWatchDetail", *, limit: bool = True,
     ) -> Finding:  # fmt: skip
-        norm = f"; the norm is a period of {self.limit('watch_period'):.0f} steps or more" if limit else ""
+        norm = (
+            say("; the norm is a period of {limit:.0f} steps or more", limit=self.limit("watch_period"))
+            if limit
+            else ""
+        )
         return self.finding(
-            f"{message}{norm}.",
+            say("{message}{norm}.", message=message, norm=norm),
             evidence=evidence,
             confidence=Confidence.SUSPECTED,
             severity=severity,

@@ -14,6 +14,7 @@ from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.call_frequency import often, step_period
 from gpudoctor.analysis.source.control_flow import bound, switched_off
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -173,7 +174,7 @@ class ProfilerInLoop(Check):
         # Steps with it against steps without tell what it costs beside its own time, whatever the device does.
         longer = (on.cost if on is not None else None) or 0.0
         share, worth = (part + (1 - part) * longer for part in (own, run.worth(own)))
-        tool = _named(calls.sites) or ("A FLOPs counter" if counts else "A profiler")
+        tool = _named(calls.sites) or (say("A FLOPs counter") if counts else say("A profiler"))
         whose = Whose.STEPS if longer else Whose.HOST
         yield seen_in_run(run, min(0.99, share), spans, whose=whose, worth=min(0.99, worth)).finding(
             self,
@@ -188,19 +189,25 @@ class ProfilerInLoop(Check):
 
     def _words(self, tool: str, own: float, on: Coverage | None, spans: list[SourceSpan]) -> str:
         """What it costs: its own work, how much longer it makes the steps, or that nobody knows."""
-        covered = f"was on in {percent(on.share if on is not None else 0.0)} of the steps"
+        covered = say(
+            "was on in {on_share} of the steps", on_share=percent(on.share if on is not None else 0.0)
+        )
         slower = on.slower if on is not None else None
         longer = on is not None and on.much_slower
         if own >= self.limit("share_noted"):
-            words = f"takes {percent(own)} of the time for its own work" + (f", and {covered}" if on else "")
-            words += f", which were {slower:.2g} times as long as the others" if longer else ""
+            words = say("takes {own} of the time for its own work", own=percent(own)) + (
+                say(", and {covered}", covered=covered) if on else ""
+            )
+            words += (
+                say(", which were {slower:.2g} times as long as the others", slower=slower) if longer else ""
+            )
         elif longer:
-            words = f"{covered}, and made them {slower:.2g} times as long"
+            words = say("{covered}, and made them {slower:.2g} times as long", covered=covered, slower=slower)
         elif slower is None:
-            words = f"{covered}; too few steps ran without it to show what it costs"
+            words = say("{covered}; too few steps ran without it to show what it costs", covered=covered)
         else:
             words = covered
-        return f"{tool} {words}{at(spans)}."
+        return say("{tool} {words}{at}.", tool=tool, words=words, at=at(spans))
 
     def _declared_anywhere(self, patient: Patient) -> Iterator[Finding]:
         source, configs = patient.source_and_configs
@@ -222,15 +229,23 @@ class ProfilerInLoop(Check):
     def _periods(self, file: ConfigFile) -> Iterator[Finding]:
         """`flops_profile_freq`, `profile_freq` and the like in sections of somebody's own."""
         runs = [item.number for item in file.meaning("max_steps") if item.number]
-        for name, what in (("flops_period", "counts FLOPs"), ("profile_period", "profiles")):
+        for name, what in (("flops_period", say("counts FLOPs")), ("profile_period", "profiles")):
             for said in file.meaning(name):
                 period = int(said.number or 0)
                 if not period or period >= self.limit("profile_period") or (runs and period >= runs[0]):
                     continue
-                often = "on every training step" if period == 1 else f"every {period} training steps"
-                message = (
-                    f"{said.entry.key}={period} {what} {often}; "
-                    f"in steady state once in {self.limit('profile_period'):.0f} is the limit."
+                often = (
+                    say("on every training step")
+                    if period == 1
+                    else say("every {period} training steps", period=period)
+                )
+                message = say(
+                    "{key}={period} {what} {often}; in steady state once in {limit:.0f} is the limit.",
+                    key=said.entry.key,
+                    period=period,
+                    what=what,
+                    often=often,
+                    limit=self.limit("profile_period"),
                 )
                 yield self._declared(
                     said, message, kind=name, period=period, value=f"{self.limit('profile_period'):.0f}"
@@ -240,7 +255,7 @@ class ProfilerInLoop(Check):
         """Profilers that a tool keeps on for the whole run once they are switched on."""
         for said in file.meaning("flops_profiler"):
             if said.value is True:
-                message = (
+                message = say(
                     "DeepSpeed's flops_profiler is on: it profiles one step and turns wall_clock_breakdown on "
                     "for all steps. Its timers wait for the GPU in each forward, backward and step."
                 )
@@ -250,11 +265,15 @@ class ProfilerInLoop(Check):
             ends = any("schedule" in entry.parts for entry in inside)
             name = str(said.value).rsplit(".", 1)[-1]
             if name in LIGHTNING_PROFILERS and not ends:
-                message = f"Lightning's Trainer profiles the whole fit with {said.entry.key}={said.value}."
+                message = say(
+                    "Lightning's Trainer profiles the whole fit with {key}={said}.",
+                    key=said.entry.key,
+                    said=said.value,
+                )
                 yield self._declared(said, message, kind="profiler_switch", period=1, value="null")
             cycles = file.get("profiler.num_cycles")
             if said.value is True and cycles is not None and cycles.value == 0:
-                message = (
+                message = say(
                     "torchtune's profiler is on with num_cycles=0: its schedule starts over and never ends."
                 )
                 yield self._declared(said, message, kind="profiler_switch", period=1, value="false")
@@ -295,10 +314,15 @@ class ProfilerInLoop(Check):
             return None
         if self._short(script, loop) or disabled(tool.call):
             return None
-        what = "counts FLOPs" if tool.counts else "profiles"
+        what = say("counts FLOPs") if tool.counts else "profiles"
         return self._found(
-            f"{tool.call.name} {what} {often(period)}; "
-            f"the limit is once in {self.limit('profile_period'):.0f}.",
+            say(
+                "{call} {what} {often}; the limit is once in {limit:.0f}.",
+                call=tool.call.name,
+                what=what,
+                often=often(period),
+                limit=self.limit("profile_period"),
+            ),
             event.span,
             tool,
             how="step",
@@ -313,13 +337,25 @@ class ProfilerInLoop(Check):
         for found in profiled_loops(source, tool):
             if self._short(*found):
                 continue
-            where = f"the training loop at {found[1].span.path}:{found[1].span.line}"
+            where = say(
+                "the training loop at {span_path}:{span_line}",
+                span_path=found[1].span.path,
+                span_line=found[1].span.line,
+            )
             if period == 1:
-                message = f"{tool.call.name} records every step of {where}: it has no schedule that ends."
+                message = say(
+                    "{call} records every step of {where}: it has no schedule that ends.",
+                    call=tool.call.name,
+                    where=where,
+                )
             else:
-                message = (
-                    f"{tool.call.name} records steps of {where} repeatedly. Its schedule starts over "
-                    f"every {period} steps (the limit is {self.limit('profile_period'):.0f}) and never ends."
+                message = say(
+                    "{call} records steps of {where} repeatedly. Its schedule starts over "
+                    "every {period} steps (the limit is {limit:.0f}) and never ends.",
+                    call=tool.call.name,
+                    where=where,
+                    period=period,
+                    limit=self.limit("profile_period"),
                 )
             yield self._found(message, tool.call.span, tool, how="around", period=period, via=())
             return
@@ -334,7 +370,7 @@ class ProfilerInLoop(Check):
                 if name is None or short or switched_off(source, call) or disabled(call):
                     continue
                 tool = ProfilerCall(script=script, call=call, counts=False)
-                message = f"Lightning's Trainer profiles the whole fit with {name}."
+                message = say("Lightning's Trainer profiles the whole fit with {name}.", name=name)
                 yield self._found(message, call.span, tool, how="engine", period=1, via=())
 
     def _short(self, script: Script, loop: Loop) -> bool:

@@ -14,6 +14,7 @@ from gpudoctor.analysis.source.control_flow import taken_back
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import network
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -236,7 +237,7 @@ def _seen_eager(run: Run) -> float:
 @once
 def _words_said(script: Script) -> frozenset[str]:
     """What a script speaks of: attention scores that are wanted, models trained eagerly, fused kernels."""
-    patterns = (("scores", _WANTS_SCORES), ("eager model", _NEEDS_EAGER), ("fused", _FUSED))
+    patterns = (("scores", _WANTS_SCORES), (say("eager model"), _NEEDS_EAGER), ("fused", _FUSED))
     return frozenset(word for word, pattern in patterns if pattern.search(script.text))
 
 

@@ -12,6 +12,7 @@ from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import Network, network
 from gpudoctor.analysis.source.syntax import is_attribute, nodes
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -105,8 +106,12 @@ class AutotuneOff(Check):
                 continue
             seen.add(script.path)
             said: tuple[SourceSpan, ...] = tuple(span for span, _ in settings)
-            what = f"Line {said[0].line} switches cudnn.benchmark off" if said else "cudnn.benchmark stays off"
-            who = built.size_text if built.certain else "the network"
+            what = (
+                say("Line {said_line} switches cudnn.benchmark off", said_line=said[0].line)
+                if said
+                else say("cudnn.benchmark stays off")
+            )
+            who = built.size_text if built.certain else say("the network")
             yield self.finding(
                 f"{what}, and {who} convolves images of one size.",
                 evidence=(*said[:1], built.span, shape, loop.span),

@@ -11,6 +11,7 @@ from gpudoctor.analysis.run.steady_run import judged, processes, recorded, spots
 from gpudoctor.analysis.source.device_tensors import Target, device_of, training_target
 from gpudoctor.analysis.source.device_transfers import Transfer, Transferred, moves
 from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -126,9 +127,9 @@ class GpuUnused(Check):
         script, loop = next(source.training_loops)
         place = _cpu_place(source) if target is Target.CPU else None
         if place is None:
-            said = "the program never names a device, so everything stays on the CPU"
+            said = say("the program never names a device, so everything stays on the CPU")
         else:
-            said = f"the device is the CPU (line {place.line})"
+            said = say("the device is the CPU (line {place_line})", place_line=place.line)
         yield self.finding(
             f"{_count(gpus)} here, and {said}.",
             evidence=(*((place,) if place else ()), loop.span, _gpus(gpus)),
@@ -168,8 +169,8 @@ class GpuUnused(Check):
         if not any(_apart(loop) for _, loop in source.training_loops):
             return
         first: Transfer = found[0]
-        stays = "the batches" if first.what is Transferred.MODEL else "the model"
-        goes = "the model" if first.what is Transferred.MODEL else "the batches"
+        stays = say("the batches") if first.what is Transferred.MODEL else say("the model")
+        goes = say("the model") if first.what is Transferred.MODEL else say("the batches")
         yield self.finding(
             f"Line {first.call.span.line} moves {goes} to the GPU, but never {stays}: the first step fails "
             "on a machine with a GPU.",
@@ -258,7 +259,11 @@ def _assigned(script: Script) -> SourceSpan | None:
 
 
 def _count(gpus: tuple[Gpu, ...]) -> str:
-    return f"1 GPU ({gpus[0].name}) is" if len(gpus) == 1 else f"{len(gpus)} GPUs ({gpus[0].name}) are"
+    return (
+        say("1 GPU ({gpu}) is", gpu=gpus[0].name)
+        if len(gpus) == 1
+        else say("{gpus} GPUs ({gpu}) are", gpus=len(gpus), gpu=gpus[0].name)
+    )
 
 
 def _gpus(gpus: tuple[Gpu, ...]) -> Measurement:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.run.cost_attribution import seen_in_run
 from gpudoctor.analysis.run.job_facts import model_place, replayed
 from gpudoctor.analysis.run.steady_run import demanded, spots
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
@@ -57,7 +58,7 @@ class LaunchBound(Check):
         state = run.lead
         idle = run.idle
         if idle is None:
-            raise Unavailable("the recording has no device times")
+            raise Unavailable(say("the recording has no device times"))
         if replayed(state.process):  # one launch a step: no fewer can be had
             return
         share = run.idle_in(*_LAUNCHING)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.run.recorded_gpus import peak_of_ranks
 from gpudoctor.analysis.run.run_numbers import run_numbers
 from gpudoctor.analysis.run.steady_run import demanded
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
@@ -59,7 +60,7 @@ class LowMfu(Check):
         peak = peak_of_ranks(run.recording)
         done = numbers.throughput.flops_per_second if numbers.throughput is not None else None
         if peak is None or done is None:
-            raise Unavailable("the model's FLOPs or the card's peak are not known")
+            raise Unavailable(say("the model's FLOPs or the card's peak are not known"))
         mfu = done / peak
         elsewhere = 1.0 - run.share("forward", "backward", "optimizer", "collective")
         if mfu >= self.limit("mfu") or elsewhere > self.limit("elsewhere"):

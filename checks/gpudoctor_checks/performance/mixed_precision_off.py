@@ -27,6 +27,7 @@ from gpudoctor.analysis.source.precision import (
     told_precision,
 )
 from gpudoctor.analysis.source.target_versions import meant_version
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -217,7 +218,7 @@ class MixedPrecisionOff(Check):
         evidence.append(loops[0][1].span)
         if built is not None and built.span not in evidence:
             evidence.append(built.span)
-        who = built.size_text if built is not None else "The network"
+        who = built.size_text if built is not None else say("The network")
         yield self.finding(
             f"{who} computes in float32: {_says(told, full)}.",
             evidence=tuple(evidence),
@@ -272,11 +273,15 @@ class MixedPrecisionOff(Check):
                 continue
             large = file.kind in _LARGE_MODELS and not _small_model(file)
             evidence: tuple[Evidence, ...] = tuple(file.setting(entry) for entry in entries)
-            words = " and ".join(dict.fromkeys(f"{entry.key} is {_plain(entry)}" for entry in entries[:2]))
+            words = " and ".join(
+                dict.fromkeys(
+                    say("{key} is {plain}", key=entry.key, plain=_plain(entry)) for entry in entries[:2]
+                )
+            )
             if not evidence:
                 entry = file.get("finetuning_type") or next(iter(file.entries.values()))
                 evidence = (file.setting(entry),)
-                words = "Full fine-tuning with neither bf16 nor fp16 casts the weights to float32"
+                words = say("Full fine-tuning with neither bf16 nor fp16 casts the weights to float32")
             yield self.finding(
                 f"{words}: the training computes in float32.",
                 evidence=evidence,
@@ -335,12 +340,12 @@ def _plain(entry: Entry) -> str:
 def _says(told: DeclaredPrecision, full: tuple[tuple[ConfigFile, Entry], ...]) -> str:
     if full:
         file, entry = full[0]
-        return f"{entry.key} is {_plain(entry)} in {file.path}"
+        return say("{key} is {plain} in {file_path}", key=entry.key, plain=_plain(entry), file_path=file.path)
     if told.span is None or told.call is None:
-        return "nothing enables mixed precision"
+        return say("nothing enables mixed precision")
     line = told.span.line
     if told.precision is Precision.SAID_FULL:
-        return f"line {line} sets it"
+        return say("line {line} sets it", line=line)
     if told.precision is Precision.SWITCHED_OFF:
-        return f"mixed precision (line {line}) is off by default"
-    return f"{told.call.method} (line {line}) gets no precision"
+        return say("mixed precision (line {line}) is off by default", line=line)
+    return say("{method} (line {line}) gets no precision", method=told.call.method, line=line)

@@ -17,6 +17,7 @@ from gpudoctor.analysis.source.parallelism import plain
 from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.analysis.source.target_versions import Meant, a_line_admits, meant_version
+from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.signs.recording import Process
@@ -28,9 +29,11 @@ _MULTI = frozenset(
 )
 _OLD = re.compile(r"transformers\.(AdamW|optimization\.AdamW)$")
 _WORDS = {
-    "old": "transformers' {optimizer} updates the parameters one by one ({where}).",
-    "foreach": "{optimizer} is set to update the parameters one by one (foreach=False, {where}).",
-    "version": "{optimizer} of torch before 2.0 updates the parameters one by one ({where}; {origin}).",
+    "old": template("transformers' {optimizer} updates the parameters one by one ({where})."),
+    "foreach": template("{optimizer} is set to update the parameters one by one (foreach=False, {where})."),
+    "version": template(
+        "{optimizer} of torch before 2.0 updates the parameters one by one ({where}; {origin})."
+    ),
 }
 _FEW = 4
 """Tensors that are updated in so few launches that fusing them saves nothing."""
@@ -168,7 +171,7 @@ class OptimizerUnfused(Check):
             for (kind, optimizer), calls in kinds.items():
                 where = lines_at((call.span for call in calls), script.path)
                 yield self.finding(
-                    _WORDS[kind].format(optimizer=optimizer, where=where, origin=old.origin if old else ""),
+                    say(_WORDS[kind], optimizer=optimizer, where=where, origin=old.origin if old else ""),
                     evidence=(*(call.span for call in calls), next(program.loops)[1].span),
                     confidence=Confidence.SUSPECTED,
                     subject=f"{script.path}:{min(call.span.line for call in calls)}",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import demanded, spot
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration, percent
@@ -57,7 +58,7 @@ class Recompiling(Check):
         state = run.lead
         records = state.process.of("compile")
         if not records:
-            raise Unavailable("nothing was compiled")
+            raise Unavailable(say("nothing was compiled"))
         first = state.values("index")[0]
         late = [
             item
@@ -72,8 +73,8 @@ class Recompiling(Check):
         reasons = list(dict.fromkeys(str(item.get("reason")) for item in late if item.get("reason")))
         places = list(dict.fromkeys(place for item in late if (place := place_of(item)) is not None))
         spans = [spot(patient, place) for place in places[:3]]
-        why = f": {reasons[0][:160]}" if reasons else ""
-        broken = f", and {len(breaks)} graph breaks" if breaks else ""
+        why = say(": {reason}", reason=reasons[0][:160]) if reasons else ""
+        broken = say(", and {breaks} graph breaks", breaks=len(breaks)) if breaks else ""
         yield seen_in_run(run, share, spans).finding(
             self,
             f"{len(late)} compilations after warm-up took {duration(seconds)}, {percent(share)} of the "

@@ -13,6 +13,7 @@ from gpudoctor.analysis.source.networks import Layer, Network, network
 from gpudoctor.analysis.source.precision import Precision, told_precision
 from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.analysis.source.syntax_places import lines_at
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -161,8 +162,8 @@ class ShapesMisaligned(Check):
             return
         sizes = sorted({size for layer in layers for size in layer.feature_sizes if self._odd(size)})
         where = lines_at(layer.call.span for layer in layers)
-        many = "is not a multiple" if len(sizes) == 1 else "are not multiples"
-        once = " once it computes in 16 bits" if told_precision(program).full else ""
+        many = say("is not a multiple") if len(sizes) == 1 else say("are not multiples")
+        once = say(" once it computes in 16 bits") if told_precision(program).full else ""
         yield self.finding(
             f"{' and '.join(f'{size:,}' for size in sizes[:3])} {many} of {self.limit('multiple'):g} "
             f"({where}): tensor cores process this side of a matrix product in pieces{once}.",

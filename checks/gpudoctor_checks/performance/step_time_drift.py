@@ -16,6 +16,7 @@ from gpudoctor.analysis.run.rollouts import plays
 from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.analysis.run.steady_state import PARTS, Steady, counts
 from gpudoctor.analysis.run.trends import Trend, trend
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -47,7 +48,7 @@ _LATER = 0.2
 _PASSES = ("forward", "backward", "optimizer")
 _OWNED = ("evaluation", "checkpoint")
 """What a step holds now and then: no part of its usual time."""
-_EPISODES = ", which gathers experience: longer episodes are not a fault"
+_EPISODES = say(", which gathers experience: longer episodes are not a fault")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +170,7 @@ class StepTimeDrift(Check):
         """Step times that rise, of ranks that `gpudoctor run` records."""
         timed = [rank for rank in window.ranks if rank.step_seconds.values]
         if not timed:
-            raise Unavailable("steps can be timed only where `gpudoctor run` records the job")
+            raise Unavailable(say("steps can be timed only where `gpudoctor run` records the job"))
         long_enough(window, "a drift")
         found = [one for rank in timed if (one := growing(rank, rank.step_seconds)) and one.trend.first > 0]
         worst = max(found, key=lambda one: one.trend.growth / one.trend.first, default=None)

@@ -18,6 +18,7 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import network
 from gpudoctor.analysis.source.precision import Precision, config_precision, told_precision
 from gpudoctor.analysis.source.tf32 import Tf32, Tf32Setting, tf32_settings
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -160,7 +161,7 @@ class Tf32Off(Check):
             if _overruled(setting, settings) or (setting.convolutions and not _convolves(program)):
                 continue
             seen.add((span.path, span.line))
-            what = "convolutions" if setting.convolutions else "matrix products"
+            what = "convolutions" if setting.convolutions else say("matrix products")
             yield self.finding(
                 f"Line {span.line} forbids TF32 ({setting.target}), and the training computes in float32: "
                 f"{what} do not use the tensor cores.",

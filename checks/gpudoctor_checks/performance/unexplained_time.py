@@ -14,14 +14,15 @@ from gpudoctor.analysis.run.rollouts import experience
 from gpudoctor.analysis.run.steady_run import Run, dear, demanded, sites_of, spot
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.analysis.run.trainer_engines import started_at
+from gpudoctor.lang import say
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.text import duration, joined, percent
 from gpudoctor_checks.performance.non_tensor_time import foreign
 
-_GATHERS, _ONE_RANK, _FED, _FOREIGN = "experience", "one rank", "fed", "foreign"
+_GATHERS, _ONE_RANK, _FED, _FOREIGN = "experience", say("one rank"), "fed", "foreign"
 """Kinds of time that have remedies of their own."""
-_NO_LINE = "; no stack sample caught it, so its line is unknown"
+_NO_LINE = say("; no stack sample caught it, so its line is unknown")
 _MOST = 0.5
 """Share of the time from which on calls of the runtime explain it."""
 _PLACES = 3
@@ -130,14 +131,18 @@ class UnexplainedTime(Check):
             spans += callers(patient, spans[:1])
         place = at(spans) if spans else _traced(run) if run.traced else _NO_LINE
         into = (
-            f"goes into the loop of {engine} itself{place}"
+            say("goes into the loop of {engine} itself{place}", engine=engine, place=place)
             if engine
-            else f"goes into lines of the program that no other finding explains{place}"
+            else say("goes into lines of the program that no other finding explains{place}", place=place)
         )
         nature = _ONE_RANK if _of_one_rank(run) else ""
         filling = feeders(patient, spans) if not engine and not nature else []
         if filling:
-            into = f"goes into waiting{place} for data from the program's own processes{at(filling)}"
+            into = say(
+                "goes into waiting{place} for data from the program's own processes{at}",
+                place=place,
+                at=at(filling),
+            )
             nature = _FED
             spans = [*spans, *filling]
         loop = f"{heads[0].path}:{heads[0].line}" if heads else ""
@@ -217,16 +222,21 @@ class UnexplainedTime(Check):
 
 def _time(run: Run, share: float) -> str:
     step = run.lead.step_seconds
-    return f"{percent(share)} of the time, {duration(share * step)} of a step of {duration(step)}"
+    return say(
+        "{share} of the time, {share_2} of a step of {step}",
+        share=percent(share),
+        share_2=duration(share * step),
+        step=duration(step),
+    )
 
 
 def _traced(run: Run) -> str:
     """What a trace says of time without an operator: long calls of the runtime, or nothing."""
     found = dear(sites_of(run, OTHER))
     if sum(site.seconds for site in found) < _MOST * run.share(OTHER) * run.lead.whole_seconds:
-        return "; the trace has no operator there, and no Python stacks (record with with_stack=True)"
+        return say("; the trace has no operator there, and no Python stacks (record with with_stack=True)")
     calls = " and ".join(dict.fromkeys(site.what for site in found[:2]))
-    return f"; most of it in {calls}, which load kernels and reserve memory, as first steps do"
+    return say("; most of it in {calls}, which load kernels and reserve memory, as first steps do", calls=calls)
 
 
 def _of_one_rank(run: Run) -> bool:

@@ -8,6 +8,7 @@ from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.line_ownership import LineOwner, collects
 from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, often
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Source
 from gpudoctor.text import duration
@@ -111,7 +112,7 @@ class AllocatorFlushInLoop(Check):
         calls = sum(site.calls for site in seen.sites)
         if severity is None or (seen.sites and calls < self.limit("events")):
             return
-        what = seen.what or "Flushing memory"
+        what = seen.what or say("Flushing memory")
         yield seen.finding(
             self,
             f"{what} takes {seen.words}: {seen.calls:.2g} calls a step, {duration(seen.seconds)} each"
@@ -133,9 +134,19 @@ class AllocatorFlushInLoop(Check):
 
     def _from_source(self, found: TrainingCall) -> Finding:
         span, name = found.event.span, found.call.name
-        effect = "walks every Python object" if name.endswith(".collect") else "empties the allocator's cache"
+        effect = (
+            say("walks every Python object")
+            if name.endswith(".collect")
+            else say("empties the allocator's cache")
+        )
         return self.finding(
-            f"{name}() runs {often(found.period)} (loop at line {found.loop.span.line}) and {effect}.",
+            say(
+                "{name}() runs {often} (loop at line {span_line}) and {effect}.",
+                name=name,
+                often=often(found.period),
+                span_line=found.loop.span.line,
+                effect=effect,
+            ),
             evidence=(span, found.loop.span),
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if found.period <= self.limit("period_warned") else Severity.NOTE,

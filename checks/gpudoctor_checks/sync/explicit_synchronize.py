@@ -13,6 +13,7 @@ from gpudoctor.analysis.source.call_frequency import (
     often,
 )
 from gpudoctor.analysis.source.control_flow import bound
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Call, Source
 from gpudoctor.text import count
@@ -140,12 +141,22 @@ class ExplicitSynchronize(Check):
         first, script, loop = waits[0], waits[0].script, waits[0].loop
         timed = any(event.call is not None and event.call.name in _CLOCKS for event in loop.events)
         spans = list(dict.fromkeys(wait.event.span for wait in waits))
-        more = f" and at {count(len(spans) - 1, 'more place')}" if len(spans) > 1 else ""
-        times = f" {len(waits)} times" if len(waits) > len(spans) == 1 else ""
+        more = (
+            say(" and at {more_places}", more_places=count(len(spans) - 1, "more place"))
+            if len(spans) > 1
+            else ""
+        )
+        times = say(" {waits} times", waits=len(waits)) if len(waits) > len(spans) == 1 else ""
         place = f"{first.event.span.path.rpartition('/')[2]}:{first.event.span.line}"
         return self.finding(
-            f"{_shown(first.call)}() makes the host wait for the GPU{times} {often(first.period)} "
-            f"({place}){more}.",
+            say(
+                "{shown}() makes the host wait for the GPU{times} {often} ({place}){more}.",
+                shown=_shown(first.call),
+                times=times,
+                often=often(first.period),
+                place=place,
+                more=more,
+            ),
             evidence=tuple(spans[:8]),
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if total >= self.limit("waits_per_step") else Severity.NOTE,

@@ -18,6 +18,7 @@ from gpudoctor.analysis.source.metrics import OFTEN, is_metric, samples_around
 from gpudoctor.analysis.source.steering_reads import steers
 from gpudoctor.analysis.source.syntax import is_method_call, is_name, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
+from gpudoctor.lang import say
 from gpudoctor.model import (
     OWN_CHOICE,
     Check,
@@ -45,7 +46,7 @@ _WRITERS = ("SummaryWriter.add_scalar", "SummaryWriter.add_histogram")
 _SYNCHRONIZES = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize"})
 _SETTERS = frozenset({"set_postfix", "set_description"})
 _LENGTH = re.compile(r"\blen\(|\.size\(|\.shape\b")
-_SHOWN = "of a tensor"
+_SHOWN = say("of a tensor")
 _FEWER = 0.9
 """Waits below this share of the reads are told beside them."""
 _SEVERAL = 3.0
@@ -164,7 +165,7 @@ class HostSyncInLoop(Check):
         if severity is None or hidden(window):
             return
         busy = device_busy(window)
-        idle = f"; the GPU is busy for {percent(busy)}" if busy is not None else ""
+        idle = say("; the GPU is busy for {busy}", busy=percent(busy)) if busy is not None else ""
         yield seen.finding(
             self,
             f"The host waits at lines that read a tensor, {seen.words}{where(seen.places)}{idle}.",
@@ -190,8 +191,8 @@ class HostSyncInLoop(Check):
         if severity is None or not seen.sites:
             return
         waits = _waits(patient, run, seen.sites)
-        often = "once" if f"{waits:.2g}" == "1" else f"{waits:.2g} times"
-        reads_for = f" for {seen.calls:.2g} reads" if waits < _FEWER * seen.calls else ""
+        often = "once" if f"{waits:.2g}" == "1" else say("{waits:.2g} times", waits=waits)
+        reads_for = say(" for {calls:.2g} reads", calls=seen.calls) if waits < _FEWER * seen.calls else ""
         yield seen.finding(
             self,
             f"The host waits {percent(seen.host)} of the time {_what_for(run)}, {often} a step{reads_for} "
@@ -241,13 +242,23 @@ class HostSyncInLoop(Check):
 
 def _sentence(reads: int, waits: int, *, at_least: bool, what: str) -> str:
     """Waits are what costs: reads are counted beside them where there are more."""
-    least = "at least " if at_least else ""
+    least = say("at least ") if at_least else ""
     if waits >= reads:
-        many = "once" if reads == 1 else f"{reads} times"
-        return f"Every training step waits for the GPU {least}{many} to read a value ({what})."
-    make = "one wait" if waits == 1 else f"{waits} waits"
-    start = f"{least}{reads}".capitalize()
-    return f"{start} reads of the GPU ({what}) make {make} for it in every training step."
+        many = "once" if reads == 1 else say("{reads} times", reads=reads)
+        return say(
+            "Every training step waits for the GPU {least}{many} to read a value ({what}).",
+            least=least,
+            many=many,
+            what=what,
+        )
+    make = say("one wait") if waits == 1 else say("{waits} waits", waits=waits)
+    start = say("{least}{reads}", least=least, reads=reads).capitalize()
+    return say(
+        "{start} reads of the GPU ({what}) make {make} for it in every training step.",
+        start=start,
+        what=what,
+        make=make,
+    )
 
 
 def _of_each_wait(reads: list[_Read], what: Literal["waits", "weight"]) -> Iterator[float]:
@@ -281,7 +292,11 @@ def _waits(patient: Patient, run: Run, sites: Sequence[Site]) -> float:
 
 def _what_for(run: Run) -> str:
     """A trace knows calls: those that copy to the device block, too, from pageable memory."""
-    return "in copies to and from the device" if run.share("transfer") and run.traced else "to read values"
+    return (
+        say("in copies to and from the device")
+        if run.share("transfer") and run.traced
+        else say("to read values")
+    )
 
 
 def _place(patient: Patient, site: Site) -> tuple[str, int]:
@@ -478,7 +493,7 @@ def _word(event: Event, loop: Loop, tensors: DeviceTensors) -> str | None:
     if call is None:
         first = _first(event.node) if isinstance(event.node, ast.expr) else None
         test = first is not None and tensors.holds(first, event) and not _one_of_several(first, event, loop)
-        return "if on a tensor" if test else None
+        return say("if on a tensor") if test else None
     if call.method in _READS and isinstance(call.node.func, ast.Attribute):
         if call.name.startswith(("numpy.", "torch.cuda")):
             return None
@@ -490,13 +505,13 @@ def _word(event: Event, loop: Loop, tensors: DeviceTensors) -> str | None:
     if call.name in _PRINTS or call.method in _SETTERS:
         shown = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
         if any(_shown(item, event, tensors) for item in shown):
-            return f"{call.method}() {_SHOWN}"
+            return say("{method}() {shown}", method=call.method, shown=_SHOWN)
     elif call.name.endswith(_WRITERS):
         written = [*call.node.args[1:2], *(item.value for item in call.node.keywords)]
         if any(tensors.holds(item, event) for item in written):
-            return f"{call.method}() {_SHOWN}"
+            return say("{method}() {shown}", method=call.method, shown=_SHOWN)
     elif any(_shown(item, event, tensors) for item in call.node.args if isinstance(item, ast.JoinedStr)):
-        return f"a format {_SHOWN}"
+        return say("a format {shown}", shown=_SHOWN)
     return None
 
 

@@ -15,6 +15,7 @@ from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_trai
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
 from gpudoctor.analysis.source.metrics import is_metric, samples_around
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -143,7 +144,12 @@ class PerSampleMetrics(Check):
         words = list(dict.fromkeys(_library(item) or _sample_loop(item) for item in found))
         spans: list[SourceSpan] = list(dict.fromkeys(item.event.span for item in found))
         return self.finding(
-            f"{' and '.join(words[:2])} {often(first.period)} (loop at line {loop.span.line}).",
+            say(
+                "{words} {often} (loop at line {span_line}).",
+                words=" and ".join(words[:2]),
+                often=often(first.period),
+                span_line=loop.span.line,
+            ),
             evidence=tuple(spans[:8]),
             confidence=Confidence.SUSPECTED,
             subject=f"{script.path}:{loop.span.line}",
@@ -155,7 +161,7 @@ class PerSampleMetrics(Check):
 
 def _library(found: TrainingCall) -> str:
     """What runs, if the call is one of a library of metrics; else ""."""
-    return f"{found.call.name} runs on the CPU" if is_metric(found.call) else ""
+    return say("{call} runs on the CPU", call=found.call.name) if is_metric(found.call) else ""
 
 
 def _sample_loop(found: TrainingCall) -> str:
@@ -164,7 +170,11 @@ def _sample_loop(found: TrainingCall) -> str:
     if samples is None:
         return ""
     word = _read(found.call, found.event, _tensors(found.script, found.loop))
-    return f"a Python loop over {samples} reads the GPU sample by sample ({word})" if word else ""
+    return (
+        say("a Python loop over {samples} reads the GPU sample by sample ({word})", samples=samples, word=word)
+        if word
+        else ""
+    )
 
 
 @once

@@ -40,6 +40,12 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"[\s\S]*\nin (?:\S+ )*multiprocessing/spawn\.py$",
         source="multiprocessing/spawn.py: the parent ended while the child began",
     ),
+    _row(
+        "launcher",
+        "see root cause above",
+        r"Engine core initialization failed\. See root cause above",
+        source="vllm/v1/engine/utils.py",
+    ),
     _row("launcher", "childfailederror", r"ChildFailedError", source="torch/distributed/elastic"),
     _row(
         "launcher",
@@ -125,6 +131,7 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     _row(PEER, "connection closed by", r"Connection closed by (?:peer|remote peer)|closed by remote host"),
     _row(PEER, "connection reset by peer", r"Connection reset by peer"),
     _row(PEER, "broken pipe", r"Broken ?[Pp]ipe"),
+    _row(PEER, "handle is closed", r"OSError: handle is closed", source="multiprocessing/connection.py"),
     _row(
         PEER,
         "application timeout caused pair closure",

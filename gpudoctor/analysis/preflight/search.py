@@ -9,7 +9,7 @@ accuses nobody.
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -78,7 +78,7 @@ class Plan:
 SMALL = 4
 """Up to so many nodes an accusation is not confirmed: its witnesses are too few."""
 PLANS: Mapping[str, Plan] = {
-    "quick": Plan(pair_rounds=1, retest_rounds=4, group_rounds=2),
+    "quick": Plan(pair_rounds=1, retest_rounds=6, group_rounds=2),
     "standard": Plan(pair_rounds=2, all_pairs_up_to=8, retest_rounds=8, group_rounds=14),
     "deep": Plan(pair_rounds=128, retest_rounds=16, group_rounds=40),
 }
@@ -90,6 +90,21 @@ FEW = 12
 """With fewer pairs the spread is not estimated from them alone: twice `FLOOR`, or that of the repetitions."""
 BETWEEN = 3.0
 """How much more tests vary than the repetitions inside one: measured with gloo on a machine short of CPU."""
+LEAST_OF_KIND = 3
+"""With fewer pairs of one kind, near and far ones are compared with each other."""
+MANY_REPETITIONS = 20
+"""From so many repetitions of one test on, their own spread is well known."""
+SCREEN_OF_FEW = 2.0
+"""Deviations below its peers at which one of few tests leads to further tests."""
+UNSURE = 8.0
+"""An accusation by so many tests in all needs twice the deviations: the spread of few is not well known."""
+STEADY = 0.18
+"""Deviation of the repetitions below which few tests themselves may show how much tests vary."""
+HALF_WIDTH = {3: 0.15, 4: 0.91, 5: 0.59, 6: 0.94, 7: 0.72, 8: 0.98, 9: 0.80, 10: 1.0, 11: 0.86}
+"""Median width, in deviations, of the narrowest interval that holds more than half of so many normal draws.
+
+Of three it is the width that one draw in five stays below: two of them are often near by chance.
+"""
 RULE = 0.4
 """Least share of the nodes that were fast once, if the others are to be called slow."""
 MANY_LINKS = 0.1
@@ -100,6 +115,8 @@ MOST_GOOD = 2
 """Good tests of a node that is accused all the same, if more than twice as many accuse it."""
 CHANCE = 0.001
 """False accusations of a whole search that chance may make, at the rate of bad tests among good nodes."""
+USUAL: Mapping[Aspect, float] = {Aspect.FAILURE: 0.03, Aspect.BANDWIDTH: 0.03, Aspect.LATENCY: 0.05}
+"""Rate of bad tests among good nodes before any was seen; a run outweighs it after some ten tests."""
 NOISY = 0.15
 """Rate of bad tests among good nodes from which slow ones cannot be told from noise."""
 DOMAIN_SHARE = 0.6
@@ -288,6 +305,27 @@ def _robust(values: Sequence[float]) -> tuple[float, float]:
     return centre, 1.4826 * median(abs(value - centre) for value in values)
 
 
+def _best(pairs: Iterable[_Pair], aspect: Aspect) -> dict[int, float]:
+    """The fastest test of each node."""
+    found: dict[int, float] = {}
+    for pair in pairs:
+        for node in (pair.a, pair.b):
+            found[node] = max(found.get(node, -math.inf), pair.speed[aspect])
+    return found
+
+
+def _repetitions(pairs: Iterable[_Pair], aspect: Aspect) -> float:
+    """Median standard deviation of the repetitions inside a test, as a share."""
+    chosen = (_chosen(pair.test, aspect) for pair in pairs)
+    return 1.4826 * median(figure.spread for figure in chosen if figure is not None)
+
+
+def _width(values: Sequence[float]) -> float:
+    """Width of the narrowest interval that holds more than half of the values."""
+    ordered, size = sorted(values), len(values) // 2 + 1
+    return min(ordered[start + size - 1] - ordered[start] for start in range(len(values) - size + 1))
+
+
 class _Search:
     """One reading of the tests; made anew for each question."""
 
@@ -339,11 +377,18 @@ class _Search:
         keys = {pair.peers for pair in self.pairs}
         for aspect in (Aspect.BANDWIDTH, Aspect.LATENCY):
             for key in keys:
-                members = [pair for pair in self.pairs if pair.peers == key and aspect in pair.speed]
-                if len(members) < FEW:  # too few of their kind: near and far ones together
-                    members = [p for p in self.pairs if p.peers[1] == key[1] and aspect in p.speed]
-                if members:
+                pool = [p for p in self.pairs if p.peers[1] == key[1] and aspect in p.speed]
+                members = [pair for pair in pool if pair.peers == key]
+                ends = Counter(node for pair in members for node in (pair.a, pair.b))
+                # Few of a kind, or most of them with one node: near and far ones together.
+                if len(members) < FEW and (
+                    len(members) < LEAST_OF_KIND or 2 * max(ends.values()) > len(members)
+                ):
+                    members = pool
+                if len(members) >= FEW:
                     found[aspect, key] = self._normal(members, aspect)
+                elif members:
+                    found[aspect, key] = self._normal_of_few(members, aspect)
             # A pair of different cards is as fast as the slower card allows.
             for key in keys:
                 first, last = key[1]
@@ -357,22 +402,26 @@ class _Search:
     def _normal(self, members: Sequence[_Pair], aspect: Aspect) -> _Normal:
         """Centre and spread of the good ones among pairs of one kind."""
         values = [pair.speed[aspect] for pair in members]
-        best: dict[int, float] = {}
-        for pair in members:
-            for node in (pair.a, pair.b):
-                best[node] = max(best.get(node, -math.inf), pair.speed[aspect])
-        spreads = [figure.spread for pair in members if (figure := _chosen(pair.test, aspect)) is not None]
-        floor = max(FLOOR[aspect] * (1 if len(members) >= FEW else 2), BETWEEN * 1.4826 * median(spreads))
-        if len(members) < FEW:
-            return _Normal(
-                median_high(best.values()), floor, len(members)
-            )  # right while half of the nodes are good
+        best = _best(members, aspect)
+        floor = max(FLOOR[aspect], BETWEEN * _repetitions(members, aspect))
         # One bad rack of four slows half of the far pairs, so the search begins among the fast ones. Where they
         # are those of too few nodes to be the rule, it begins at the median.
         normal, cut = self._fast_ones(values, sorted(values)[int(0.8 * len(values))], floor, aspect)
         if sum(value >= cut for value in best.values()) < RULE * len(best):
             normal, _ = self._fast_ones(values, median(values), floor, aspect)
         return normal
+
+    def _normal_of_few(self, members: Sequence[_Pair], aspect: Aspect) -> _Normal:
+        """The same of few pairs: right while half of the nodes are good."""
+        best = _best(members, aspect)
+        # Retests are mostly those of suspects: each node's best test is what tells how much good ones vary.
+        values = [pair.speed[aspect] for pair in members if pair.speed[aspect] in (best[pair.a], best[pair.b])]
+        inside = _repetitions(members, aspect)
+        deviation = BETWEEN * inside
+        if len(values) in HALF_WIDTH and inside < STEADY:
+            # The repetitions are few as well, and may overstate how much tests vary.
+            deviation = min(deviation, _width(values) / HALF_WIDTH[len(values)])
+        return _Normal(median_high(best.values()), max(2 * FLOOR[aspect], deviation), len(members))
 
     def _fast_ones(
         self, values: Sequence[float], start: float, floor: float, aspect: Aspect
@@ -400,9 +449,13 @@ class _Search:
             return None
         normal = self.normals[aspect, pair.peers]
         gap = normal.centre - pair.speed[aspect]
-        return (
-            gap > -math.log(self.plan.screen[aspect]) and gap > self.plan.screen_deviations * normal.deviation
-        )
+        # Of few tests the deviation is not well known, and another test costs little.
+        deviations = self.plan.screen_deviations if normal.count >= FEW else SCREEN_OF_FEW
+        deviation = normal.deviation
+        figure = _chosen(pair.test, aspect)
+        if figure is not None and figure.repetitions >= MANY_REPETITIONS:
+            deviation = max(deviation, 1.4826 * figure.spread)  # one that varies inside itself says little
+        return gap > -math.log(self.plan.screen[aspect]) and gap > deviations * deviation
 
     # What each node's tests say of it.
 
@@ -432,8 +485,13 @@ class _Search:
         return self.verdicts[key][1] if key in self.verdicts else []
 
     def proves(self, node: int, far: bool, aspect: Aspect) -> bool:
-        """Whether a bad test with this node speaks against its partner: most of its own were good."""
-        good = len(self.good_tests(node, far, aspect))
+        """Whether a bad test with this node speaks against its partner: most of its own were good.
+
+        The way to a far node begins like that to a near one, so a good far test proves a node for both.
+        """
+        good = len(self.good_tests(node, True, aspect))
+        if not far:
+            good += len(self.good_tests(node, False, aspect))
         return good > 0 and 2 * good >= len(self.bad_tests(node, far, aspect))
 
     def against(self, node: int, distances: Iterable[bool], aspect: Aspect) -> list[_Pair]:
@@ -461,7 +519,7 @@ class _Search:
                 if good and ends not in seen:
                     seen.add(ends)
                     bad += verdict is True
-            found[aspect] = (bad + 0.5) / (len(seen) + 1)
+            found[aspect] = (bad + 0.5) / (len(seen) + 0.5 / USUAL[aspect])
         return found
 
     def proofs(self, aspect: Aspect, candidates: int) -> int:
@@ -479,8 +537,8 @@ class _Search:
             for aspect in self.aspects:
                 if (node, aspect) not in tested_bad:
                     continue
-                # Bad everywhere, bad at one distance and good at the other, or bad now and then.
-                ways = (((False, True), 0), ((True,), 0), ((False,), 0), ((False, True), MOST_GOOD))
+                # Bad everywhere, bad with far nodes only, or bad now and then.
+                ways = (((False, True), 0), ((True,), 0), ((False, True), MOST_GOOD))
                 for distances, allowed in ways:
                     if self._accused(node, distances, aspect, allowed):
                         found[node, aspect] = distances
@@ -494,8 +552,8 @@ class _Search:
         if aspect is not Aspect.FAILURE and self.chance[aspect] > NOISY:
             return False
         least = min(self.proofs(aspect, len(self.by_node)), max(2, len(self.by_node) - 1))
-        # One that is good now and then is accused only if most of its tests are bad, with several partners.
-        return len(partners) >= least and (good == 0 or (good <= allowed and len(partners) > 2 * good))
+        # One that is good now and then needs two more bad tests for each good one.
+        return good <= allowed and len(partners) >= least + 2 * good
 
     @cached_property
     def accused_nodes(self) -> frozenset[int]:
@@ -537,6 +595,10 @@ class _Search:
             for node in self.order
             if node not in suspects and (self.proven_in(node, False) or self.proven_in(node, True))
         )
+
+    @cached_property
+    def _proven_set(self) -> frozenset[int]:
+        return frozenset(self.proven)
 
     @cached_property
     def links(self) -> dict[tuple[int, int], dict[Aspect, list[_Pair]]]:
@@ -654,20 +716,35 @@ class _Search:
         return round_
 
     def _in_need(self) -> list[tuple[int, bool]]:
-        """Suspects, then nodes that no test has proven."""
+        """Suspects, nodes that are slow and not clearly so, nodes that no test has proven."""
         asked = {node for node, _ in self.suspects} | self.accused_nodes | set(self.proven)
-        return [*self.suspects, *((node, False) for node in self.order if node not in asked)]
+        unclear = [
+            (node, distances[0])
+            for (node, aspect), distances in self.guilty.items()
+            if node in self.alive and not self._proof(self.against(node, distances, aspect), aspect)
+        ]
+        return [*self.suspects, *unclear, *((node, False) for node in self.order if node not in asked)]
 
     def _witness(self, node: int, far: bool, used: Collection[int]) -> int | None:
         """A proven node that has not met this one, at the distance in question if there is one."""
         met = {pair.other(node) for pair in self.by_node[node]} | {node}
-        free = [other for other in self.proven or self.order if other not in used and other not in met]
+        unmet = [other for other in self.order if other not in used and other not in met]
+        free = [other for other in unmet if other in self._proven_set] if self.proven else unmet
         at = [other for other in free if (self.domain[other] != self.domain[node]) is far]
         known = [other for other in at if self.proven_in(other, far)]
         never_good = not any(
             self.good_tests(node, distance, aspect) for distance in (False, True) for aspect in self.aspects[1:]
         )
-        for found in (known, at, free if never_good else ()):
+        # Where every neighbour is suspected, one suspect meets another: a good test clears both.
+        unsure = [
+            other
+            for other in unmet
+            if other not in self.accused_nodes and (self.domain[other] != self.domain[node]) is far
+        ]
+        # A far node serves in place of a near one: the way to it begins alike.
+        # One that is slow, and not clearly so, meets the same partners once more.
+        again = [other for other in self.proven if other not in used] if node in self.accused_nodes else ()
+        for found in (known, at, free if never_good or not far else (), unsure, again):
             if found:
                 return found[node % len(found)]  # not the same one for everybody
         return None
@@ -703,18 +780,31 @@ class _Search:
         ring = own is not None and figure.algorithm == own.algorithm == "ring"
         return rate * (1 - self.plan.group_drop if ring else TREE_OF_PAIRS)
 
-    def group_bad(self, test: LinkTest) -> bool:
-        """Whether a group failed, or is slow beside what its pairs promise."""
-        if test.failure:
-            return True
-        if self.chance.get(Aspect.BANDWIDTH, 0.0) > NOISY:
+    def group_slow(self, test: LinkTest) -> bool:
+        """Whether a group is slow beside what its pairs promise."""
+        if self.chance.get(Aspect.BANDWIDTH, 0.0) > NOISY or Aspect.BANDWIDTH in self.blurred:
             return False
         figure, least = _chosen(test, Aspect.BANDWIDTH), self.group_expectation(test)
         return figure is not None and least is not None and figure.value < least
 
     @cached_property
-    def group_state(self) -> "_GroupState":
-        return _GroupState(self.groups, [self.group_bad(test) for test in self.groups])
+    def group_states(self) -> "tuple[_GroupState, _GroupState]":
+        """Of groups that fail, and of groups that are slow: one culprit does not explain both."""
+        ran = [test for test in self.groups if not test.failure]
+        return (
+            _GroupState(self.groups, [bool(test.failure) for test in self.groups]),
+            _GroupState(ran, [self.group_slow(test) for test in ran]),
+        )
+
+    @cached_property
+    def blurred(self) -> Mapping[Aspect, float]:
+        """Aspects in which tests vary so much that half the speed is not told from chance: their deviation."""
+        most = math.log(2) / self.plan.screen_deviations
+        found: dict[Aspect, float] = {}
+        for (aspect, _), normal in self.normals.items():
+            if normal.deviation > most:
+                found[aspect] = max(found.get(aspect, 0.0), normal.deviation)
+        return found
 
     def _next_groups(self) -> tuple[NodeGroup, ...]:
         number = 1 + max((test.round for test in self.groups), default=-1)
@@ -730,7 +820,10 @@ class _Search:
             return ()
         if not self.groups:
             return (NodeGroup(stage=Stage.GROUP, round=0, nodes=everyone, why="all"),)
-        found = self.group_state.next_sets(frozenset(everyone))
+        failing, slow = self.group_states
+        found = failing.next_sets(frozenset(everyone)) or slow.next_sets(
+            frozenset(everyone).difference(failing.suspects(), failing.culprits)
+        )
         return tuple(
             NodeGroup(stage=Stage.GROUP, round=number, nodes=tuple(sorted(nodes)), why=why)
             for nodes, why in found
@@ -743,6 +836,11 @@ class _Search:
             f"The {aspect.value} is too noisy: {self.chance[aspect]:.0%} of the tests of good nodes are slow."
             for aspect in self.aspects[1:]
             if len(self.pairs) >= FEW and self.chance[aspect] > NOISY
+        ]
+        undecided += [
+            f"The {aspect.value} varies by {math.expm1(deviation):.0%} from test to test: a node at half the "
+            "speed of the others would not show."
+            for aspect, deviation in self.blurred.items()
         ]
         found = [*self._of_nodes(undecided), *self._of_links(undecided)]
         found += self._of_suspects({node for item in found for node in item.nodes})
@@ -780,7 +878,11 @@ class _Search:
         _, _, share, deviations = self._measured(pairs, aspect)
         if share is None or deviations is None:
             return False
-        clear = deviations * math.sqrt(len(pairs)) >= self.plan.accuse_deviations
+        # Where chance makes factors of two, it does so in several tests of a row: they do not add up.
+        more = 1.0 if aspect in self.blurred else math.sqrt(len(pairs))
+        tests = min(self.normals[aspect, pair.peers].count for pair in pairs if aspect in pair.speed)
+        least = self.plan.accuse_deviations * (1 + UNSURE / tests if tests < FEW else 1)
+        clear = deviations * more >= least
         return share <= self.plan.accuse[aspect] and clear
 
     def _accusation(
@@ -810,12 +912,11 @@ class _Search:
         )
 
     def _of_nodes(self, undecided: list[str]) -> list[Accusation]:
-        evidence: dict[tuple[Aspect, str, bool], dict[int, list[_Pair]]] = {}
+        evidence: dict[tuple[Aspect, str], dict[int, list[_Pair]]] = {}
         for (node, aspect), distances in self.guilty.items():
             pairs = self.against(node, distances, aspect)
             if self._proof(pairs, aspect):
-                key = (aspect, self.domain.get(node, ""), distances == (True,))
-                evidence.setdefault(key, {})[node] = pairs
+                evidence.setdefault((aspect, self.domain.get(node, "")), {})[node] = pairs
             else:
                 share = self._measured(pairs, aspect)[2] or 1.0
                 undecided.append(
@@ -823,25 +924,41 @@ class _Search:
                     "too little below them to accuse it."
                 )
         found: list[Accusation] = []
-        for (aspect, domain, far_only), members in evidence.items():
-            mates = [node for node in self.by_node if self.domain.get(node, "") == domain]
-            others = len(self.by_node) - len(mates)
-            if domain and others and len(members) >= max(DOMAIN_LEAST, DOMAIN_SHARE * len(mates)):
-                pairs = [pair for item in members.values() for pair in item]
-                confidence = Confidence.CONFIRMED if others >= len(mates) else Confidence.PROBABLE
-                distances = (True,) if far_only else (False, True)
-                never = {n for n in mates if not any(self.good_tests(n, far, aspect) for far in distances)}
-                found.append(
-                    self._accusation(
-                        Accused.DOMAIN, never | set(members), aspect, confidence, pairs, far_only=far_only
-                    )
+        for (aspect, domain), members in evidence.items():
+            found += self._of_domain(aspect, domain, members)
+        return found
+
+    def _of_domain(self, aspect: Aspect, domain: str, members: Mapping[int, list[_Pair]]) -> list[Accusation]:
+        """Accusations of the nodes of one domain; one for all of them if most are bad with other domains."""
+        mates = [node for node in self.by_node if self.domain.get(node, "") == domain]
+        others = len(self.by_node) - len(mates)
+        alone = {node for node in members if self._accused(node, (False,), aspect, 0)}
+        far = {node for node, pairs in members.items() if any(pair.far for pair in pairs)}
+        crowd = far if len(far - alone) >= DOMAIN_LEAST else set()
+        far_only = bool(crowd)
+        if not crowd:
+            crowd = set(members)
+        never = {
+            node for node in mates if not any(self.good_tests(node, at, aspect) for at in {far_only, True})
+        }
+        if not domain or not others or len(crowd) < DOMAIN_LEAST or len(crowd) < DOMAIN_SHARE * len(mates):
+            crowd = set()
+        found = []
+        if crowd:
+            confidence = Confidence.CONFIRMED if others >= len(mates) else Confidence.PROBABLE
+            pairs = [pair for node in sorted(crowd) for pair in members[node] if pair.far or not far_only]
+            found.append(
+                self._accusation(
+                    Accused.DOMAIN, never | crowd, aspect, confidence, pairs, far_only=far_only
                 )
-                continue
-            for node, pairs in members.items():
+            )  # fmt: skip
+        for node, pairs in members.items():
+            if node not in crowd or (far_only and node in alone):
+                only = all(pair.far for pair in pairs) and any(
+                    not pair.far for pair in self.good_tests(node, False, aspect)
+                )
                 found.append(
-                    self._accusation(
-                        Accused.NODE, (node,), aspect, self._confidence(), pairs, far_only=far_only
-                    )
+                    self._accusation(Accused.NODE, (node,), aspect, self._confidence(), pairs, far_only=only)
                 )
         return found
 
@@ -854,7 +971,7 @@ class _Search:
 
     def _of_links(self, undecided: list[str]) -> list[Accusation]:
         found: list[Accusation] = []
-        slow = sum(Aspect.BANDWIDTH in item or Aspect.LATENCY in item for item in self.links.values())
+        slow = self._lasting_links()
         crowd = slow > max(DOMAIN_LEAST, MANY_LINKS * len({(p.a, p.b) for p in self.pairs}))
         if crowd:
             undecided.append(
@@ -871,7 +988,7 @@ class _Search:
                             f"{bad} of {bad + good} tests of {self.names[a]} with {self.names[b]} failed."
                         )
                 elif bad >= self.link_proofs(aspect) and self._proof(pairs, aspect):
-                    found.append(self._accusation(Accused.LINK, (a, b), aspect, Confidence.CONFIRMED, pairs))
+                    found.append(self._accusation(Accused.LINK, (a, b), aspect, self._confidence(), pairs))
                 elif aspect is Aspect.FAILURE or self._proof(pairs, aspect):
                     found.append(
                         self._accusation(
@@ -880,6 +997,18 @@ class _Search:
                         )
                     )  # fmt: skip
         return found
+
+    def _lasting_links(self) -> int:
+        """How many slow links were slow in each test; of those tested once, the share that retests confirm."""
+        counts = [
+            max(self.repeats(*ends, aspect) for aspect in item)
+            for ends, item in self.links.items()
+            if Aspect.FAILURE not in item
+        ]
+        again = [good for good, bad in counts if good + bad > 1]
+        lasting = again.count(0)
+        share = lasting / len(again) if again else 1.0
+        return lasting + round(share * (len(counts) - len(again)))
 
     def _of_suspects(self, named: Collection[int]) -> list[Accusation]:
         """What is left open when no more rounds are allowed or no witness is left."""
@@ -924,9 +1053,14 @@ class _Search:
         return found
 
     def _of_groups(self, undecided: list[str]) -> list[Accusation]:
-        state = self.group_state
-        if state.transient:
-            undecided.append("A group was slow or failed once, and was good when it was tested again.")
+        found: list[Accusation] = []
+        for state in self.group_states:
+            if state.transient:
+                undecided.append("A group was slow or failed once, and was good when it was tested again.")
+            found += self._of_state(state)
+        return found
+
+    def _of_state(self, state: "_GroupState") -> list[Accusation]:
         found = []
         for nodes, bad in state.accused():
             figures = [figure.value for test in bad if (figure := _chosen(test, Aspect.BANDWIDTH)) is not None]
@@ -961,8 +1095,7 @@ class _GroupState:
 
     def __init__(self, tests: Sequence[LinkTest], bad: Sequence[bool]) -> None:
         self.good = [test for test, is_bad in zip(tests, bad, strict=True) if not is_bad]
-        self.tested = {frozenset(test.nodes) for test in tests}
-        self.count = len(tests)
+        self.tested = Counter(frozenset(test.nodes) for test in tests)
         good_sets = {frozenset(test.nodes) for test in self.good}
         bad_tests = [test for test, is_bad in zip(tests, bad, strict=True) if is_bad]
         self.transient = any(frozenset(test.nodes) in good_sets for test in bad_tests)
@@ -1008,8 +1141,8 @@ class _GroupState:
                 alone = ((rest | {node}, "suspect") for node in self.culprits)
                 return [item for item in alone if item[0] not in self.tested][:1]
             return []
-        if self.count == 1:
-            return [(frozenset(bad[0].nodes) & everyone, "again")]
+        if len(bad) == 1 and self.tested[frozenset(bad[0].nodes)] == 1 and everyone.issuperset(bad[0].nodes):
+            return [(frozenset(bad[0].nodes), "again")]
         size = min(len(test.nodes) for test in bad)
         suspects = self.suspects() & rest
         if not suspects or (len(suspects) == 1 and len(bad) > 1):

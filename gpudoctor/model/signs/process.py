@@ -184,6 +184,8 @@ class Rank:
     steps: LiveSteps | None = None
     step_seconds: Series = field(default_factory=Series)
     """Mean seconds a step at each look, over the whole watch, thinned out; empty without `steps`."""
+    losses: Series = field(default_factory=Series)
+    """The loss at each look, the same way; empty where none is recorded."""
     blind: str = ""
     """Why no stack can be read; "" when one can."""
 

@@ -115,6 +115,15 @@ def render_listing(pages: Sequence[ManualPage], *, width: int) -> str:
     return canvas.text()
 
 
+def render_hits(pages: Sequence[ManualPage], query: str, *, width: int) -> str:
+    """What a search has found, the most likely first: code, name and the ailment in a sentence."""
+    canvas = Canvas(width, colour=False)
+    canvas.columns([(page.code, page.name, page.title) for page in pages])
+    canvas.blank()
+    canvas.literal(f"{count(len(pages), 'check')} for {query!r}; read one: gpudoctor explain {pages[0].code}")
+    return canvas.text()
+
+
 def render_overrides(overrides: Sequence[Override], *, width: int) -> str:
     """Those that can be named first, then those that need a finding's places."""
     canvas = Canvas(width, colour=False)

@@ -24,7 +24,7 @@ from gpudoctor.model import (
 from gpudoctor.report.preflight_words import preflight_facts
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import read_words, run_facts
-from gpudoctor.report.strings import presentable
+from gpudoctor.report.strings import for_reader
 from gpudoctor.report.units import (
     assert_never,
     confidence_text,
@@ -64,7 +64,7 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     `verbose` adds every outcome, all evidence with the commands that show it, remedies that were set aside and
     the reason for each rank.
     """
-    shown = presentable(report)
+    shown = for_reader(report)
     canvas = Canvas(width, colour)
     canvas.joined(_heading(shown), hang=2)
     if shown.findings or shown.run:
@@ -301,7 +301,7 @@ def render_preflight(report: Report, *, width: int, floor: str = "error") -> str
     Only what stops the job (`floor`, the severity of --fail-on; errors for "never"): a job that may start needs
     no advice in its log. What could not be examined is said as well.
     """
-    shown = presentable(report)
+    shown = for_reader(report)
     lowest = (Severity.ERROR if floor == "never" else Severity(floor)).rank
     canvas = Canvas(width, colour=False)
     canvas.paragraph(f"gpudoctor: {shown.summary.verdict}{_passes(shown)}", hang=2)

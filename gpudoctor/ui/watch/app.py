@@ -1,10 +1,12 @@
 """The live view: takes ticks from a source in a thread of its own and shows them."""
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from rich.style import Style
 from rich.text import Text
 from textual import work
 from textual.app import App, ComposeResult
@@ -19,10 +21,20 @@ from textual.worker import get_current_worker
 from gpudoctor.errors import DoctorError
 from gpudoctor.model import Ranked, Report
 from gpudoctor.model.watch import Tick
-from gpudoctor.report.strings import presentable
-from gpudoctor.ui.watch.loop_panels import Findings, Phases, PlacesTable, Ranks
-from gpudoctor.ui.watch.marks import LETTERS, SORTS, View, next_choice, phase_name, shown_gpus
-from gpudoctor.ui.watch.panels import Gpus, Header, HostPanel, Panel, VerdictLine
+from gpudoctor.report.palette import PHASES
+from gpudoctor.report.strings import for_reader
+from gpudoctor.ui.watch.loop_panels import Findings, Phases, PlacesTable, Ranks, fix_of, odd_first
+from gpudoctor.ui.watch.marks import (
+    LETTERS,
+    SORTS,
+    View,
+    next_choice,
+    phase_name,
+    shown_gpus,
+    shown_ranks,
+    tint,
+)
+from gpudoctor.ui.watch.panels import Gpus, Header, HostPanel, Panel, StepsPanel, VerdictLine
 
 # Screens that lie over the view: the keys, and a manual page.
 
@@ -34,7 +46,7 @@ class TextScreen(ModalScreen[None]):
         Binding("escape,q,enter,question_mark", "dismiss", "back"),
     ]
 
-    def __init__(self, title: str, text: str) -> None:
+    def __init__(self, title: str, text: Text) -> None:
         super().__init__()
         self._title, self._text = title, text
 
@@ -43,7 +55,7 @@ class TextScreen(ModalScreen[None]):
         with VerticalScroll(id="page") as box:
             box.border_title = self._title
             box.border_subtitle = "escape: back"
-            yield Static(Text(self._text), markup=False)
+            yield Static(self._text, markup=False)
 
     def on_mount(self) -> None:
         """Arrow keys scroll at once."""
@@ -54,20 +66,19 @@ class TextScreen(ModalScreen[None]):
         self.dismiss(result)
 
 
-def keys_text(rows: Sequence[tuple[str, str]], letters: Sequence[tuple[str, str]]) -> str:
-    """The page of keys: what each does, and what the letters of the phases mean."""
-    lines = [f"{key:<10} {meaning}" for key, meaning in rows]
-    lines += ["", "Letters of the phases:"]
-    cells = [f"{letter} {name}" for letter, name in letters]
-    lines += [
-        "  ".join(f"{cell:<14}" for cell in cells[place : place + 4]) for place in range(0, len(cells), 4)
-    ]
-    lines += [
-        "",
-        "Shares come from stack samples of the main thread, taken without stopping it.",
-        "Samples that failed are counted: fast Python code loses more of them than waits do.",
-    ]
-    return "\n".join(lines)
+def keys_text(rows: Sequence[tuple[str, str]], view: View) -> Text:
+    """The page of keys: what each does, and the colours of the phases, or their letters without colours."""
+    text = Text("\n".join(f"{key:<10} {meaning}" for key, meaning in rows))
+    text.append("\n\nPhases, in the order of their stack from below:\n")
+    for place, phase in enumerate(PHASES):
+        mark = LETTERS[phase] if view.plain else "■"
+        text.append(f"{mark} ", tint(PHASES[phase], view) or "")
+        text.append(f"{phase_name(phase):<13}{chr(10) if place % 4 == 3 else ''}")
+    text.append(
+        "\n\nShares come from stack samples of the main thread, taken without stopping it.\n"
+        "Samples that failed are counted: fast Python code loses more of them than waits do."
+    )
+    return text
 
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 18
@@ -79,11 +90,12 @@ _KEYS = (
     ("g", "select the next GPU, or all GPUs"),
     ("o", "sort the hottest lines by share, file or phase"),
     ("enter", "manual page of the selected finding (arrow keys select)"),
-    ("c", "copy the command of the selected finding"),
+    ("c", "copy the fix of the selected finding, or the command that shows it"),
     ("R", "start or stop recording ticks to a file"),
     ("s", "save the current report"),
     ("t", "light or dark"),
     ("?", "these keys"),
+    ("mouse", "click a rank, a GPU, a finding or a key; the wheel scrolls"),
 )
 
 
@@ -118,22 +130,24 @@ class WatchApp(App[None]):
     CSS = """
     Screen { layout: vertical; }
     #header { height: 1; }
-    #verdict { height: 2; margin: 0 0; }
+    #verdict { height: 2; }
     .row { height: 1fr; }
-    #low { height: 1fr; }
+    Panel { padding: 0 2 0 0; }
+    #header, #verdict { padding: 0; }
+    #gpus, #phases, #places, #ranks, #host, #steps {
+        border-top: solid $foreground 25%; border-title-color: $foreground; border-title-style: bold;
+        height: 1fr; width: 1fr;
+    }
+    #gpus { width: 3fr; } #steps { width: 2fr; } #side { width: 3fr; height: 1fr; }
+    .many-gpus #gpus { width: 3fr; } .many-gpus #side { width: 2fr; }
     #findings {
-        height: auto; min-height: 4; max-height: 40%; border: none; border-top: solid $foreground 30%;
-        border-title-color: $foreground; padding: 0; background: transparent;
+        border: none; border-top: solid $foreground 25%; border-title-color: $foreground;
+        border-title-style: bold; border-subtitle-color: $text-muted; padding: 0; background: transparent;
     }
-    Panel { padding: 0 1 0 0; }
-    #gpus, #phases, #places, #ranks, #host {
-        border-top: solid $foreground 30%; border-title-color: $foreground; height: 1fr; width: 1fr;
-    }
-    #side { width: 1fr; height: 1fr; }
-    #host { height: 1fr; }
-    #findings > .option-list--option-highlighted { background: $foreground 15%; text-style: bold; }
-    #keys { height: 1; color: $text-muted; }
+    #findings > .option-list--option-highlighted { background: $foreground 12%; text-style: none; }
+    #keys { height: 1; color: $text-muted; link-style: none; link-color: $text-muted; link-style-hover: bold; }
     #small { display: none; padding: 1; }
+    .empty { display: none; }
     .too-small > * { display: none; }
     .too-small > #small { display: block; }
     #page { margin: 1 2; border: round $foreground 50%; padding: 0 1; background: $surface; }
@@ -171,26 +185,28 @@ class WatchApp(App[None]):
     ) -> None:
         super().__init__()
         self._source, self._actions, self._interval = source, actions, interval
-        self.view = view or View()
+        self.view = replace(view or View(), plain=self.no_color)
         self.tick: Tick | None = None
         self.whole: Tick | None = None
         """The tick as it came, for files."""
         self.fatal: DoctorError | None = None
         """Why nothing can be watched at all; the application has ended then."""
         self._shown: Report | None = None
+        self._waiting = False
+        """Whether a tick waits to be drawn: on a busy machine ticks must not pile up."""
 
     def compose(self) -> ComposeResult:
         """The panels, top to bottom."""
         yield Header(id="header")
         yield VerdictLine(id="verdict")
-        with Horizontal(classes="row", id="top"):
-            yield Gpus(id="gpus")
-            yield Phases(id="phases")
+        yield Phases(id="phases")
         with Horizontal(classes="row", id="middle"):
-            yield PlacesTable(id="places")
+            yield Gpus(id="gpus")
+            yield StepsPanel(id="steps")
             with Vertical(id="side"):
                 yield Ranks(id="ranks")
                 yield HostPanel(id="host")
+        yield PlacesTable(id="places")
         yield Findings(id="findings")
         yield Static(_key_line(self._actions), id="keys", markup=False)
         yield Static(f"This view needs {LEAST_WIDTH} x {LEAST_HEIGHT} characters.", id="small", markup=False)
@@ -200,6 +216,8 @@ class WatchApp(App[None]):
         self.query_one("#gpus").border_title = "gpu"
         self.query_one("#phases").border_title = "where the loop is"
         self.query_one("#findings").focus()
+        if _light_terminal():
+            self.action_theme()
         self.look()
 
     @work(thread=True, exclusive=True, exit_on_error=False)
@@ -222,8 +240,9 @@ class WatchApp(App[None]):
                 else:
                     if tick is None:
                         return
+                    self._waiting = True
                     self.post_message(self.Arrived(tick))
-            while time.monotonic() - began < self._interval and not worker.is_cancelled:
+            while (self._waiting or time.monotonic() - began < self._interval) and not worker.is_cancelled:
                 time.sleep(_BEAT)
 
     def on_watch_app_arrived(self, message: Arrived) -> None:
@@ -231,12 +250,13 @@ class WatchApp(App[None]):
         tick = message.tick
         if tick.report is not self._shown:
             self._shown = tick.report
-            self._clean = presentable(replace(tick.report, checks=()))
+            self._clean = for_reader(replace(tick.report, checks=()))
         self.tick = replace(tick, report=self._clean)
         self.whole = tick
         if self.view.error:
             self.view = replace(self.view, error="")
         self.show()
+        self._waiting = False
 
     def on_watch_app_failed(self, message: Failed) -> None:
         """Say what failed, above the last tick."""
@@ -248,59 +268,130 @@ class WatchApp(App[None]):
         small = event.size.width < LEAST_WIDTH or event.size.height < LEAST_HEIGHT
         for screen in self.screen_stack[:1]:
             screen.set_class(small, "too-small")
+        self._arrange(event.size.width, event.size.height)
 
     def show(self) -> None:
         """Draw the tick in the view."""
         if self.tick is None or not self.screen_stack:  # a last tick may come while the application ends
             return
         base = self.screen_stack[0]
+        self._arrange(*self.size)
         for panel in base.query(Panel):
             panel.show(self.tick, self.view)
         for findings in base.query(Findings):  # none while the application ends
             findings.show(self.tick, self.view)
 
+    def _arrange(self, width: int, height: int) -> None:
+        """Give each panel the lines that it has something for; one without anything takes none."""
+        if self.tick is None or not self.screen_stack or not self.screen_stack[0].query(Findings):
+            return
+        base, tick, view = self.screen_stack[0], self.tick, self.view
+        wanted = {str(panel.id): panel.wanted(tick, view) for panel in base.query(Panel)}
+        several = len(shown_gpus(tick.window, view)) > 1 and view.gpu is None
+        base.set_class(several, "many-gpus")
+        if width < _STEPS_FROM and (wanted["gpus"] or width < LEAST_WIDTH):
+            wanted["steps"] = 0
+        lines = heights(wanted, base.query_one(Findings).wanted(tick), height)
+        for name in ("gpus", "steps", "ranks"):
+            base.query_one(f"#{name}").set_class(wanted[name] == 0, "empty")
+        # The host is the first to go where ranks and workers need its lines.
+        base.query_one("#host").set_class(bool(wanted["ranks"]) and lines["middle"] < _BOTH, "empty")
+        for name, size in lines.items():
+            widget = base.query_one(f"#{name}")
+            widget.set_class(size == 0, "empty")
+            widget.styles.height = max(1, size)
+
+    def on_panel_clicked(self, message: Panel.Clicked) -> None:
+        """A click on a rank or a GPU selects it; on the same one again, all of them."""
+        if self.tick is None:
+            return
+        panel, line = message.panel, message.line
+        if isinstance(panel, Ranks):
+            ranks = odd_first(shown_ranks(self.tick.window, self.view))
+            if self.view.rank is not None:
+                self._choose_rank(None)
+            elif 0 <= line < len(ranks) > 1:
+                self._choose_rank(list(self.tick.window.ranks).index(ranks[line]))
+        elif isinstance(panel, Gpus):
+            gpus = shown_gpus(self.tick.window, self.view)
+            if self.view.gpu is not None:
+                self._choose_gpu(None)
+            elif 0 < line <= len(gpus) > 1:  # a line of heads comes first
+                self._choose_gpu(line - 1)
+        elif isinstance(panel, PlacesTable):
+            self.action_sort()
+
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Enter or a click: the manual page."""
         del event
+        self.action_manual()
+
+    def action_manual(self) -> None:
+        """The manual page of the chosen finding."""
         chosen = self._chosen
         if chosen is not None:
             width = max(40, min(100, self.size.width - 10))
-            self.push_screen(
-                TextScreen(str(chosen.finding.code), self._actions.manual(chosen.finding.code, width))
-            )
+            page = Text(self._actions.manual(chosen.finding.code, width))
+            self.push_screen(TextScreen(str(chosen.finding.code), page))
 
     def action_pause(self) -> None:
         """Stop looking, or go on."""
         self.view = replace(self.view, paused=not self.view.paused)
         self._source.pause(self.view.paused)
+        self._say(
+            "paused: gpudoctor takes no samples, the job goes on" if self.view.paused else "sampling again"
+        )
         self.show()
 
     def action_rank(self) -> None:
         """The next rank."""
         if self.tick is not None:
-            self.view = replace(
-                self.view, rank=next_choice(self.view.rank, len(self.tick.window.ranks)), gpu=None
-            )
-            self.show()
+            ranks = self.tick.window.ranks
+            if len(ranks) < 2:
+                self._say("there is one rank")
+                return
+            self._choose_rank(next_choice(self.view.rank, len(ranks)))
+
+    def _choose_rank(self, place: int | None) -> None:
+        assert self.tick is not None
+        self.view = replace(self.view, rank=place, gpu=None)
+        ranks = self.tick.window.ranks
+        self._say(f"{ranks[place].title} alone" if place is not None else f"all {len(ranks)} ranks")
+        self.show()
 
     def action_gpu(self) -> None:
         """The next GPU."""
         if self.tick is not None:
             gpus = shown_gpus(self.tick.window, self.view)
-            self.view = replace(self.view, gpu=next_choice(self.view.gpu, len(gpus)))
-            self.show()
+            if len(gpus) < 2:
+                self._say("there is one GPU" if gpus else "no GPU is seen")
+                return
+            self._choose_gpu(next_choice(self.view.gpu, len(gpus)))
+
+    def _choose_gpu(self, place: int | None) -> None:
+        assert self.tick is not None
+        gpus = shown_gpus(self.tick.window, self.view)
+        self.view = replace(self.view, gpu=place)
+        self._say(f"GPU {gpus[place].index} alone" if place is not None else f"all {len(gpus)} GPUs")
+        self.show()
 
     def action_sort(self) -> None:
         """The next order of the lines."""
         self.view = replace(self.view, sort=SORTS[(SORTS.index(self.view.sort) + 1) % len(SORTS)])
+        self._say(f"lines by {self.view.sort}")
         self.show()
 
     def action_copy(self) -> None:
-        """The command that shows or cures the chosen finding, to the clipboard (by the terminal: OSC 52)."""
+        """The fix of the chosen finding, or the command that shows it, to the clipboard (OSC 52)."""
         chosen = self._chosen
-        command = command_of(chosen) if chosen else f"gpudoctor watch {self._pids()}"
-        self.copy_to_clipboard(command)
-        self.notify(command, title="copied")
+        what, words = fix_of(chosen) if chosen else ("command", f"gpudoctor watch {self._pids()}")
+        self.copy_to_clipboard(words)
+        self.notify(Text(words).plain, title=f"copied the {what}", timeout=5, markup=False)
+
+    def _say(self, words: str) -> None:
+        """What a key has done; the newest takes the place of the one before."""
+        self.clear_notifications()
+        self.notify(words, timeout=2, markup=False)
 
     def action_record(self) -> None:
         """Begin or end a recording."""
@@ -314,7 +405,10 @@ class WatchApp(App[None]):
 
     def action_theme(self) -> None:
         """Light or dark."""
-        self.theme = "textual-light" if self.theme == "textual-dark" else "textual-dark"
+        self.view = replace(self.view, light=not self.view.light)
+        self.theme = "textual-light" if self.view.light else "textual-dark"
+        self._say("light" if self.view.light else "dark")
+        self.show()
 
     def action_kill(self) -> None:
         """End the chosen rank's process; only where the user has allowed it."""
@@ -331,8 +425,7 @@ class WatchApp(App[None]):
     def action_keys(self) -> None:
         """The page of keys."""
         rows = (*_KEYS, ("K", "end the selected process")) if self._actions.kill else _KEYS
-        letters = [(letter, phase_name(phase)) for phase, letter in LETTERS.items()]
-        self.push_screen(TextScreen("keys", keys_text(rows, letters)))
+        self.push_screen(TextScreen("keys", keys_text(rows, self.view)))
 
     @property
     def _chosen(self) -> Ranked | None:
@@ -354,14 +447,61 @@ class WatchApp(App[None]):
             self.notify(str(error) or type(error).__name__, title="failed", severity="error")
 
 
-def command_of(item: Ranked) -> str:
-    """What to type about a finding: the command that shows it by hand, else its manual page."""
-    from gpudoctor.report.units import evidence_command
+_STEPS_FROM = 100
+"""Columns from which the steps stand beside the GPUs; below, the header has the newest of them."""
+_BOTH = 9
+"""Lines of the middle row from which ranks and host share a column."""
+_FEWEST = {"phases": 5, "findings": 4, "middle": 5, "places": 4}
+"""Lines that a part needs at least, with its edge; in this order they are given away."""
 
-    shown = next(filter(None, map(evidence_command, item.finding.evidence)), None)
-    return shown or f"gpudoctor explain {item.finding.code}"
+
+def heights(wanted: Mapping[str, int], findings: int, height: int) -> dict[str, int]:
+    """Lines of phases, middle row, places and findings, edges included; 0 hides one.
+
+    `wanted` are lines by panel. What is left over makes the band of phases taller, then the lists longer.
+    """
+    side = (wanted["ranks"] + 1 if wanted["ranks"] else 0) + wanted["host"] + 1
+    middle = max(wanted["gpus"] + 1 if wanted["gpus"] else 0, wanted["steps"] + 1, min(side, _BOTH + 3))
+    want = {
+        "phases": wanted["phases"] + 1,
+        "findings": findings + 1,
+        "middle": middle,
+        "places": wanted["places"] + 1 if wanted["places"] else 0,
+    }
+    room = height - 4  # header, verdict and keys
+    given = dict.fromkeys(want, 0)
+    for name, least in _FEWEST.items():
+        size = min(want[name], least)
+        if size and size <= room:
+            given[name] = size
+            room -= size
+    for name in ("findings", "middle", "phases", "places"):
+        if given[name]:
+            more = max(0, min(room, want[name] - given[name]))
+            given[name] += more
+            room -= more
+    given["phases"] += min(room, max(0, height // 4))
+    room -= min(room, max(0, height // 4))
+    given["findings"] += room
+    return given
 
 
-def _key_line(actions: Actions) -> str:
-    extra = "  K kill" if actions.kill else ""
-    return f"q quit  p pause  r rank  g gpu  o order  enter explain  c copy  R record  s save  ? keys{extra}"
+def _light_terminal() -> bool:
+    """Whether the terminal says that its background is light (COLORFGBG of rxvt, Konsole and others)."""
+    return os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
+
+
+_KEY_LINE = (
+    ("quit", "q quit"), ("keys", "? keys"), ("pause", "p pause"), ("rank", "r rank"), ("gpu", "g gpu"),
+    ("copy", "c copy fix"), ("manual", "enter explain"), ("save", "s save"), ("record", "R record"),
+    ("sort", "o order"), ("theme", "t light"),
+)  # fmt: skip
+
+
+def _key_line(actions: Actions) -> Text:
+    """The keys, each of which can be clicked."""
+    line = Text(no_wrap=True, overflow="crop")
+    kill = (("kill", "K kill"),) if actions.kill else ()
+    for action, words in (*_KEY_LINE[:2], *kill, *_KEY_LINE[2:]):
+        line.append(words, Style(meta={"@click": f"app.{action}"})).append("  ")
+    return line

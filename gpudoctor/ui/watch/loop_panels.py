@@ -12,13 +12,13 @@ from gpudoctor.analysis.live.rank_positions import standing_for
 from gpudoctor.model import Ranked, Severity
 from gpudoctor.model.signs.process import Place, Rank, Worker
 from gpudoctor.model.watch import Tick
-from gpudoctor.report.units import confidence_text, fix_title, remedy_gain
+from gpudoctor.report.palette import phase_colour
+from gpudoctor.report.units import confidence_text, fix_title, is_code, remedy_gain
 from gpudoctor.text import duration
-from gpudoctor.ui.console.canvas import STYLES
+from gpudoctor.ui.watch.band import phase_band
 from gpudoctor.ui.watch.marks import (
     LETTERS,
     View,
-    bar,
     clip,
     counted,
     gib,
@@ -27,42 +27,66 @@ from gpudoctor.ui.watch.marks import (
     plain,
     shown_places,
     shown_ranks,
-    stacked,
+    tint,
 )
-from gpudoctor.ui.watch.panels import Panel, lines_text
+from gpudoctor.ui.watch.panels import Panel, coloured, lines_text, severity_style
 
 # Where the loop's time goes: a bar a phase, and the phases over time.
 
-_NAME = 12
-_ROWS = 3
-"""Lines that the history takes where there is room."""
-_BUCKET = 4
-"""Samples that a column of the history stands for at least."""
+_NAME = 11
+_LEGEND = 30
+"""Columns of the bars beside the band, at least."""
+_BAND = 24
+"""Columns of the band, at least; below that the bars stand alone."""
+_LEAST = 0.005
 
 
 class Phases(Panel):
-    """Shares by stack samples; exact ones where `gpudoctor run` records the job."""
+    """Shares by stack samples; exact ones where `gpudoctor run` records the job. The band is always samples."""
+
+    def wanted(self, tick: Tick, view: View) -> int:
+        """A line a phase, and enough for a band."""
+        shares = [share for share in phase_shares(tick, view).values() if share >= _LEAST]
+        return max(6, min(10, len(shares) + 1)) if shares else len(_absence(tick))
 
     def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
-        """Bars, largest first, then the history."""
+        """Bars, largest first, and beside them the band."""
         shares = phase_shares(tick, view)
         if not shares:
             return Text("\n".join(_absence(tick)), overflow="fold")
-        room = max(1, height - (_ROWS if height > _ROWS + 2 else 1))
-        named = sorted(shares.items(), key=lambda item: -item[1])
-        lines = [_phase_row(phase, share, width) for phase, share in named[:room]]
-        rest = height - len(lines)
-        if rest == 1:
-            lines.append(stacked(shares, width))
-        elif rest > 1:
-            lines += history(shown_ranks(tick.window, view), width, rest)
+        legend = min(44, max(_LEGEND, width // 4))
+        if width - legend - 2 < _BAND:
+            legend = width
+        named = [item for item in sorted(shares.items(), key=lambda item: -item[1]) if item[1] >= _LEAST]
+        bars = [_phase_row(phase, share, named[0][1], legend, view) for phase, share in named[:height]]
+        band = []
+        if legend < width:
+            window = tick.window
+            band = phase_band(shown_ranks(window, view), view, window.t, width - legend - 2, height)
+        lines = []
+        for row in range(height if band else min(height, len(bars))):
+            left = bars[row] if row < len(bars) else Text()
+            left.truncate(legend, pad=True)
+            lines.append(Text.assemble(left, "  ", band[row]) if band else left)
         return lines_text(lines, height)
 
     def heading(self, tick: Tick, view: View) -> str:
-        """How many samples it is made of, and how many were lost."""
+        """Where it is now, how many samples this is made of, and how many were lost."""
         good, lost = counted(tick.window, view)
         missed = f", {lost} lost" if lost else ""
-        return f"where the loop is: {good} samples{missed}"
+        return f"where the loop is: {good} samples{missed}{_now(shown_ranks(tick.window, view))}"
+
+
+def _now(ranks: Sequence[Rank]) -> str:
+    """` · now data wait in __getitem__ (data.py:31)` of one rank; of several, the phase that most are in."""
+    alive = [rank for rank in ranks if rank.trail and rank.alive]
+    if not alive:
+        return ""
+    newest = Counter(rank.trail[-1][1] for rank in alive).most_common(1)[0]
+    if len(alive) > 1:
+        return f" · now {newest[1]} of {len(alive)} ranks in {phase_name(newest[0])}"
+    leaf = f" in {plain(alive[0].stack[-1].label)}" if alive[0].stack else ""
+    return f" · now {phase_name(newest[0])}{leaf}"
 
 
 def phase_shares(tick: Tick, view: View) -> dict[str, float]:
@@ -79,26 +103,16 @@ def phase_shares(tick: Tick, view: View) -> dict[str, float]:
     return {phase: count / total for phase, count in counts.items()}
 
 
-def history(ranks: Sequence[Rank], width: int, height: int) -> list[str]:
-    """The phases over time, oldest left: a column for each few samples, its letters stacked."""
-    trail = [phase for _, phase in sorted(one for rank in ranks for one in rank.trail)]
-    if not trail or width <= 0:
-        return []
-    columns = min(width, max(1, len(trail) // _BUCKET))
-    stacks = []
-    for column in range(columns):
-        part = trail[column * len(trail) // columns : (column + 1) * len(trail) // columns]
-        shares = {phase: part.count(phase) / len(part) for phase in part}
-        stacks.append(stacked(shares, height))
-    wide = max(1, width // columns)
-    return ["".join(stack[height - 1 - row] * wide for stack in stacks) for row in range(height)]
-
-
-def _phase_row(phase: str, share: float, width: int) -> str:
-    gauge = max(0, width - _NAME - 8)
-    return clip(
-        f"{LETTERS.get(phase, ' ')} {phase_name(phase):<{_NAME - 1}}{bar(share, gauge)} {share:>5.0%}", width
-    )
+def _phase_row(phase: str, share: float, largest: float, width: int, view: View) -> Text:
+    """`■ data wait   58% ███████`, the largest as wide as there is room; a letter without colours."""
+    colour = tint(phase_colour(phase), view)
+    mark = LETTERS.get(phase, " ") if view.plain else "■"
+    gauge = max(0, width - _NAME - 9)
+    filled = max(1, min(gauge, round(share / largest * gauge))) if gauge else 0
+    return Text.assemble(
+        coloured(f"{mark} ", colour), f"{clip(phase_name(phase), _NAME):<{_NAME}} {share:>4.0%} ",
+        coloured("█" * filled, colour),
+    )  # fmt: skip
 
 
 def _absence(tick: Tick) -> list[str]:
@@ -113,7 +127,7 @@ def _absence(tick: Tick) -> list[str]:
 
 # The hottest lines of the user's code.
 
-_HEAD = 16
+_HEAD = 18
 """Columns of share and phase."""
 _KEYS = {
     "share": lambda place: (-place.count, place.path, place.line),
@@ -125,6 +139,10 @@ _KEYS = {
 class PlacesTable(Panel):
     """Share, phase, place, and the line itself where there is room."""
 
+    def wanted(self, tick: Tick, view: View) -> int:
+        """A line a place; 0 where there is none."""
+        return len([place for place in _by_line(shown_places(tick.window, view)) if place.path])
+
     def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
         """A line a place."""
         total, _ = counted(tick.window, view)
@@ -134,7 +152,8 @@ class PlacesTable(Panel):
             return Text("no line of your own code has been seen yet" if total else "", overflow="fold")
         wide = max(len(_where(place)) for place in named[:height])
         return lines_text(
-            [_place_row(place, total, min(wide, width - _HEAD), width) for place in named[:height]], height
+            [_place_row(place, total, min(wide, width - _HEAD), width, view) for place in named[:height]],
+            height,
         )
 
     def heading(self, tick: Tick, view: View) -> str:
@@ -153,11 +172,14 @@ def _by_line(places: Iterable[Place]) -> list[Place]:
     return list(merged.values())
 
 
-def _place_row(place: Place, total: int, wide: int, width: int) -> str:
-    head = (
-        f"{place.count / max(1, total):>4.0%} {phase_name(place.phase):<10} {clip(_where(place), wide):<{wide}}"
+def _place_row(place: Place, total: int, wide: int, width: int, view: View) -> Text:
+    colour = tint(phase_colour(place.phase), view)
+    mark = "" if view.plain else "■ "
+    where = f"{clip(_where(place), wide):<{wide}}  {plain(place.text)}"
+    head = Text.assemble(
+        f"{place.count / max(1, total):>4.0%} ", coloured(mark, colour), f"{phase_name(place.phase):<10} "
     )
-    return clip(f"{head}  {plain(place.text)}", width)
+    return head.append(clip(where, width - head.cell_len))
 
 
 def _where(place: Place) -> str:
@@ -182,14 +204,26 @@ _STILL = 10.0
 class Ranks(Panel):
     """A line a rank; of one rank, its workers."""
 
+    def wanted(self, tick: Tick, view: View) -> int:
+        """A line a rank or worker; 0 for a single process without workers: the phases' title has it."""
+        ranks = shown_ranks(tick.window, view)
+        if len(ranks) > 1:
+            return len(ranks)
+        rank = ranks[0]
+        several = len(tick.window.ranks) > 1
+        plain_one = not rank.workers and not rank.lost_workers and rank.alive and rank.state in "RS"
+        if plain_one and not several and standing_for(rank) < _STILL:
+            return 0
+        return 2 + len(rank.workers)
+
     def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
         """Ranks where there are several and none is chosen."""
         ranks = shown_ranks(tick.window, view)
         if len(ranks) > 1:
-            return lines_text([_rank_line(rank, width) for rank in _odd_first(ranks)], height)
+            return lines_text([_rank_line(rank, width, view) for rank in odd_first(ranks)], height)
         rank = ranks[0]
-        lines = [_rank_line(rank, width), _summary(rank, width)]
-        lines += [_worker_line(worker, width) for worker in sorted(rank.workers, key=_trouble)]
+        lines: list[Text] = [_rank_line(rank, width, view), Text(_summary(rank, width))]
+        lines += [_worker_line(worker, width, view) for worker in sorted(rank.workers, key=_trouble)]
         return lines_text(lines, height)
 
     def heading(self, tick: Tick, view: View) -> str:
@@ -198,7 +232,7 @@ class Ranks(Panel):
         return f"{len(ranks)} ranks" if len(ranks) > 1 else f"{ranks[0].title} and its workers"
 
 
-def _odd_first(ranks: Sequence[Rank]) -> list[Rank]:
+def odd_first(ranks: Sequence[Rank]) -> list[Rank]:
     """Those that are gone or stand elsewhere than most come first: they must not fall off the panel."""
     newest = {rank.pid: rank.trail[-1][1] if rank.trail else "" for rank in ranks}
     usual = Counter(newest.values()).most_common(1)[0][0]
@@ -209,16 +243,21 @@ def _trouble(worker: Worker) -> tuple[bool, float]:
     return worker.state != "D", -(worker.cpu if worker.cpu == worker.cpu else 0.0)
 
 
-def _rank_line(rank: Rank, width: int) -> str:
-    name = f"{rank.title:<8}"
+def _rank_line(rank: Rank, width: int, view: View) -> Text:
+    name = f"{rank.title:<8} "
     if not rank.alive:
-        return clip(f"{name} gone", width)
-    phase = phase_name(rank.trail[-1][1]) if rank.trail else rank.blind or "not seen yet"
+        return Text(clip(f"{name}gone", width), severity_style(Severity.ERROR, view))
+    phase = rank.trail[-1][1] if rank.trail else ""
+    words = phase_name(phase) if phase else rank.blind or "not seen yet"
     leaf = plain(rank.stack[-1].label) if rank.stack else ""
     seconds = standing_for(rank)
     still = f"  still for {duration(seconds)}" if seconds >= _STILL else ""
     state = "" if rank.state in "RS" else f"  {_state(rank.state, rank.wait_channel)}"
-    return clip(f"{name} {phase:<11} cpu {percent(rank.cpu):>4}  {leaf}{still}{state}", width)
+    mark = coloured("■ ", tint(phase_colour(phase), view)) if phase and not view.plain else Text()
+    head = Text.assemble(name, mark)
+    return head.append(
+        clip(f"{words:<11} cpu {percent(rank.cpu):>4}  {leaf}{still}{state}", width - head.cell_len)
+    )
 
 
 def _summary(rank: Rank, width: int) -> str:
@@ -234,9 +273,10 @@ def _summary(rank: Rank, width: int) -> str:
     return clip(f"{len(rank.workers)} workers: {states}{lost}", width)
 
 
-def _worker_line(worker: Worker, width: int) -> str:
+def _worker_line(worker: Worker, width: int, view: View) -> Text:
     state = _state(worker.state, worker.wait_channel)
-    return clip(f"  {worker.pid:<8} cpu {percent(worker.cpu):>4}  {gib(worker.rss):>5}G  {state}", width)
+    line = clip(f"  {worker.pid:<8} cpu {percent(worker.cpu):>4}  {gib(worker.rss):>5}G  {state}", width)
+    return Text(line, severity_style(Severity.WARNING, view) if worker.state in "DZ" else "")
 
 
 def _state(state: str, channel: str) -> str:
@@ -253,30 +293,36 @@ class Findings(OptionList):
         super().__init__(id=id, markup=False)
         self._shown: list[Text] = []
         self._tick: Tick | None = None
+        self._view = View()
 
     def show(self, tick: Tick, view: View) -> None:
         """Show the findings of a tick."""
-        del view
         chosen = self.code
-        self._tick = tick
-        self.border_title = f"findings ({len(tick.report.findings)})"
-        texts = [finding_text(item, max(20, self.content_size.width - 2)) for item in tick.report.findings]
+        self._tick, self._view = tick, view
+        found = tick.report.findings
+        hint = " · enter: manual page · c: copy the fix" if found else ""
+        self.border_title = f"findings ({len(found)}){hint}"
+        texts = [finding_text(item, max(20, self.content_size.width - 2), view) for item in found]
         if texts == self._shown and self.option_count:
             return
         self._shown = texts
         self.clear_options()
         if not texts:
             self.add_option(Option(_nothing(tick), disabled=True))
-        codes = [str(item.finding.code) for item in tick.report.findings]
+        codes = [str(item.finding.code) for item in found]
         self.add_options([Option(text) for text in texts])
         if texts:
             self.highlighted = codes.index(chosen) if chosen in codes else 0
+
+    def wanted(self, tick: Tick) -> int:
+        """Two lines a finding, and one for none."""
+        return sum(2 if item.remedies else 1 for item in tick.report.findings) or 1
 
     def on_resize(self) -> None:
         """Write again for the new width."""
         if self._tick is not None:
             self._shown = []
-            self.show(self._tick, View())
+            self.show(self._tick, self._view)
 
     @property
     def chosen(self) -> Ranked | None:
@@ -292,10 +338,10 @@ class Findings(OptionList):
         return str(self.chosen.finding.code) if self.chosen else ""
 
 
-def finding_text(item: Ranked, width: int) -> Text:
+def finding_text(item: Ranked, width: int, view: View) -> Text:
     """Two lines: the ailment and how sure we are, then the best remedy and what it is worth."""
     finding = item.finding
-    style = STYLES[finding.severity]
+    style = severity_style(finding.severity, view)
     head = f"{item.rank} {plain(finding.code)} {plain(finding.name)}"
     aside = f"{finding.severity.value}, {confidence_text(finding)}"
     subject = f"  {plain(finding.subject)}" if finding.subject else ""
@@ -310,6 +356,20 @@ def finding_text(item: Ranked, width: int) -> Text:
         title = clip(f"  fix: {plain(fix_title(best))}", width - len(worth) - 2)
         text.append(f"\n{title}  {worth}".rstrip())
     return text
+
+
+def fix_of(item: Ranked) -> tuple[str, str]:
+    """What the key `c` copies of a finding, and what it is: the fix, or else a command."""
+    from gpudoctor.report.units import evidence_command
+
+    if item.remedies:
+        best = item.remedies[0]
+        steps = [step.strip().removeprefix("$ ") for step in best.steps if is_code(step)]
+        return ("fix", best.title if is_code(best.title) or not steps else steps[0])
+    shown = next(filter(None, map(evidence_command, item.finding.evidence)), None)
+    if shown:
+        return "command that shows it", shown
+    return "command", f"gpudoctor explain {item.finding.code}"
 
 
 def _nothing(tick: Tick) -> str:

@@ -1,9 +1,10 @@
-"""Bars, sparklines and short numbers without colour; and what the person at the screen has chosen."""
+"""Bars, sparklines and short numbers, and what the person at the screen has chosen."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpudoctor.model.signs.process import LIVE_PHASES, GpuWindow, Place, ProcessWindow, Rank, merge_places
+from gpudoctor.model.signs.process import GpuWindow, Place, ProcessWindow, Rank, merge_places
+from gpudoctor.report.palette import Colour
 from gpudoctor.report.printable import one_line, printable
 
 SPARKS = "▁▂▃▄▅▆▇█"
@@ -12,9 +13,8 @@ LETTERS = {
     "logging": "l", "checkpoint": "c", "evaluation": "e", "profiler": "p", "collective": "r", "compile": "k",
     "start": "i", "other": "·",
 }  # fmt: skip
-"""One letter a phase: a stacked bar reads in black and white."""
+"""One letter a phase, for terminals without colour."""
 _GIB = 1 << 30
-assert set(LETTERS) == set(LIVE_PHASES)
 
 
 def bar(share: float, width: int) -> str:
@@ -25,25 +25,29 @@ def bar(share: float, width: int) -> str:
     return "█" * filled + "░" * (width - filled)
 
 
-def spark(values: Sequence[float], width: int, top: float) -> str:
-    """The last values as a small graph between 0 and `top`; unknown ones are spaces."""
+def spark(values: Sequence[float], width: int, top: float, low: float = 0.0) -> str:
+    """Values as a small graph between `low` and `top`, the newest at the right; unknown ones are spaces.
+
+    More values than columns: each column is the mean of its part.
+    """
     marks = []
-    for value in list(values)[-width:] if width > 0 else []:
-        level = (
-            0 if top <= 0 or value != value else int(min(1.0, max(0.0, value / top)) * (len(SPARKS) - 1) + 0.5)
-        )
+    for value in _resampled(values, width):
+        share = (value - low) / (top - low) if top > low else 0.0
+        level = 0 if value != value else int(min(1.0, max(0.0, share)) * (len(SPARKS) - 1) + 0.5)
         marks.append(" " if value != value else SPARKS[level])
     return "".join(marks).rjust(max(0, width))
 
 
-def stacked(shares: dict[str, float], width: int) -> str:
-    """A line of phases' letters, as many of each as its share of the width: `ddddddffbbo·`."""
-    text = ""
-    reached = 0.0
-    for phase in LETTERS:
-        reached += shares.get(phase, 0.0)
-        text = text.ljust(min(width, round(reached * width)), LETTERS[phase])
-    return text.ljust(width)[:width]
+def _resampled(values: Sequence[float], width: int) -> list[float]:
+    """At most `width` values: means of neighbours."""
+    if width <= 0 or len(values) <= width:
+        return list(values) if width > 0 else []
+    found = []
+    for column in range(width):
+        part = values[column * len(values) // width : (column + 1) * len(values) // width]
+        known = [value for value in part if value == value]
+        found.append(sum(known) / len(known) if known else float("nan"))
+    return found
 
 
 def phase_name(phase: str) -> str:
@@ -111,6 +115,17 @@ class View:
     """The file that ticks come from; "" for a live process."""
     error: str = ""
     """What failed in the last tick; "" when nothing did."""
+    light: bool = False
+    """Whether the background is light."""
+    plain: bool = False
+    """Whether the terminal shows no colour."""
+
+
+def tint(colour: Colour, view: View) -> str | None:
+    """The colour for the view's background; None without colours."""
+    if view.plain:
+        return None
+    return colour.light if view.light else colour.dark
 
 
 def next_choice(now: int | None, count: int) -> int | None:

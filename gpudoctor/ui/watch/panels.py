@@ -3,15 +3,18 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from rich.style import Style
 from rich.text import Text
-from textual.events import Resize
+from textual.events import Click, Resize
+from textual.message import Message
 from textual.widgets import Static
 
 from gpudoctor.model import Severity
-from gpudoctor.model.signs.process import GpuWindow, Rank, Series
+from gpudoctor.model.signs.process import Gap, GpuWindow, Rank, Series
 from gpudoctor.model.watch import Tick
+from gpudoctor.report.palette import CURVES, SEVERITIES
+from gpudoctor.report.run_words import rate_text
 from gpudoctor.text import duration
-from gpudoctor.ui.console.canvas import STYLES
 from gpudoctor.ui.watch.marks import (
     View,
     bar,
@@ -23,6 +26,7 @@ from gpudoctor.ui.watch.marks import (
     shown_gpus,
     shown_ranks,
     spark,
+    tint,
     whole,
 )
 
@@ -34,6 +38,13 @@ class Panel(Static):
 
     NAME = ""
     """The title on the panel's edge; "" for none."""
+
+    class Clicked(Message):
+        """A line of a panel was clicked."""
+
+        def __init__(self, panel: "Panel", line: int) -> None:
+            super().__init__()
+            self.panel, self.line = panel, line
 
     def __init__(self, *, id: str) -> None:
         super().__init__("", id=id, markup=False)
@@ -50,6 +61,11 @@ class Panel(Static):
         """The panel's text, at most `height` lines of `width` columns."""
         raise NotImplementedError
 
+    def wanted(self, tick: Tick, view: View) -> int:
+        """Lines that it has something for; 0 hides it."""
+        del tick, view
+        return 1
+
     def heading(self, tick: Tick, view: View) -> str:
         """The title on the panel's edge."""
         del tick, view
@@ -60,24 +76,41 @@ class Panel(Static):
         del event
         self._redraw()
 
+    def on_click(self, event: Click) -> None:
+        """Tell which line was meant."""
+        self.post_message(self.Clicked(self, event.y - 1))  # the edge with the title is the first line
+
     def _redraw(self) -> None:
         size = self.content_size
         if self._tick is None or size.width <= 0 or size.height <= 0:
             return
         title = self.heading(self._tick, self._view)
         if title and self.border_title != title:
-            self.border_title = title
+            self.border_title = clip(title, size.width - 4)
         text = self.draw(self._tick, self._view, size.width, size.height)
         if text != self._drawn:  # an unchanged panel costs nothing
             self._drawn = text
             self.update(text)
 
 
-def lines_text(lines: list[str], height: int) -> Text:
+def lines_text(lines: Sequence[str | Text], height: int) -> Text:
     """At most `height` lines; the last one says how many more there were."""
-    if len(lines) > height > 0:
-        lines = [*lines[: height - 1], f"and {len(lines) - height + 1} more"]
-    return Text("\n".join(lines), no_wrap=True, overflow="crop")
+    shown = [line if isinstance(line, Text) else Text(line) for line in lines]
+    if len(shown) > height > 0:
+        shown = [*shown[: height - 1], Text(f"and {len(shown) - height + 1} more", style="dim")]
+    text = Text("\n", no_wrap=True, overflow="crop").join(shown)
+    text.no_wrap, text.overflow = True, "crop"
+    return text
+
+
+def coloured(words: str, colour: str | None) -> Text:
+    """Words in a colour; as they are without one."""
+    return Text(words, Style(color=colour) if colour else "")
+
+
+def severity_style(severity: Severity, view: View) -> Style:
+    """The colour of a severity; bold alone without colours: the word says it."""
+    return Style(color=tint(SEVERITIES[severity.value], view), bold=True)
 
 
 # The first line: what is watched, since when, on what.
@@ -105,11 +138,16 @@ def _facts(tick: Tick) -> list[str]:
         parts.append(duration(max(0.0, window.wall - first.started)))
     steps = [rank.steps for rank in window.ranks if rank.steps]
     if steps:
+        slowest = max(step.seconds for step in steps)
         parts.append(f"step {min(step.step for step in steps):,}")
-        parts.append(f"{duration(max(step.seconds for step in steps))} a step")
+        parts.append(f"{duration(slowest)} a step")
+        parts += [f"{rate_text(1 / slowest)} steps/s"] if slowest > 0 else []
+        loss = next((step.loss for step in steps if step.loss == step.loss), None)
+        parts += [f"loss {loss:.4g}"] if loss is not None else []
     names = Counter(gpu.name for gpu in window.gpus)
     parts += [f"{count} x {plain(name)}" if count > 1 else plain(name) for name, count in names.items()]
-    return parts
+    blind = [gap.reason for gap in window.gaps if gap.panel == "gpu" and not gap.fix]
+    return parts + [f"no GPU seen: {plain(reason)}" for reason in blind[:1]]
 
 
 def _state(tick: Tick, view: View) -> str:
@@ -129,23 +167,25 @@ def _state(tick: Tick, view: View) -> str:
 
 
 class VerdictLine(Panel):
-    """One or two sentences, in the colour of the worst finding."""
+    """One or two sentences, after the worst severity in a word and its colour."""
 
     def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
         """The sentences, wrapped; the last line is cut where they do not fit."""
-        style = next((STYLES[item.finding.severity] for item in tick.report.findings), "")
-        worst = [item.finding.severity for item in tick.report.findings]
-        if Severity.ERROR in worst:
-            style = STYLES[Severity.ERROR]
+        found = [item.finding.severity for item in tick.report.findings]
+        worst = max(found, key=lambda severity: severity.rank, default=None)
+        chip = f" {worst.value} " if worst is not None and worst is not Severity.NOTE else ""
         words = plain(tick.report.summary.verdict)
         if view.error:
             words = f"This tick failed: {plain(view.error)}. {words}"
-        lines = _wrapped(words, width)
+        lines = _wrapped(f"{'x' * len(chip)}{' ' if chip else ''}{words}", width)
         if len(lines) > height:
             lines = lines[:height]
-            lines[-1] = lines[-1][: width - 1] + "…"
-        # A span, no style of the whole text: only spans follow the theme, and yellow on white is unreadable.
-        return Text(no_wrap=True).append("\n".join(lines), style=style)
+            lines[-1] = clip(lines[-1] + " …", width)
+        text = Text(no_wrap=True)
+        if chip and worst is not None:
+            text.append(chip, severity_style(worst, view) + Style(reverse=True))
+            lines[0] = lines[0][len(chip) :]
+        return text.append("\n".join(lines), "bold")
 
 
 def _wrapped(words: str, width: int) -> list[str]:
@@ -158,12 +198,18 @@ def _wrapped(words: str, width: int) -> list[str]:
 
 _GAUGE = 10
 _TREND_SECONDS = 45.0
+_SPARK = 12
 
 
 class HostPanel(Panel):
     """CPUs, memory, disk, network; and the job's own share of them."""
 
     NAME = "host"
+
+    def wanted(self, tick: Tick, view: View) -> int:
+        """Six lines, or those that fit."""
+        del tick, view
+        return 6
 
     def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
         """A line each."""
@@ -179,10 +225,15 @@ class HostPanel(Panel):
         granted = f"  job may use {host.cpus:g}" if host.cpus < host.machine_cpus else ""
         level = host.memory.last / total if total else float("nan")
         read = sum(rank.read_rate for rank in ranks if rank.read_rate == rank.read_rate)
-        lines = [
-            f"cpu    {bar(busy, _GAUGE)} {cores} cores{granted}  io wait {percent(host.io_wait.last)}",
-            f"memory {bar(level, _GAUGE)} {gib(host.memory.last)}/{gib(total)}G  job {gib(own)}G",
-            f"job    {spark(_memory(ranks), _GAUGE, _top(ranks))} memory {trend(ranks)}",
+        cpu, memory = tint(CURVES[0], view), tint(CURVES[3], view)
+        lines: list[str | Text] = [
+            _host_row(
+                "cpu", bar(busy, _GAUGE), cpu, f"{cores} cores{granted}  io wait {percent(host.io_wait.last)}"
+            ),
+            _host_row(
+                "memory", bar(level, _GAUGE), memory, f"{gib(host.memory.last)}/{gib(total)}G  job {gib(own)}G"
+            ),
+            _host_row("job", spark(_memory(ranks), _GAUGE, _top(ranks)), memory, f"memory {trend(ranks)}"),
             f"disk   read {rate(host.disk_read.last)}, write {rate(host.disk_write.last)}, "
             f"job reads {rate(read)}",
             f"net    in {rate(host.net_rx.last)}, out {rate(host.net_tx.last)}",
@@ -190,16 +241,20 @@ class HostPanel(Panel):
         files = [rank.open_files for rank in ranks if rank.open_files is not None]
         if files:
             lines.append(f"files  {max(files):,} open")
-        return lines_text([clip(line, width) for line in [*gaps, *lines][:height]], height)
+        listed: list[str | Text] = [*gaps, *lines]
+        shown = [line if isinstance(line, Text) else Text(line) for line in listed[:height]]
+        for line in shown:
+            line.truncate(width, overflow="ellipsis")
+        return lines_text(shown, height)
+
+
+def _host_row(label: str, marks: str, colour: str | None, words: str) -> Text:
+    return Text.assemble(f"{label:<6} ", coloured(marks, colour), f" {words}")
 
 
 def _memory(ranks: Sequence[Rank]) -> list[float]:
     series = [rank.tree_rss.values for rank in ranks if rank.tree_rss.values]
-    if not series:
-        return []
-    values = max((list(one) for one in series), key=len)
-    step = max(1, len(values) // _GAUGE)
-    return values[::step][-_GAUGE:]
+    return max((list(one) for one in series), key=len) if series else []
 
 
 def _top(ranks: Sequence[Rank]) -> float:
@@ -217,90 +272,236 @@ def trend(ranks: Sequence[Rank]) -> str:
     return f"{grown / seconds * 60 / (1 << 20):+.1f} MiB/min"
 
 
+# Steps and loss, where `gpudoctor run` records the job.
+
+
+class StepsPanel(Panel):
+    """Step rate, step time, loss and peak memory over the watch; hidden without exact steps."""
+
+    NAME = "steps"
+
+    def wanted(self, tick: Tick, view: View) -> int:
+        """A line a quantity that is known."""
+        return len(_step_rows(shown_ranks(tick.window, view)))
+
+    def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
+        """Label, history, number."""
+        lines: list[Text] = []
+        for place, (label, values, words) in enumerate(_step_rows(shown_ranks(tick.window, view))):
+            known = [value for value in values if value == value]
+            low = min(known, default=0.0) if label == "loss" else 0.0
+            lines.append(
+                history_row(
+                    label, values, words, max(known, default=0.0), width, tint(CURVES[place % 3], view), low
+                )
+            )
+        return lines_text(lines, height)
+
+
+def _step_rows(ranks: Sequence[Rank]) -> list[tuple[str, Sequence[float], str]]:
+    """Label, history and newest value in words."""
+    found: list[tuple[str, Sequence[float], str]] = []
+    lead = max(
+        (rank for rank in ranks if rank.steps),
+        key=lambda rank: rank.steps.seconds if rank.steps else 0,
+        default=None,
+    )
+    if lead is None or lead.steps is None:
+        return found
+    rates = [1 / value if value > 0 else float("nan") for value in lead.step_seconds.values]
+    if lead.steps.seconds > 0:
+        found.append(("rate", rates, f"{rate_text(1 / lead.steps.seconds)} steps/s"))
+    found.append(("time", lead.step_seconds.values, f"{duration(lead.steps.seconds)} a step"))
+    loss = next((rank for rank in ranks if rank.losses.values), None)
+    if loss is not None:
+        found.append(("loss", loss.losses.values, f"{loss.losses.last:.4g}"))
+    if lead.steps.peak == lead.steps.peak:
+        found.append(("peak", (), f"{gib(lead.steps.peak)}G by torch"))
+    return found
+
+
+def history_row(
+    label: str,
+    values: Sequence[float],
+    words: str,
+    top: float,
+    width: int,
+    colour: str | None,
+    low: float = 0.0,
+) -> Text:
+    """`rate   ▁▂▃▅▆▇▇ 24.3 steps/s`."""
+    room = max(0, min(60, width - _LABEL - len(words) - 2))
+    marks = spark(values, room, top, low) if room >= 4 else ""
+    return Text.assemble(f"{label:<{_LABEL}} ", coloured(marks, colour), f"{' ' if marks else ''}{words}")
+
+
 # The GPU panel: a line a GPU, or everything about one.
 
 _REASONS = {0x1: "idle", 0x2: "application clocks", 0x4: "power cap", 0x8: "HW slowdown", 0x10: "sync boost",
             0x20: "SW thermal", 0x40: "HW thermal", 0x80: "power brake", 0x100: "display"}  # fmt: skip
 _LABEL = 6
+_BUSY, _MEMORY, _POWER, _PCIE = CURVES[0], CURVES[3], CURVES[4], CURVES[5]
+"""Colours of what a GPU does, the same in every row."""
 
 
 class Gpus(Panel):
-    """Busy share, power, memory, temperature, clocks, reasons, PCIe and NVLink."""
+    """Utilisation, SM activity, memory, power, temperature, clocks, PCIe and NVLink, with their histories."""
+
+    def wanted(self, tick: Tick, view: View) -> int:
+        """A line a GPU, or the rows of one; 0 where none can be seen and nothing helps."""
+        gpus = shown_gpus(tick.window, view)
+        if not gpus:
+            return len(_absence(tick)) if any(gap.fix for gap in _gaps(tick)) else 0
+        chosen = _chosen(gpus, view)
+        return (len(gpus) + 1 if chosen is None else len(gpu_rows(chosen))) + len(_users(tick, 80))
 
     def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
         """A line a GPU where there are several and none is chosen."""
         gpus = shown_gpus(tick.window, view)
         if not gpus:
             return Text("\n".join(_absence(tick)), overflow="fold")
-        place = 0 if len(gpus) == 1 else view.gpu
-        chosen = gpus[place] if place is not None and place < len(gpus) else None
-        lines = [gpu_line(gpu, width) for gpu in gpus] if chosen is None else gpu_lines(chosen, width)
-        return lines_text(lines + _users(tick, width), height)
+        chosen = _chosen(gpus, view)
+        lines = gpu_table(gpus, width, view) if chosen is None else gpu_lines(chosen, width, view)
+        return lines_text([*lines, *_users(tick, width)], height)
 
     def heading(self, tick: Tick, view: View) -> str:
         """`gpu`, or the chosen one's number."""
         gpus = shown_gpus(tick.window, view)
-        if view.gpu is not None and view.gpu < len(gpus) and len(gpus) > 1:
-            return f"gpu {gpus[view.gpu].index}"
-        return "gpu" if len(gpus) != 1 else f"gpu {gpus[0].index}"
+        chosen = _chosen(gpus, view)
+        if chosen is None:
+            return f"{len(gpus)} gpus" if gpus else "gpu"
+        return f"gpu {chosen.index}"
+
+
+def _chosen(gpus: Sequence[GpuWindow], view: View) -> GpuWindow | None:
+    place = 0 if len(gpus) == 1 else view.gpu
+    return gpus[place] if place is not None and place < len(gpus) else None
+
+
+def _gaps(tick: Tick) -> list[Gap]:
+    return [gap for gap in tick.window.gaps if gap.panel == "gpu"]
 
 
 def _absence(tick: Tick) -> list[str]:
-    gaps = [gap for gap in tick.window.gaps if gap.panel == "gpu"]
     lines = []
-    for gap in gaps:
+    for gap in _gaps(tick):
         lines.append(gap.reason)
         if gap.fix:
             lines.append(f"-> {gap.fix}")
     return lines or ["waiting for the driver"]
 
 
-def gpu_line(gpu: GpuWindow, width: int) -> str:
-    """`0 ▁▂▂▁▂ 31% 212W 40.1/80G 62°`: as much of it as fits."""
-    if gpu.lost:
-        return clip(f"{gpu.index} lost: {plain(gpu.lost)}", width)
-    total = f"/{gib(gpu.memory_total)}" if gpu.memory_total else ""
-    cells = [
-        f"{percent(gpu.activity.last):>4}",
-        f"{whole(gpu.power.last, 'W'):>5}",
-        f"{gib(gpu.memory.last)}{total}G",
-        whole(gpu.temperature.last, "°"),
-        _held(gpu),
-    ]
-    text = " ".join(cell for cell in cells if cell)
-    room = width - len(text) - 4
-    history = spark(gpu.activity.values, min(24, room), 1.0) + " " if room >= 4 else ""
-    return clip(f"{gpu.index:<2}{history}{text}", width)
-
-
-def gpu_lines(gpu: GpuWindow, width: int) -> list[str]:
-    """Everything about one GPU, the most telling first."""
-    if gpu.lost:
-        return [clip(f"lost: {plain(gpu.lost)}", width)]
-    lines = [_row("busy", gpu.activity, percent(gpu.activity.last), 1.0, width)]
-    total = float(gpu.memory_total or 0)
-    words = f"{gib(gpu.memory.last)}" + (f"/{gib(total)}G" if total else "G")
-    lines.append(_row("memory", gpu.memory, words, total, width))
-    limit = gpu.power_limit or max(gpu.power.known(), default=0.0)
-    cap = f"/{gpu.power_limit:.0f}W" if gpu.power_limit else "W"
-    lines.append(_row("power", gpu.power, f"{whole(gpu.power.last)}{cap}", limit, width))
-    top = gpu.clock_max or max(gpu.clock.known(), default=0.0)
-    lines.append(_row("clock", gpu.clock, whole(gpu.clock.last, "MHz"), top, width))
-    links = f"pcie {rate(gpu.pcie_rx.last)} in {rate(gpu.pcie_tx.last)} out"
-    if gpu.nvlink_rx.known():
-        links += f"  nvlink {rate(gpu.nvlink_rx.last)} in {rate(gpu.nvlink_tx.last)} out"
-    lines.append(clip(f"heat   {whole(gpu.temperature.last, ' °C')}  {_held(gpu) or 'not throttled'}", width))
-    lines.append(clip(links, width))
+def gpu_table(gpus: Sequence[GpuWindow], width: int, view: View) -> list[Text]:
+    """A head and a line a GPU: as many columns as fit, the most telling first, with histories."""
+    rows = [_table_cells(gpu) for gpu in gpus]
+    told = [place for place in range(len(_COLUMNS)) if any(row[place][1] not in ("", "-") for row in rows)]
+    columns = [_COLUMNS[place] for place in told]
+    cells = [[row[place] for place in told] for row in rows]
+    kept, room = 0, width - 2
+    wide = [max(len(row[place][1]) for row in cells) for place in range(len(columns))]
+    wide = [max(size, len(head)) for size, (head, _) in zip(wide, columns, strict=True)]
+    for size in wide:
+        if room - size - 1 < 0:
+            break
+        room -= size + 1
+        kept += 1
+    drawn = [place for place in range(kept) if columns[place][1] is not None]
+    each = [0] * kept
+    for place in drawn:  # what is left over goes to the histories, the first ones first
+        size = min(24, room - 1, max(6, room // max(1, len(drawn)) - 1))
+        if size >= 5:
+            each[place] = size + 1
+            room -= size + 1
+    head = Text("  " + " ".join(f"{columns[p][0]:>{wide[p] + each[p]}}" for p in range(kept)), style="dim")
+    lines = [head]
+    for gpu, row in zip(gpus, cells, strict=True):
+        line = Text(f"{gpu.index:<2}", no_wrap=True)
+        if gpu.lost:
+            lines.append(
+                line.append(clip(f"lost: {plain(gpu.lost)}", width - 2), severity_style(Severity.ERROR, view))
+            )
+            continue
+        for place in range(kept):
+            values, words, top = row[place]
+            colour = columns[place][1]
+            if each[place] and colour is not None:
+                line.append_text(coloured(spark(values, each[place] - 1, top), tint(colour, view))).append(" ")
+            line.append(f"{words:>{wide[place]}}{' ' if place < kept - 1 else ''}")
+        lines.append(line)
     return lines
 
 
-def _row(label: str, series: Series, words: str, top: float, width: int) -> str:
-    """Label, bar, history, number."""
-    room = width - _LABEL - 1 - len(words) - 2
-    gauge = min(12, room // 2)
-    level = series.last / top if top > 0 else float("nan")
-    history = spark(series.values, min(30, room - gauge - 1), top) if room - gauge > 4 else ""
-    return clip(f"{label:<{_LABEL}} {bar(level, gauge)} {history} {words}", width)
+_COLUMNS = (
+    ("util", _BUSY), ("SM", _BUSY), ("memory", _MEMORY), ("power", _POWER), ("°C", None), ("PCIe in", _PCIE),
+    ("PCIe out", _PCIE), ("held by", None),
+)  # fmt: skip
+"""Heads, and the colours of those that have a history."""
+
+
+def _table_cells(gpu: GpuWindow) -> list[tuple[Sequence[float], str, float]]:
+    """History, newest value in words and the top of the scale, by column."""
+    total = f"/{gib(gpu.memory_total)}" if gpu.memory_total else ""
+    most = max([*gpu.pcie_rx.known(), *gpu.pcie_tx.known(), 1.0])
+    power = gpu.power_limit or max(gpu.power.known(), default=1.0)
+    memory = float(gpu.memory_total or max(gpu.memory.known(), default=1.0))
+    return [
+        (gpu.busy.values, percent(gpu.busy.last), 1.0),
+        (gpu.sm.values, percent(gpu.sm.last), 1.0),
+        (gpu.memory.values, f"{gib(gpu.memory.last)}{total}G", memory),
+        (gpu.power.values, whole(gpu.power.last, "W"), power),
+        ((), whole(gpu.temperature.last, "°"), 1.0),
+        (gpu.pcie_rx.values, rate(gpu.pcie_rx.last), most),
+        (gpu.pcie_tx.values, rate(gpu.pcie_tx.last), most),
+        ((), _held(gpu), 1.0),
+    ]
+
+
+def gpu_rows(gpu: GpuWindow) -> list[tuple[str, Series, str, float]]:
+    """Label, history, newest value in words and top of the scale; what the card does not tell is left out."""
+    if gpu.lost:
+        return [("", Series(), f"lost: {plain(gpu.lost)}", 1.0)]
+    total = float(gpu.memory_total or 0)
+    words = f"{gib(gpu.memory.last)}" + (f"/{gib(total)}G" if total else "G")
+    limit = gpu.power_limit or max(gpu.power.known(), default=0.0)
+    cap = f"/{gpu.power_limit:.0f}W" if gpu.power_limit else "W"
+    top = gpu.clock_max or max(gpu.clock.known(), default=0.0)
+    most = max([*gpu.pcie_rx.known(), *gpu.pcie_tx.known(), 1.0])
+    every = [
+        ("util", gpu.busy, percent(gpu.busy.last), 1.0),
+        ("SM", gpu.sm, percent(gpu.sm.last), 1.0),
+        ("memory", gpu.memory, words, total or max(gpu.memory.known(), default=0.0)),
+        ("power", gpu.power, f"{whole(gpu.power.last)}{cap}", limit),
+        ("clock", gpu.clock, whole(gpu.clock.last, "MHz"), top),
+        (
+            "heat",
+            gpu.temperature,
+            f"{whole(gpu.temperature.last, ' °C')}  {_held(gpu) or 'not throttled'}",
+            100.0,
+        ),
+        ("pcie", gpu.pcie_rx, f"{rate(gpu.pcie_rx.last)} in {rate(gpu.pcie_tx.last)} out", most),
+    ]
+    if gpu.nvlink_rx.known():
+        links = f"{rate(gpu.nvlink_rx.last)} in {rate(gpu.nvlink_tx.last)} out"
+        every.append(("nvlink", gpu.nvlink_rx, links, max(gpu.nvlink_rx.known())))
+    return [row for row in every if row[1].known()]
+
+
+def gpu_lines(gpu: GpuWindow, width: int, view: View) -> list[Text]:
+    """Everything about one GPU, the most telling first."""
+    if gpu.lost:
+        return [Text(clip(f"lost: {plain(gpu.lost)}", width), severity_style(Severity.ERROR, view))]
+    colours = {
+        "util": _BUSY,
+        "SM": _BUSY,
+        "memory": _MEMORY,
+        "power": _POWER,
+        "clock": CURVES[2],
+        "heat": CURVES[1],
+    }
+    return [
+        history_row(label, series.values, words, top, width, tint(colours.get(label, _PCIE), view))
+        for label, series, words, top in gpu_rows(gpu)
+    ]
 
 
 def _held(gpu: GpuWindow) -> str:

@@ -12,7 +12,6 @@ from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import repeat
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
@@ -24,10 +23,11 @@ KEPT = 8
 _MOST_GROUPS = 4_096
 _MOST_RANKS = 1 << 20
 _LARGEST: Final = 1 << 62
-_fields = itemgetter(
-    "process_group", "collective_seq_id", "p2p_seq_id", "is_p2p", "profiling_name", "state", "retired", "frames"
+_call = itemgetter(
+    "profiling_name", "input_sizes", "input_dtypes", "output_sizes", "output_dtypes",
+    "process_group", "is_p2p", "frames",
 )  # fmt: skip
-_operation = itemgetter("profiling_name", "input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
+_state = itemgetter("collective_seq_id", "p2p_seq_id", "state", "retired")
 _PEERS = re.compile(r"(send|recv) (\d{1,7})(->|<-)(\d{1,7})\Z")
 _COMPARED = {
     "input": ("all_reduce", "allreduce", "broadcast", "all_gather", "allgather", "reduce"),
@@ -142,75 +142,96 @@ def _load(data: bytes) -> Any:
     return load_plain_fast(data)
 
 
-def _groups(entries: list[Any], dictionary: Dictionary) -> tuple[list[_Group], tuple[str, Any] | None]:
-    """What happened in each group, and the last entry of all."""
-    try:
-        values = list(map(_fields, entries))
-        operations = list(map(marshal.dumps, map(_operation, entries), repeat(2)))
-        if values and type(values[0][0]) is not tuple:  # JSON has lists
-            raise TypeError
-    except (KeyError, TypeError, ValueError):
-        entries = list(map(_completed, entries))
-        values = list(map(_fields, entries))
-        operations = list(map(marshal.dumps, map(_operation, entries), repeat(2)))
-    groups: dict[Any, _Group] = {}
-    site_of = _Sites(dictionary).site
-    keys = dictionary.operation
-    latest: tuple[str, _Entry, tuple[int, int] | None] | None = None
-    for entry, data, (name, sequence, p2p, is_p2p, operation, state, retired, frames) in zip(
-        entries, operations, values, strict=True
-    ):
-        group = groups.get(name)
-        if group is None:
-            group = groups[name] = _Group(str(name[0])[:200], str(name[1])[:200])
-        site = site_of(frames)
-        done = state == "completed" or (retired and operation.startswith("gloo"))
-        if is_p2p:
-            peer = _take_peer(group, (p2p, keys(data), site, entry), operation, done)
-            latest = (group.name, (p2p, keys(data), site, entry), peer)
-            continue
-        if type(sequence) is not int or not 0 <= sequence < _LARGEST:
-            raise NotPlain("its sequence numbers make no sense")
-        key = keys(data)
-        if group.sequences and group.sequences[-1] == sequence:  # coalesced: in the state of its last entry
-            group.operations[-1] = key = dictionary.chained(group.operations[-1], key)
-            group.sites[-1] = site = site or group.sites[-1]
-        else:
-            group.sequences.append(sequence)
-            group.operations.append(key)
-            group.sites.append(site)
-        if not done:
-            group.open[sequence] = (sequence, key, site, entry)
-        elif group.open:
-            group.open.pop(sequence, None)
-        group.newest = newest = (sequence, key, site, entry)
-        latest = (group.name, newest, None)
-    if len(groups) > _MOST_GROUPS:
-        raise NotPlain(f"it has more than {_MOST_GROUPS:,} process groups")
-    return list(groups.values()), (latest[0], _sent(latest[1], latest[2])) if latest else None
+@dataclass(slots=True)
+class _Kind:
+    """Entries that differ only in their number, times and state."""
+
+    call: Any
+    group: _Group
+    key: int
+    site: int
+    following: "_Kind | None" = None
+    """The kind that came after it the last time: steps are alike."""
 
 
-class _Sites:
-    """The call sites of stacks, which come in the same order step after step: equal ones share their frames."""
+class _Kinds:
+    """The kinds of a dump. Equal stacks share their frames, so they are known by these."""
 
     def __init__(self, dictionary: Dictionary) -> None:
         self._dictionary = dictionary
-        self._by_frames: dict[tuple[int, ...], list[Any]] = {}
-        self._last: list[Any] = [None, 0, None]
-        """A stack, its site, and the entry of this kind that followed it the last time."""
+        self._known: dict[Any, _Kind] = {}
+        self._sites: dict[tuple[int, ...], tuple[Any, int]] = {}
+        self.groups: dict[Any, _Group] = {}
 
-    def site(self, frames: Any) -> int:
-        """The key of a stack's site."""
-        found = self._last[2]
-        if found is None or found[0] != frames:  # lists of the same frames compare by identity: fast
-            ids = (*map(id, frames),)
-            found = self._by_frames.get(ids)
-            if found is None:
-                found = self._by_frames[ids] = [frames, self._dictionary.site(frames), None]
-            self._last[2] = found
-        self._last = found
-        key: int = found[1]
-        return key
+    def of(self, call: Any) -> _Kind:
+        """The kind of an entry by what it called. Raises `TypeError` for one that is not as torch writes it."""
+        *operation, name, is_p2p, frames = call
+        data = marshal.dumps((*operation,), 2)
+        ids = (*map(id, frames),)
+        key = name, is_p2p, data, ids
+        kind = self._known.get(key)
+        if kind is None:
+            group = self.groups.get(name)
+            if group is None:
+                group = self.groups[name] = _Group(str(name[0])[:200], str(name[1])[:200])
+            site = self._sites.get(ids)
+            if site is None:
+                site = self._sites[ids] = frames, self._dictionary.site(frames)
+            kind = self._known[key] = _Kind(call, group, self._dictionary.operation(data), site[1])
+        return kind
+
+
+def _groups(entries: list[Any], dictionary: Dictionary) -> tuple[list[_Group], tuple[str, Any] | None]:
+    """What happened in each group, and the last entry of all."""
+    try:
+        calls, states = list(map(_call, entries)), list(map(_state, entries))
+        marshal.dumps([call[:5] for call in calls[:1]], 2)
+        if calls and type(calls[0][5]) is not tuple:  # JSON has lists
+            raise TypeError
+    except (KeyError, TypeError, ValueError):
+        entries = list(map(_completed, entries))
+        calls, states = list(map(_call, entries)), list(map(_state, entries))
+    kinds = _Kinds(dictionary)
+    last = _Kind(None, _Group("", ""), 0, 0)
+    newest: dict[int, Any] = {}
+    sent: tuple[Any, ...] | None = None
+    """The last entry of all, where it is a send or receive."""
+    for entry, call, (sequence, p2p, state, retired) in zip(entries, calls, states, strict=True):
+        kind = last.following
+        if kind is None or kind.call != call:  # lists of the same frames compare by identity: fast
+            kind = last.following = kinds.of(call)
+        last, group = kind, kind.group
+        done = state == "completed" or (retired and call[0].startswith("gloo"))
+        if call[6]:
+            launch = (p2p, kind.key, kind.site, entry)
+            sent = _sent(launch, _take_peer(group, launch, call[0], done))
+            continue
+        sent = None
+        if type(sequence) is not int or not 0 <= sequence < _LARGEST:
+            raise NotPlain("its sequence numbers make no sense")
+        numbers = group.sequences
+        if numbers and numbers[-1] == sequence:  # coalesced: in the state of its last entry
+            group.operations[-1] = dictionary.chained(group.operations[-1], kind.key)
+            group.sites[-1] = kind.site or group.sites[-1]
+        else:
+            numbers.append(sequence)
+            group.operations.append(kind.key)
+            group.sites.append(kind.site)
+        newest[id(group)] = entry
+        if not done:
+            group.open[sequence] = (sequence, group.operations[-1], group.sites[-1], entry)
+        elif group.open:
+            group.open.pop(sequence, None)
+    groups = list(kinds.groups.values())
+    if len(groups) > _MOST_GROUPS:
+        raise NotPlain(f"it has more than {_MOST_GROUPS:,} process groups")
+    for group in groups:
+        if group.sequences:
+            group.newest = (group.sequences[-1], group.operations[-1], group.sites[-1], newest[id(group)])
+    if not entries:
+        return groups, None
+    latest = sent or (last.group.newest and _sent(last.group.newest))
+    return groups, (last.group.name, latest) if latest else None
 
 
 def _take_peer(group: _Group, launch: _Entry, name: str, done: object) -> tuple[int, int] | None:

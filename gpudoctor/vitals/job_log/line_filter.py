@@ -8,12 +8,14 @@ from bisect import bisect_right
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, count
+from itertools import accumulate, count, repeat
+from typing import Any, NamedTuple
 
 from gpudoctor.model.log_message import Bearing
 from gpudoctor.vitals.job_log.line_prefix import plain
 from gpudoctor.vitals.job_log.matching import Messages
 from gpudoctor.vitals.job_log.opening import text_of
+from gpudoctor.vitals.job_log.progress import DONE_CUES, WORLD_CUES
 from gpudoctor.vitals.job_log.required_text import NOTHING_REQUIRED, RequiredText, required_text
 from gpudoctor.vitals.job_log.words import CueWords, bare
 
@@ -47,10 +49,13 @@ _BEGINNINGS: tuple[tuple[bytes, re.Pattern[str] | None], ...] = (
     (b"process ", re.compile(r"Process \d{1,10}: ")),
 )
 """What begins a traceback, or a stack dump."""
+_BEGINNING = _BEGINNINGS[0][0].decode()
 _CONTROL = bytes({*range(9), 11, 12, *range(14, 32), 127})
 _COLOUR = re.compile(rb"\[(?:\d{1,3}(?:;\d{1,3})*)?m")
 """What `plain` takes out of a line; the second is a colour that lost its escape."""
-_RANK = re.compile(rb"\W{0,4}[a-z_]*(\d{1,6})\W")
+_RANK = re.compile(rb"\W{0,4}[a-z_]{0,20}(\d{1,6})\W")
+_HEAD = 32
+"""Bytes at the beginning of a line that hold what `_RANK` finds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +72,7 @@ class _Sign:
     """Whether the pattern asks for certain digits."""
 
 
-_NAMED, _DOTTED = _Sign("exception"), _Sign("dotted exception")
+_NAMED, _DOTTED, _OF_JOB = _Sign("exception"), _Sign("dotted exception"), _Sign("job")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,23 @@ class Worth:
     """The same for lines that likely say the same: rank, type of exception, wordings whose cue is there."""
     by_digits: bool
     """Whether a line that differs in digits alone may mean something else."""
+    traceback: bool
+    """Whether a traceback may begin in it."""
+
+
+class Chosen(NamedTuple):
+    """What a filter says of lines."""
+
+    worths: dict[int, Worth]
+    """By its number in order, each line that is worth reading."""
+    fresh: list[int]
+    """The numbers of the lines that were not seen before."""
+    about_job: bool
+    """Whether one of these may say how many ranks there are, or that the training is complete."""
+
+
+_RARE = 16
+"""Lines of which one holds a text, for it to be looked for in all of them at once."""
 
 
 class _Lines:
@@ -88,6 +110,22 @@ class _Lines:
         self.data = b"\n".join(lines)
         self.small = self.data.lower()
         self._starts: list[int] = []
+        self._as_text: list[str] = []
+        self._small_text: list[str] = []
+
+    @property
+    def as_text(self) -> list[str]:
+        """Each byte of a line as a character: Python searches short texts faster than short bytes."""
+        if not self._as_text:
+            self._as_text = self.data.decode("latin-1").split("\n")
+        return self._as_text
+
+    @property
+    def small_text(self) -> list[str]:
+        """The same in small letters."""
+        if not self._small_text:
+            self._small_text = self.small.decode("latin-1").split("\n")
+        return self._small_text
 
     @property
     def starts(self) -> list[int]:
@@ -98,22 +136,50 @@ class _Lines:
 
     def holding(self, cue: bytes) -> Iterator[int]:
         """Numbers of the lines that hold a cue in small letters."""
-        small, starts = self.small, self.starts
+        small = self.small
+        if small.count(cue) * _RARE > len(self.lines):
+            sought = cue.decode("latin-1")
+            yield from [number for number, line in enumerate(self.small_text) if sought in line]
+            return
+        starts = self.starts
         at = small.find(cue)
         while at >= 0:
             number = bisect_right(starts, at) - 1
             yield number
             at = small.find(cue, starts[number + 1])
 
-    def names(self, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, bytes]]:
-        """Numbers of the lines in which a pattern matches, and the word with the first match of each."""
+    def names(self, words: tuple[bytes, ...]) -> dict[int, tuple[str, ...]]:
+        """The first exception that a line names with one of these words, by the numbers of such lines."""
+        if sum(map(self.data.count, words)) * _RARE < len(self.lines):
+            return self._rare_names(_exception(words))
+        search = _exception_text(words).search
+        known: dict[str, tuple[str, ...]] = {}
+        found = {}
+        for number, line in enumerate(self.as_text):
+            if match := search(line):
+                begin, end = match.span()
+                name = line[line.rfind(" ", 0, begin) + 1 : end]
+                names = known.get(name)
+                if names is None:
+                    names = known[name] = (name[-_LONGEST_NAME:],)
+                found[number] = names
+        return found
+
+    def dotted_names(self) -> dict[int, tuple[str, ...]]:
+        """The same of exceptions with a dotted name and a message."""
+        return self._rare_names(_DOTTED_EXCEPTION)
+
+    def _rare_names(self, pattern: re.Pattern[bytes]) -> dict[int, tuple[str, ...]]:
         data, starts, end = self.data, self.starts, 0
+        names: dict[int, tuple[str, ...]] = {}
         for found in pattern.finditer(data):
             begin = found.start()
             if begin >= end:
                 number = bisect_right(starts, begin) - 1
                 start, end = starts[number], starts[number + 1]
-                yield number, data[max(data.rfind(b" ", start, begin), start) : found.end()][-_LONGEST_NAME:]
+                name = data[max(data.rfind(b" ", start, begin) + 1, start) : found.end()][-_LONGEST_NAME:]
+                names[number] = (name.decode("latin-1"),)
+        return names
 
     @property
     def clean(self) -> bool:
@@ -125,8 +191,7 @@ class LineFilter:
     """Chooses lines; those that differ from known ones in digits only are judged once."""
 
     def __init__(self, table: Messages) -> None:
-        self._table = table
-        self._words = _words_of(table)
+        self._words = _cue_words(table)
         self._common: set[bytes] = set()
         """Lines without digits that are not worth reading."""
         self._room = _MOST_BYTES
@@ -137,27 +202,31 @@ class LineFilter:
         """By the same in the order in which it was found."""
         self._count = count()
 
-    def chosen(self, pieces: list[bytes], bares: list[bytes]) -> tuple[dict[int, Worth], list[int]]:
-        """The numbers of pieces that are worth reading, and of those that were not seen before.
-
-        `bares` are the pieces as `bare` leaves them.
-        """
+    def chosen(self, pieces: list[bytes], bares: list[bytes]) -> Chosen:
+        """Which pieces are worth reading; `bares` are the pieces as `bare` leaves them."""
         common = self._common
         fresh = [index for index, key in enumerate(bares) if key not in common]
         if not fresh:
-            return {}, fresh
+            return Chosen({}, fresh, about_job=False)
         text = _Lines([pieces[index] for index in fresh])
-        hits, changeable = self._hits(text, [bares[index] for index in fresh])
+        hits, changeable, wordings, about_job = self._hits(text, [bares[index] for index in fresh])
         if self._room > 0:
             left = set(range(len(fresh))).difference(hits, changeable)
             dull = {bares[fresh[place]] for place in left}
             common.update(dull)
             self._room -= sum(map(len, dull))
-        return self._worth(text, hits, changeable, fresh), fresh
+        return Chosen(self._worth(text, hits, changeable, wordings, fresh), fresh, about_job)
 
-    def _hits(self, text: _Lines, bares: list[bytes]) -> tuple[dict[int, tuple[object, ...]], set[int]]:
-        """Why lines are worth reading, by their numbers; and those that may be worth it with other digits."""
-        hits: dict[int, tuple[object, ...]] = {}
+    def _hits(
+        self, text: _Lines, bares: list[bytes]
+    ) -> tuple[dict[int, tuple[str, ...]], set[int], list[tuple[bytes, int]], bool]:
+        """Why lines are worth reading, by their numbers; those that may be worth it with other digits.
+
+        And the wordings that they may have a cue of, and whether one of them may be about the job.
+        """
+        hits: dict[int, tuple[str, ...]] = {}
+        wordings: list[tuple[bytes, int]] = []
+        about_job = False
         small_bare = bare(text.small)
         names: list[bytes] = []
         dotted: list[bytes] = []
@@ -165,11 +234,15 @@ class LineFilter:
         clean: bool | None = None
         for item in self._words.candidates(set(small_bare.split())):
             sign = item.of
-            if item.cue not in text.small:
+            if isinstance(sign, int):
+                wordings.append((item.cue, sign))
+            elif item.cue not in text.small:
                 if item.bare != item.cue and item.bare in small_bare:
                     varying.add(item.bare)
             elif sign is _NAMED:
                 names.append(_CAPITAL[item.cue])
+            elif sign is _OF_JOB:
+                about_job = True
             elif sign is _DOTTED:
                 dotted.append(item.cue)
             else:
@@ -187,42 +260,77 @@ class LineFilter:
                     if matches:
                         hits[place] = (*hits.get(place, ()), sign.name)
         if names := [name for name in names if name in text.data]:
-            for place, name in text.names(_exception(tuple(sorted(names)))):
-                hits[place] = (*hits.get(place, ()), name)
+            found = text.names(tuple(sorted(names)))
+            found.update((place, (*others, *found.get(place, ()))) for place, others in hits.items())
+            hits = found
         if dotted:
-            for place, name in text.names(_DOTTED_EXCEPTION):
+            for place, found_names in text.dotted_names().items():
                 small = text.lines[place].lower()
                 if any(word in small for word in dotted):
-                    hits[place] = (*hits.get(place, ()), name)
-        keys = small_bare.split(b"\n") if varying else []
-        return hits, {place for part in varying for place, key in enumerate(keys) if part in key}
+                    hits[place] = (*hits.get(place, ()), *found_names)
+        changeable: set[int] = set()
+        if varying:
+            keys = small_bare.decode("latin-1").split("\n")
+            for part in varying:
+                sought = part.decode("latin-1")
+                changeable.update([place for place, key in enumerate(keys) if sought in key])
+        return hits, changeable, wordings, about_job
 
     def _worth(
-        self, text: _Lines, hits: dict[int, tuple[object, ...]], changeable: set[int], fresh: list[int]
+        self,
+        text: _Lines,
+        hits: dict[int, tuple[str, ...]],
+        changeable: set[int],
+        wordings: list[tuple[bytes, int]],
+        fresh: list[int],
     ) -> dict[int, Worth]:
         """Lines by what is worth reading in them, and by the wordings whose cue they hold."""
         if not hits:
             return {}
-        places = sorted(hits)
-        joined = b"\n".join([text.lines[place] for place in places]).lower()
-        items = self._table.words.candidates(set(bare(joined).split()))
-        present = [(item.cue, item.of) for item in items if item.cue in joined]
-        found = {}
         if len(self._worths) > _MOST_KEYS:
             self._worths.clear()
             self._keys.clear()
-        worths = self._worths
-        for place, small in zip(places, joined.split(b"\n"), strict=True):
-            rank = _RANK.match(text.lines[place])
-            numbers = [number for cue, number in present if cue in small]
-            order = (rank and rank[1], place in changeable, hits[place], *numbers)
-            worth = worths.get(order)
+        places = sorted(hits)
+        lines = [text.lines[place] for place in places]
+        joined = b"\n".join(lines).lower()
+        present = [(cue.decode("latin-1"), number) for cue, number in wordings if cue in joined]
+        smalls = joined.decode("latin-1").split("\n") if present else []
+        columns = [[number if cue in small else None for small in smalls] for cue, number in present]
+        match = _RANK.match
+        heads = {line[:_HEAD] for line in lines}
+        ranks = {head: _rank(match(head)) for head in heads}
+        orders = zip(
+            [ranks[line[:_HEAD]] for line in lines],
+            [place in changeable for place in places] if changeable else repeat(False),
+            [hits[place] for place in places],
+            *columns,
+            strict=False,
+        )
+        worths, found = self._worths, {}
+        cues = tuple(number for _, number in present)
+        for place, order in zip(places, orders, strict=False):
+            worth = worths.get((cues, order))
             if worth is None:
-                key = (order[0], frozenset((*hits[place], *numbers)))
-                number = self._keys.setdefault(key, next(self._count))
-                worth = worths[order] = Worth(number, place in changeable)
+                worth = worths[cues, order] = self._worth_of(order)
             found[fresh[place]] = worth
         return found
+
+    def _worth_of(self, order: tuple[Any, ...]) -> Worth:
+        rank, by_digits, hits, *numbers = order
+        key = (rank, frozenset((*hits, *(number for number in numbers if number is not None))))
+        traceback = _BEGINNING in hits
+        return Worth(self._keys.setdefault(key, next(self._count)), by_digits, traceback)
+
+
+@lru_cache(maxsize=4)
+def _cue_words(table: Messages) -> CueWords[_Sign | int]:
+    """Finds signs, and the wordings that a line may hold a cue of, by their numbers; made once for all logs."""
+    numbers = ((cue.encode(), number) for number, item in enumerate(table.all) for cue in item.message.cues)
+    return CueWords((*_signs(table), *numbers))
+
+
+def _rank(found: re.Match[bytes] | None) -> bytes | None:
+    return found[1] if found else None
 
 
 def _matches(sign: _Sign, line: bytes) -> bool:
@@ -234,14 +342,14 @@ def _matches(sign: _Sign, line: bytes) -> bool:
 
 @lru_cache(maxsize=256)
 def _exception(words: tuple[bytes, ...]) -> re.Pattern[bytes]:
-    """Finds names of exceptions that hold one of these words."""
+    """Finds names of exceptions that hold one of these words, in many lines."""
     return re.compile(rb"(?:%b)\w*(?:\(\w{1,80}\))?(?::|[^\S\n]*$)" % b"|".join(words), re.MULTILINE)
 
 
-@lru_cache(maxsize=4)
-def _words_of(table: Messages) -> CueWords[_Sign]:
-    """The words by which lines are chosen, made once a table: that takes as long as reading a short log."""
-    return CueWords(_signs(table))
+@lru_cache(maxsize=256)
+def _exception_text(words: tuple[bytes, ...]) -> re.Pattern[str]:
+    """The same in one line whose characters are bytes."""
+    return re.compile(_exception(words).pattern.decode(), re.ASCII)
 
 
 def _signs(table: Messages) -> Iterator[tuple[bytes, _Sign]]:
@@ -251,6 +359,8 @@ def _signs(table: Messages) -> Iterator[tuple[bytes, _Sign]]:
         yield cue, _NAMED
     for cue in _DOTTED_WORDS:
         yield cue, _DOTTED
+    for cue in (*DONE_CUES, *WORLD_CUES):
+        yield cue, _OF_JOB
     for number, item in enumerate(table.all):
         message = item.message
         if message.everywhere and message.bearing is not Bearing.HARMLESS:

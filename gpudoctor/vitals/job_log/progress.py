@@ -53,3 +53,5 @@ CUES = (b"it/s", b"s/it", b"step", b"iter", b"epoch", b"loss")
 DONE_CUES = (b"complete", b"train_runtime", b"finished", b"stopped", b"done", b"ended", b"successfully")
 DONE_ALSO = (b"train", b"job ", b"all done")
 """Of which such a line holds one, too."""
+WORLD_CUES = (b"world", b"nranks ")
+"""What lines hold that say how many ranks there are."""

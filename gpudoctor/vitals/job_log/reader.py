@@ -18,7 +18,15 @@ from gpudoctor.vitals.job_log.line_filter import TRACEBACK, LineFilter, Worth
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, plain, take_apart
 from gpudoctor.vitals.job_log.matching import Match, Messages, messages_table, skeleton
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, lines_before, open_log, text_of
-from gpudoctor.vitals.job_log.progress import CUES, DONE_ALSO, DONE_CUES, says_done, step_of, whole_step
+from gpudoctor.vitals.job_log.progress import (
+    CUES,
+    DONE_ALSO,
+    DONE_CUES,
+    WORLD_CUES,
+    says_done,
+    step_of,
+    whole_step,
+)
 from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
 from gpudoctor.vitals.job_log.tracebacks import Raised, Tracebacks, frame_of, loose_exception
 from gpudoctor.vitals.job_log.words import bare
@@ -50,6 +58,7 @@ _LOOK_EVERY = 2_000
 """Lines after which the step is searched where nothing else makes gpudoctor look."""
 _OFTEN = 500
 """Lines that gave alike events, after which only the last one of `_LOOK_EVERY` lines is read whole."""
+_MOST_BODIES = 1_000
 _MOST_FRAMES = 200
 """Lines of a traceback that is compared with earlier ones."""
 _OF_A_PROGRAM = re.compile(
@@ -60,7 +69,6 @@ _WORLD = re.compile(
     r"(?i)world[_ ]?size['\"]?\s*[:=]\s*(\d{1,6})|nranks (\d{1,6})|"
     r"distributed init \(rank \d+, world (\d{1,6})\)"
 )
-_WORLD_CUES = (b"world", b"nranks ")
 _FILE_RANK = re.compile(r"(?i)(?:^|[^a-z])(?:global_?)?(?:rank|task|worker|proc)[_.-]?(\d{1,5})(?!\d)")
 _FOLDER_RANK = re.compile(r"[/\\](\d{1,5})[/\\](?:stderr|stdout)\.log")
 
@@ -171,10 +179,8 @@ class _Outcome:
     left_out: int = 0
     """Lines that were counted and not read, since the last one that was."""
 
-    @property
-    def settled(self) -> bool:
-        """Whether another such line would say nothing new."""
-        return self.times >= _OFTEN and not self.mixed
+    settled: bool = False
+    """Whether another such line would say nothing new."""
 
     def gave(self, event: LogEvent) -> LogEvent:
         """Note an event; gives it with the count of those that were left out."""
@@ -182,8 +188,13 @@ class _Outcome:
         self.mixed = self.mixed or self.event not in (None, what)
         self.event = what
         self.times += 1
+        self.settled = self.times >= _OFTEN and not self.mixed
         left_out, self.left_out = self.left_out, 0
         return replace(event, count=event.count + max(0, left_out - 1))
+
+    def gave_nothing(self) -> None:
+        """Note that a line gave no event."""
+        self.mixed, self.settled = True, False
 
 
 class _FileReader:
@@ -235,6 +246,8 @@ class _FileReader:
         """The last piece of each key that was left out, by its number in the file."""
         self._held: tuple[list[bytes], list[int]] = ([], [])
         """Pieces of a traceback whose end is still to come."""
+        self._bodies: dict[bytes, tuple[bytes, ...]] = {}
+        """Tracebacks up to their last frame, by their first one: the last of each."""
         self._taken = 0
         """Pieces so far."""
         self._tail: deque[tuple[bytes, int]] = deque(maxlen=OWN_TAIL if self._rank is not None else TAIL)
@@ -258,53 +271,82 @@ class _FileReader:
 
     def _take(self, pieces: list[bytes], numbers: list[int], *, last: bool) -> None:
         bares = bare(b"\n".join(pieces)).split(b"\n")
-        chosen, fresh = self._filter.chosen(pieces, bares)
-        if fresh and (self._job.world is None or not self._job.finished):
+        chosen, fresh, about_job = self._filter.chosen(pieces, bares)
+        if about_job and (self._job.world is None or not self._job.finished):
             self._look_for_job(b"\n".join([pieces[index] for index in fresh]))
         self._past_from = self._taken - len(self._recent)
         self._past = [*self._recent, *zip(pieces, numbers, strict=True)]
-        looks = range(-self._taken % _LOOK_EVERY, len(pieces), _LOOK_EVERY)
+        looks = set(range(-self._taken % _LOOK_EVERY, len(pieces), _LOOK_EVERY))
         at, end = 0, len(pieces)
-        for index in sorted(chosen.keys() | set(looks)):
+        reads_all = self._reads_all
+        outcomes, repeats, dull = self._outcomes, self._repeats, self._dull
+        for index in sorted([*chosen, *looks]):
             if index < at:
                 continue
-            if self._reads_all:
+            if reads_all:
                 self._read_on(self._taken + at, self._taken + index)
+                reads_all = self._reads_all
             at = index
             if index in looks:
                 self._catch_up(self._taken + index)
                 self._before(self._taken + index)
+                reads_all = self._reads_all
             worth = chosen.get(index)
             if worth is None:
                 continue
             line, length = bares[index], 1
             key: Hashable = worth.key
-            if self._reads_all:
-                self._read_one(self._taken + index, key, None if worth.by_digits else line)
-                at += 1
-                continue
-            if TRACEBACK in line:
-                length, key = _traceback_at(index, bares, chosen)
-                if index + length > len(pieces) and not last:
-                    end = index
-                    break
-            if not worth.by_digits and self._is_known(line, numbers[index]):
-                at += 1
-                continue
-            outcome = self._outcomes.get(key)
-            if outcome is not None and outcome.settled:
-                outcome.left_out += 1
-                self._left_out[key] = self._taken + index
-                at += length
-                continue
-            self._catch_up(self._taken + index)
+            if not reads_all:
+                if worth.traceback and TRACEBACK in line:
+                    length, key = self._traceback_at(index, bares, chosen)
+                    if index + length > len(pieces) and not last:
+                        end = index
+                        break
+                known = not worth.by_digits and (line in dull or line in repeats)
+                if known and self._is_known(line, numbers[index]):
+                    at += 1
+                    continue
+                outcome = outcomes.get(key)
+                if outcome is not None and outcome.settled:
+                    outcome.left_out += 1
+                    self._left_out[key] = self._taken + index
+                    at += length
+                    continue
+                self._catch_up(self._taken + index)
             self._read_one(self._taken + index, key, None if worth.by_digits else line)
+            reads_all = self._reads_all
             at += 1
         self._read_on(self._taken + at, self._taken + end)
         self._held = (pieces[end:], numbers[end:])
         self._taken += end
         oldest = min(self._left_out.values(), default=self._taken)
         self._recent = self._past[max(0, oldest - _BACK - self._past_from) : self._taken - self._past_from]
+
+    def _traceback_at(
+        self, index: int, bares: list[bytes], chosen: Mapping[int, Worth]
+    ) -> tuple[int, Hashable]:
+        """How many pieces the traceback that begins at one has, and a key by which it is compared with others.
+
+        The key is None for one that is not compared: it has no frames, or another process wrote between them.
+        """
+        indented = bares[index].partition(TRACEBACK)[0] + b"  "
+        first = bares[index + 1] if index + 1 < len(bares) else b""
+        body = self._bodies.get(first, ())
+        end = index + len(body)
+        if not body or end >= len(bares) or bares[end].startswith(indented) or tuple(bares[index:end]) != body:
+            end = index + 1
+            while end < len(bares) and end - index < _MOST_FRAMES and bares[end].startswith(indented):
+                end += 1
+            if end == len(bares):
+                return end - index + 1, None
+            if end == index + 1 or end not in chosen:
+                return 1, None
+            body = tuple(bares[index:end])
+            if len(self._bodies) < _MOST_BODIES:
+                self._bodies[first] = body
+        elif end not in chosen:
+            return 1, None
+        return end - index + 1, (body, chosen[index].key, chosen[end].key)
 
     def _read_on(self, at: int, to: int) -> int:
         """Read pieces while a traceback is open or a failure is followed; gives where it ended."""
@@ -336,7 +378,7 @@ class _FileReader:
         before = self._changes
         if quiet:
             if self._reading is not None and not self._gave:
-                self._reading.mixed = True
+                self._reading.gave_nothing()
             self._reading, self._gave = None, False
             if key is not None and (key in self._outcomes or len(self._outcomes) < _MOST_DULL):
                 self._reading = self._outcomes.setdefault(key, _Outcome())
@@ -381,7 +423,7 @@ class _FileReader:
         if not self._job.finished:
             self._job.finished = any(map(says_done, _lines_with(DONE_CUES, text, small, DONE_ALSO)))
         if self._job.world is None:
-            for line in _lines_with(_WORLD_CUES, text, small):
+            for line in _lines_with(WORLD_CUES, text, small):
                 if found := _WORLD.search(line):
                     self._job.world = int(next(group for group in found.groups() if group))
                     return
@@ -497,7 +539,7 @@ class _FileReader:
 
     def _chain(self, chain: list[Raised]) -> None:
         """Exceptions of one traceback: the first of a known kind, else the first that wraps no other."""
-        matches = [(item, self._table.in_exception(_with_libraries(item))) for item in chain]
+        matches = [(item, self._table.in_exception(_with_libraries(item, chain[-1]))) for item in chain]
         strong = [
             (item, match)
             for item, match in matches
@@ -610,25 +652,15 @@ def _lines_with(
             at = small.find(cue, end)
 
 
-def _traceback_at(index: int, bares: list[bytes], chosen: dict[int, Worth]) -> tuple[int, Hashable]:
-    """How many pieces the traceback that begins at one has, and a key by which it is compared with others.
+def _with_libraries(raised: Raised, last: Raised) -> str:
+    """The exception's text, and behind it the files that it came through: some wordings need both.
 
-    The key is None for one that is not compared: it has no frames, or another process wrote between them.
+    Who handled it, and raised the last one of its traceback, stands before these.
     """
-    indented = bares[index].partition(TRACEBACK)[0] + b"  "
-    end = index + 1
-    while end < len(bares) and end - index < _MOST_FRAMES and bares[end].startswith(indented):
-        end += 1
-    if end == len(bares):
-        return end - index + 1, None
-    if end == index + 1 or end not in chosen:
-        return 1, None
-    return end - index + 1, (tuple(bares[index:end]), chosen[index].key, chosen[end].key)
-
-
-def _with_libraries(raised: Raised) -> str:
-    """The exception's text, and behind it the files that it came through: some wordings need both."""
-    return f"{raised.text[:3000]}\nin {' '.join(raised.libraries)}" if raised.libraries else raised.text
+    files = dict.fromkeys((*(last.libraries if last is not raised else ()), *raised.libraries))
+    for name in raised.libraries[-1:]:  # the innermost one last
+        files[name] = files.pop(name)
+    return f"{raised.text[:3000]}\nin {' '.join(files)}" if files else raised.text
 
 
 def rank_of(path: str) -> int | None:

@@ -41,11 +41,15 @@ class CueWords(Generic[T]):
             self._by_anchor.setdefault(anchor, []).append(Cued(cue, bare(cue), whole, of))
         self._always = self._by_anchor.pop(b"", [])
         """Cues without any word: numbers, signs, nothing."""
-        self._shortest: list[bytes] = []
+        shortest: list[bytes] = []
         for anchor in sorted(self._by_anchor, key=len):
-            if not any(shorter in anchor for shorter in self._shortest):
-                self._shortest.append(anchor)
-        """Every word with an anchor has one of these."""
+            if not any(shorter in anchor for shorter in shortest):
+                shortest.append(anchor)
+        self._within = {
+            short: [(place, anchor) for place, anchor in enumerate(self._by_anchor) if short in anchor]
+            for short in shortest
+        }
+        """Every word with an anchor has one of these; the anchors that hold it, with their places."""
         self._hot: dict[bytes, tuple[bytes, ...]] = {}
         """Words with anchors, and which."""
         self._cold: set[bytes] = set()
@@ -71,13 +75,14 @@ class CueWords(Generic[T]):
     def _classify(self, new: Sequence[bytes]) -> dict[bytes, tuple[bytes, ...]]:
         """The words with an anchor among new ones. The others are remembered."""
         text = b"\n".join(new)
-        marked: set[bytes] = set()
-        for anchor in self._shortest:
-            at = text.find(anchor)
+        marked: dict[bytes, list[tuple[int, bytes]]] = {}
+        for short, within in self._within.items():
+            at = text.find(short)
             while at >= 0:
                 end = text.find(b"\n", at)
                 end = end if end >= 0 else len(text)
-                marked.add(text[text.rfind(b"\n", 0, at) + 1 : end])
-                at = text.find(anchor, end)
+                word = text[text.rfind(b"\n", 0, at) + 1 : end]
+                marked.setdefault(word, []).extend([item for item in within if item[1] in word])
+                at = text.find(short, end)
         self._cold.update(word for word in new if word not in marked and len(word) <= _LONGEST_WORD)
-        return {word: tuple(anchor for anchor in self._by_anchor if anchor in word) for word in marked}
+        return {word: tuple(dict(sorted(found)).values()) for word, found in marked.items()}

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpudoctor.vitals.environment import parse_environ
@@ -10,6 +10,7 @@ from gpudoctor.vitals.process import procfs
 from gpudoctor.vitals.process.classify_stack import is_worker, last_part
 from gpudoctor.vitals.process.dump import dump
 from gpudoctor.vitals.process.stack_classes import WAITING_PARENTS
+from gpudoctor.vitals.process.torch_processes import is_python
 
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 _JOBS = ("TORCHELASTIC_RUN_ID", "MASTER_PORT", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID")
@@ -40,7 +41,7 @@ def member(pid: int) -> Member | None:
     if item is None or item.state == "Z":
         return None
     words = procfs.command(pid)
-    if not _is_python(words, item.name, pid):
+    if not is_python(words, item.name, pid):
         return None
     environment = variables(pid)
     return Member(
@@ -53,13 +54,6 @@ def member(pid: int) -> Member | None:
         job=" ".join(environment.get(name, "") for name in _JOBS),
         torch=bool(procfs.maps(pid, "libtorch")) or not os.access(f"/proc/{pid}/maps", os.R_OK),
     )
-
-
-def _is_python(words: Sequence[str], name: str, pid: int) -> bool:
-    heads = (os.path.basename(words[0]) if words else "", os.path.basename(procfs.executable(pid)), name)
-    if any(re.fullmatch(r"(python|pypy)[\d.]*\w?", head) for head in heads):
-        return True
-    return bool(procfs.maps(pid, "libpython"))
 
 
 def variables(pid: int) -> dict[str, str]:

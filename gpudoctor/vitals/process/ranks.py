@@ -121,6 +121,7 @@ class WatchedRank:
         self._family_at = -FAMILY_EVERY
         self._device_at = 0.0
         self._memory, self._device, self._steps = DownsampledSeries(), DownsampledSeries(), DownsampledSeries()
+        self._losses = DownsampledSeries()
         self._step, self._stepped = -1, 0.0
         self._work: tuple[float, procfs.ThreadWork] | None = None
         self._worked = 0.0
@@ -219,6 +220,7 @@ class WatchedRank:
         if steps is not None and steps.step > self._step:
             self._step, self._stepped = steps.step, t
             self._steps.add(t, steps.seconds)
+            self._losses.add(t, steps.loss)
         return Rank(
             rank=member.rank,
             pid=member.pid,
@@ -253,6 +255,7 @@ class WatchedRank:
             lost_workers=tuple(self._lost),
             steps=steps,
             step_seconds=self._steps.series(),
+            losses=self._losses.series(),
             blind=blind.error.value if blind and blind.error else "",
         )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.config.deprecated_key import DeprecatedKeyDetail
 from gpudoctor_rules.config.placing import quoted, settings
@@ -33,7 +34,7 @@ class DeprecatedKeyRule(Rule):
                 edits=tuple(changed),
             )
             return
-        old = items[0].key.rpartition(".")[2].lstrip("-") if items else "the key"
+        old = items[0].key.rpartition(".")[2].lstrip("-") if items else say("the key")
         dropped = new.startswith("nothing")
         yield Remedy(
             id="CFG009-rename" if same else "CFG009-drop" if dropped else "CFG009-replace",

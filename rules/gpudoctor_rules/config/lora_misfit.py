@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.declared_settings import Written, add_keyword
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -60,13 +61,15 @@ class LoraMisfitRule(Rule):
 def _targets(item: Written) -> Remedy:
     kind = item.file.kind if item.file is not None else None
     if kind is ConfigKind.AXOLOTL:
-        return _remedy("targets", "lora_target_linear: true", "instead of lora_target_modules", (), safe=False)
+        return _remedy(
+            "targets", "lora_target_linear: true", say("instead of lora_target_modules"), (), safe=False
+        )
     word = "all" if kind is ConfigKind.LLAMA_FACTORY else "all-linear"
     quoted = word if item.file is not None and item.file.format == "yaml" else f'"{word}"'
     return _remedy(
         "targets",
         f"{item.key}={quoted}",
-        "every linear layer of the blocks, whatever the family calls them (PEFT 0.8 and later)",
+        say("every linear layer of the blocks, whatever the family calls them (PEFT 0.8 and later)"),
         _one(item.edit(quoted, python=f'"{word}"')),
         safe=False,
     )
@@ -90,7 +93,7 @@ def _reentrant(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
 
 
 def _with(script: Script, call: Call) -> tuple[Edit, ...]:
-    name, value = "gradient_checkpointing_kwargs", '{"use_reentrant": False}'
+    name, value = "gradient_checkpointing_kwargs", say('{{"use_reentrant": False}}')
     if call.node.args or call.node.keywords:
         return _one(add_keyword(script, call, name, value))
     span = call.span  # nothing is chained to a call that returns None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.config.optimizer_mismatch import OptimizerMismatchDetail
 from gpudoctor_rules.config.placing import auto_edits, settings
@@ -37,7 +38,7 @@ class OptimizerMismatchRule(Rule):
                 effort=Effort.SETTING,
             )
         else:
-            named = " or ".join(f"{item.key}={item.shown}" for item in items[:2]) or "one of the two"
+            named = " or ".join(f"{item.key}={item.shown}" for item in items[:2]) or say("one of the two")
             yield Remedy(
                 id="CFG003-one",
                 title=f"keep one: {named}",

@@ -3,25 +3,26 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.declared_settings import Written, replace_key
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.config.precision_conflict import PrecisionConflictDetail
 from gpudoctor_rules.config.placing import auto_edits, settings
 
 STEPS = {
     "auto": (
-        '"auto" for fp16.enabled and bf16.enabled in the DeepSpeed config',
-        "the training arguments decide",
+        say('"auto" for fp16.enabled and bf16.enabled in the DeepSpeed config'),
+        say("the training arguments decide"),
     ),
-    "drop": ("remove mixed_precision from the accelerate config", "the DeepSpeed config says it"),
+    "drop": (say("remove mixed_precision from the accelerate config"), say("the DeepSpeed config says it")),
     "scaler": (
-        "remove the GradScaler: call engine.backward(loss) and engine.step()",
-        "DeepSpeed scales the loss under fp16 by itself",
+        say("remove the GradScaler: call engine.backward(loss) and engine.step()"),
+        say("DeepSpeed scales the loss under fp16 by itself"),
     ),
     "load": (
-        "load the model in float32 (leave torch_dtype out), or train with bf16=True",
+        say("load the model in float32 (leave torch_dtype out), or train with bf16=True"),
         "fp16=True keeps a float32 master copy only of float32 weights",
     ),
-    "none": ("keep one of the two precisions, the same in both places", "bf16 where the card has it"),
+    "none": (say("keep one of the two precisions, the same in both places"), "bf16 where the card has it"),
 }
 
 
@@ -38,18 +39,20 @@ class PrecisionConflictRule(Rule):
         elif cure in {"fp16-off", "amp-off"}:
             key = cure.partition("-")[0]
             items = [item for _, item in settings(finding, patient) if key in item.key.lower() and item.on]
-            title = f"{key} off"
+            title = say("{key} off", key=key)
             if items:
                 title = f"{items[0].key}: false" if items[0].file is not None else f"{items[0].key}=False"
             why = (
                 "bf16 has float32's range and needs no loss scaling"
                 if key == "fp16"
-                else "one of the two is enough"
+                else say("one of the two is enough")
             )
             yield _remedy(cure, title, why, _edits(items[:1], "false", "False"))
         elif cure == "amp-to-bf16":
             items = [item for _, item in settings(finding, patient) if item.key.endswith("amp.enabled")]
-            why = "DeepSpeed's own bf16 works with ZeRO; without any mixed precision the training is in float32"
+            why = say(
+                "DeepSpeed's own bf16 works with ZeRO; without any mixed precision the training is in float32"
+            )
             yield _remedy(cure, '"bf16": {"enabled": true} in place of amp', why, _section_renamed(items))
         elif cure == "load-bf16":
             items = [item for _, item in settings(finding, patient) if "dtype" in item.key]

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.declared_settings import Written, add_keyword
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -23,16 +24,18 @@ AMPERE = (8, 0)
 
 TEXTS = {
     "adapter": (
-        "adapter: qlora, with load_in_4bit: true",
-        "train LoRA on the quantised model, or switch it off",
+        say("adapter: qlora, with load_in_4bit: true"),
+        say("train LoRA on the quantised model, or switch it off"),
     ),
     "peft": (
-        "train LoRA on the quantised model",
+        say("train LoRA on the quantised model"),
         "model = get_peft_model(prepare_model_for_kbit_training(model), LoraConfig(...))",
     ),
     "stage": (
-        "ZeRO stage 2, or bnb_4bit_quant_storage in the training dtype",
-        "bnb_4bit_quant_storage=torch.bfloat16 lets ZeRO-3 shard 4-bit weights; 8-bit weights need stage 2",
+        say("ZeRO stage 2, or bnb_4bit_quant_storage in the training dtype"),
+        say(
+            "bnb_4bit_quant_storage=torch.bfloat16 lets ZeRO-3 shard 4-bit weights; 8-bit weights need stage 2"
+        ),
     ),
 }
 
@@ -81,7 +84,9 @@ def _compute(finding: Finding, patient: Patient, items: list[Written]) -> Remedy
                 if call.span == place:
                     added = add_keyword(script, call, "bnb_4bit_compute_dtype", f'"{word}"')
                     edits = () if added is None else (added,)
-    return _remedy("compute", f"bnb_4bit_compute_dtype={word}", "4-bit layers then use tensor cores", edits)
+    return _remedy(
+        "compute", f"bnb_4bit_compute_dtype={word}", say("4-bit layers then use tensor cores"), edits
+    )
 
 
 def _quoted(item: Written, word: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.syntax import segment
 from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node, settable
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
 from gpudoctor.model.signs.source import Call, Script
 from gpudoctor_checks.data.dataset_reopens import DatasetReopensDetail
@@ -125,8 +126,8 @@ def _lost(finding: Finding, script: Script) -> Remedy:
     edits = (insert_after(script, loop, f"if {batch}: yield {batch}"),) if loop is not None else ()
     return Remedy(
         id="DATA011-last",
-        title=f"add `if {batch}: yield {batch}` after the loop",
-        steps=(f"if {batch}:", f"    yield {batch}   # after the loop"),
+        title=say("add `if {batch}: yield {batch}` after the loop", batch=batch),
+        steps=(f"if {batch}:", say("    yield {batch}   # after the loop", batch=batch)),
         applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
         edits=edits,

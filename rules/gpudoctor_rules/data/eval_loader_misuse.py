@@ -5,10 +5,13 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_edits import settable
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
 from gpudoctor_checks.data.eval_loader_misuse import EvalLoaderMisuseDetail
 
-_TOTAL = "Divide by len(loader.dataset): len(loader) times the batch size counts a last batch that is not full."
+_TOTAL = say(
+    "Divide by len(loader.dataset): len(loader) times the batch size counts a last batch that is not full."
+)
 
 
 class EvalLoaderMisuseRule(Rule):

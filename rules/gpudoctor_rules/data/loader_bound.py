@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -69,14 +70,29 @@ class LoaderBoundRule(Rule):
         edits: tuple[KeywordEdit, ...] = ()
         if span is not None and detail.settable:
             edits = (KeywordEdit(path=span.path, line=span.line, column=span.column, set=tuple(settings)),)
-        steps = [f"Pass {title} ({why})."]
+        steps = [say("Pass {title} ({why}).", title=title, why=why)]
         if option.startswith("default of --"):
             flag = option.removeprefix("default of ")
-            steps = [f"Launch with {flag} {workers} ({why}), and pass persistent_workers=True to the loader."]
+            steps = [
+                say(
+                    "Launch with {flag} {workers} ({why}), and pass persistent_workers=True to the loader.",
+                    flag=flag,
+                    workers=workers,
+                    why=why,
+                )
+            ]
             edits = ()
         elif detail.chosen:
             rest = ", ".join(f"{name}={value}" for name, value in settings[1:])
-            steps = [f"Set {detail.chosen}, which the loader gets, to {workers} ({why}), and pass {rest}."]
+            steps = [
+                say(
+                    "Set {chosen}, which the loader gets, to {workers} ({why}), and pass {rest}.",
+                    chosen=detail.chosen,
+                    workers=workers,
+                    why=why,
+                    rest=rest,
+                )
+            ]
         steps.append('Guard the script\'s entry with `if __name__ == "__main__":` where workers are spawned.')
         iterable = bool(detail.iterable)
         if iterable:
@@ -164,7 +180,11 @@ def _own(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Batches of the script's own generator: there is no loader whose workers could be set."""
     workers, why = workers_for(patient)
     span = finding.span
-    where = f"what {span.path.rpartition('/')[2]}:{span.line} makes" if span is not None else "what it makes"
+    where = (
+        say("what {span_path}:{span_line} makes", span_path=span.path.rpartition("/")[2], span_line=span.line)
+        if span is not None
+        else say("what it makes")
+    )
     yield Remedy(
         id="DATA001-precompute",
         title="do the generator's work once, before the loop",
@@ -229,10 +249,16 @@ def workers_for(patient: Patient) -> tuple[int, str]:
     try:
         cpus, origin = cpus_per_rank(patient)
     except Unavailable as error:
-        return _FALLBACK, f"a start where the CPUs are not known: {error}"
+        return _FALLBACK, say("a start where the CPUs are not known: {error}", error=error)
     workers = max(0, min(_MOST, int(cpus) - 1))
-    keeps = "one is kept for the training process" if ranks_here(patient) == 1 else "one a process is kept"
-    return workers, f"{origin}, {keeps}" + (f", at most {_MOST}" if workers == _MOST else "")
+    keeps = (
+        say("one is kept for the training process")
+        if ranks_here(patient) == 1
+        else say("one a process is kept")
+    )
+    return workers, say("{origin}, {keeps}", origin=origin, keeps=keeps) + (
+        say(", at most {most}", most=_MOST) if workers == _MOST else ""
+    )
 
 
 def _gain(finding: Finding, patient: Patient, workers: int) -> Effect | None:
@@ -268,5 +294,8 @@ def _as_measured(patient: Patient, share: float, workers: int, why: str) -> tupl
         return workers, why  # it would only share the one CPU with the training
     needed = math.ceil(share / max(1 - share, 1 / max(1, cpus)) - 1e-6)
     if workers < needed <= min(cpus, _MOST):
-        return needed, f"{cpus_per_rank(patient)[1]}, and the items take longer than the training"
+        return needed, say(
+            "{cpus_per_rank}, and the items take longer than the training",
+            cpus_per_rank=cpus_per_rank(patient)[1],
+        )
     return workers, why

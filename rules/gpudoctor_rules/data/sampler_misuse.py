@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax_edits import insert_before, settable
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -99,8 +100,14 @@ def _epoch(finding: Finding, patient: Patient) -> Remedy:
     edits = _told(finding, patient, name)
     return Remedy(
         id="DATA008-epoch",
-        title=f"call {name}.set_epoch({epoch or 'epoch'}) first in each epoch",
-        steps=(f"{name}.set_epoch({epoch or 'epoch'})   # the first line of the loop over epochs",),
+        title=say("call {name}.set_epoch({epoch}) first in each epoch", name=name, epoch=epoch or "epoch"),
+        steps=(
+            say(
+                "{name}.set_epoch({epoch})   # the first line of the loop over epochs",
+                name=name,
+                epoch=epoch or "epoch",
+            ),
+        ),
         applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
         effort=Effort.ONE_LINE,
         edits=edits,

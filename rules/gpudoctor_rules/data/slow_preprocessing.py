@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource, Rule, Unavailable
 from gpudoctor.model.job_devices import cpus_per_rank
 from gpudoctor_checks.data.slow_preprocessing import SlowPreprocessingDetail
@@ -22,12 +23,15 @@ class SlowPreprocessingRule(Rule):
 
 def _pretokenise(processes: int) -> Remedy:
     several = f"num_proc={processes}" if processes > 1 else ""
-    how = f"batched=True, {several}" if several else "batched=True"
+    how = say("batched=True, {several}", several=several) if several else "batched=True"
     return Remedy(
         id="DATA002-pretokenise",
-        title=f"tokenise once, before the training{f' ({several})' if several else ''}",
+        title=say(
+            "tokenise once, before the training{several}",
+            several=say(" ({several})", several=several) if several else "",
+        ),
         steps=(
-            f"dataset = dataset.map(tokenise, {how})   # cached on disk",
+            say("dataset = dataset.map(tokenise, {how})   # cached on disk", how=how),
             'or in the Dataset\'s __init__: self.encoded = tokenizer(texts, truncation=True)["input_ids"]',
             "pad in the collate function, to the batch's longest sample",
         ),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax_edits import settable, without
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -97,8 +98,10 @@ def processes_for(patient: Patient) -> tuple[int, str]:
     try:
         cpus, origin = cpus_per_rank(patient)
     except Unavailable as error:
-        return _FALLBACK, f"a start where the CPUs are not known: {error}"
-    return max(1, min(_MOST, int(cpus * ranks_here(patient)))), f"{origin}, at most {_MOST}"
+        return _FALLBACK, say("a start where the CPUs are not known: {error}", error=error)
+    return max(1, min(_MOST, int(cpus * ranks_here(patient)))), say(
+        "{origin}, at most {most}", origin=origin, most=_MOST
+    )
 
 
 def _in_source(finding: Finding, patient: Patient, processes: int) -> tuple[Edit, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -35,7 +36,12 @@ class UnpinnedTransferRule(Rule):
             edits += [_set(span, "non_blocking", _move(span, patient)) for span in spans[1:]]
         names = list(dict.fromkeys(name for edit in edits for name, _ in edit.set))
         steps = [
-            f"{'Loader' if name.endswith('pin_memory') else 'Copy'}, line {edit.line}: {name}=True"
+            say(
+                "{endswith}, line {edit_line}: {name}=True",
+                endswith=say("Loader") if name.endswith("pin_memory") else say("Copy"),
+                edit_line=edit.line,
+                name=name,
+            )
             for edit in edits
             for name, _ in edit.set
         ]

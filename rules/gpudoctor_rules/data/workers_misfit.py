@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.run.recorded_loaders import RUN
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -49,12 +50,20 @@ class WorkersMisfitRule(Rule):
         keyword = _keyword(finding, "num_workers")
         option = finding.detail_of(WorkersMisfitDetail).origin or ""
         flag = option.removeprefix("default of ") if option.startswith("default of --") else ""
-        step = f"Launch with {flag} {workers}" if flag else setting(finding, keyword, workers)
+        step = (
+            say("Launch with {flag} {workers}", flag=flag, workers=workers)
+            if flag
+            else setting(finding, keyword, workers)
+        )
         passed = bool(flag) or option in ("command line", RUN)
         return Remedy(
             id="DATA003-fewer",
             title=f"{keyword}={workers}",
-            steps=(f"{step} ({origin}, one of them is kept for the training process).",),
+            steps=(
+                say(
+                    "{step} ({origin}, one of them is kept for the training process).", step=step, origin=origin
+                ),
+            ),
             applicability=Applicability.SAFE,
             effort=Effort.SETTING if flag else Effort.ONE_LINE,
             sets=(("DataLoader.num_workers", str(workers)),),
@@ -84,8 +93,13 @@ class WorkersMisfitRule(Rule):
             edits = (KeywordEdit(path=span.path, line=span.line, column=span.column, remove=(keyword,)),)
         return Remedy(
             id="DATA003-drop",
-            title=f"Drop {keyword}",
-            steps=(f"Remove {keyword} from the call: a loader without workers has no use for it.",),
+            title=say("Drop {keyword}", keyword=keyword),
+            steps=(
+                say(
+                    "Remove {keyword} from the call: a loader without workers has no use for it.",
+                    keyword=keyword,
+                ),
+            ),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
             edits=edits,
@@ -96,13 +110,20 @@ class WorkersMisfitRule(Rule):
         try:
             cpus, origin = cpus_per_rank(patient)
         except Unavailable as error:
-            cpus, origin = 5.0, f"a start where the CPUs are not known: {error}"
+            cpus, origin = 5.0, say("a start where the CPUs are not known: {error}", error=error)
         workers = max(1, min(_MOST, int(cpus) - 1))
         keyword = _keyword(finding, "num_workers")
         return Remedy(
             id="DATA003-workers",
             title=f"{keyword}={workers}",
-            steps=(f"{setting(finding, keyword, workers)} ({origin}) and keep {detail.keyword}.",),
+            steps=(
+                say(
+                    "{setting} ({origin}) and keep {keyword}.",
+                    setting=setting(finding, keyword, workers),
+                    origin=origin,
+                    keyword=detail.keyword,
+                ),
+            ),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
             sets=(("DataLoader.num_workers", str(workers)),),
@@ -152,7 +173,11 @@ class WorkersMisfitRule(Rule):
 def setting(finding: Finding, keyword: str, value: int) -> str:
     """Where to set a loader's number of workers: in the call, or where the program chooses it."""
     chosen = finding.detail_of(WorkersMisfitDetail).chosen or ""
-    return f"Set {chosen}, which the loader gets, to {value}" if chosen else f"Pass {keyword}={value}"
+    return (
+        say("Set {chosen}, which the loader gets, to {value}", chosen=chosen, value=value)
+        if chosen
+        else say("Pass {keyword}={value}", keyword=keyword, value=value)
+    )
 
 
 def _keyword(finding: Finding, name: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -30,7 +31,11 @@ class BackendSlowRule(Rule):
         keyword, span = str(detail.keyword), finding.span
         line = span.line if span is not None else 0
         edits = tuple(_edits(finding, patient)) if detail.literal else ()
-        steps = [f'Line {line}: {keyword}="nccl"' if edits else f"Launch with the backend nccl (line {line})."]
+        steps = [
+            say('Line {line}: {keyword}="nccl"', line=line, keyword=keyword)
+            if edits
+            else say("Launch with the backend nccl (line {line}).", line=line)
+        ]
         steps.append("Each rank takes its own GPU first: torch.cuda.set_device(local_rank).")
         yield Remedy(
             id="DIST006-nccl",

@@ -7,6 +7,7 @@ from gpudoctor.analysis.source.control_flow import bound_to, enclosing, loop_nod
 from gpudoctor.analysis.source.parallelism import DDP
 from gpudoctor.analysis.source.periodic_edits import own_lines
 from gpudoctor.analysis.source.syntax_edits import put_under
+from gpudoctor.lang import say
 from gpudoctor.model import Edit, ImportEdit
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script
 
@@ -23,7 +24,7 @@ def held(script: Script, loop: Loop) -> tuple[Edit, ...]:
     block = _between(inner, model, backward) if model and last else []
     if not block or any(own_lines(script, part) is None for part in block):
         return ()
-    line = f"with contextlib.nullcontext() if {last} else {model}.no_sync():"
+    line = say("with contextlib.nullcontext() if {last} else {model}.no_sync():", last=last, model=model)
     return put_under(script, block, line), ImportEdit(path=script.path, statement="import contextlib")
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax_edits import without
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say, template
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -21,11 +22,11 @@ _EVERY = 50
 """Steps between two reductions for the log: the catalogue's number for logging."""
 
 _STEPS = {
-    "barrier": "Drop the barrier: the gradients' own reduction keeps the ranks together.",
-    "broadcast": "Broadcast once before the loop, or derive the value from the step on every rank.",
-    "objects": "Send tensors instead of pickled objects, and only every {every} steps.",
-    "parameters": "Drop it: DDP starts from equal parameters and applies equal gradients.",
-    "value": "Reduce every {every} steps, several values in one tensor: if step % {every} == 0: ...",
+    "barrier": say("Drop the barrier: the gradients' own reduction keeps the ranks together."),
+    "broadcast": say("Broadcast once before the loop, or derive the value from the step on every rank."),
+    "objects": template("Send tensors instead of pickled objects, and only every {every} steps."),
+    "parameters": say("Drop it: DDP starts from equal parameters and applies equal gradients."),
+    "value": template("Reduce every {every} steps, several values in one tensor: if step % {every} == 0: ..."),
 }
 
 
@@ -42,7 +43,7 @@ class RedundantCollectivesRule(Rule):
             title=f"Reduce for the log every {_EVERY} steps"
             if kinds == ["value"]
             else "avoid per-step synchronisation between ranks",
-            steps=tuple(_STEPS[kind].format(every=_EVERY) for kind in kinds),
+            steps=tuple(say(_STEPS[kind], every=_EVERY) for kind in kinds),
             applicability=Applicability.UNSAFE,
             effort=Effort.SMALL_EDIT,
             override=(_override(set(kinds)),),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.distributed.straggler import StragglerDetail
 
@@ -17,26 +18,42 @@ class StragglingRankRule(Rule):
         steps: tuple[str, ...]
         if detail.process:
             steps = (
-                f"gpudoctor watch {detail.process}   # on {node}, while the job runs: what it does meanwhile",
+                say(
+                    "gpudoctor watch {process}   # on {node}, while the job runs: what it does meanwhile",
+                    process=detail.process,
+                    node=node,
+                ),
                 f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE   # on {node}: throttled or shared",
-                "give every rank the same amount of work: group by length across ranks",
+                say("give every rank the same amount of work: group by length across ranks"),
             )
         elif part == "data_wait":
             steps = (
-                f"check rank {rank}'s shard and disk: longer items, a slower mount, fewer CPUs for its workers",
-                "the same amount of work for every rank: shuffle before sharding, group by length across ranks",
+                say(
+                    "check rank {rank}'s shard and disk: longer items, a slower mount, fewer CPUs "
+                    "for its workers",
+                    rank=rank,
+                ),
+                say(
+                    "the same amount of work for every rank: shuffle before sharding, group by "
+                    "length across ranks"
+                ),
             )
         elif part in ("forward", "transfer"):
             steps = (
                 f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE on {node}: a card that is throttled or shared",
-                "gpudoctor check   # on that node; longer sequences on one rank look the same: group by "
-                "length across ranks",
+                say(
+                    "gpudoctor check   # on that node; longer sequences on one rank look the same: group by "
+                    "length across ranks"
+                ),
             )
         else:
             steps = (
-                f"check what rank {rank} alone does in a step: logging, saving, evaluation under `if "
-                "rank == 0`",
-                "do it every N steps, or in the background",
+                say(
+                    "check what rank {rank} alone does in a step: logging, saving, evaluation under `if "
+                    "rank == 0`",
+                    rank=rank,
+                ),
+                say("do it every N steps, or in the background"),
             )
         yield Remedy(
             id="DIST001-rank",
@@ -51,4 +68,6 @@ def _of(part: str) -> str:
     """What it is to be relieved of."""
     if not part:
         return ""
-    return " of what it alone does" if part == "other" else f" of its {part.replace('_', ' ')}"
+    return (
+        say(" of what it alone does") if part == "other" else say(" of its {part}", part=part.replace("_", " "))
+    )

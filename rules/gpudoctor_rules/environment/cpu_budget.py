@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource, Rule
 from gpudoctor.model.signs.source import Call, Script
 from gpudoctor_checks.environment.cpu_budget import CpuBudgetDetail
@@ -53,7 +54,13 @@ class CpuBudgetRule(Rule):
         return Remedy(
             id=f"{self.answers}-threads",
             title=title,
-            steps=(f"line {call.span.line}: {title}, or no such call: torch counts the cores by itself",),
+            steps=(
+                say(
+                    "line {span_line}: {title}, or no such call: torch counts the cores by itself",
+                    span_line=call.span.line,
+                    title=title,
+                ),
+            ),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
             sets=(("OMP_NUM_THREADS", str(threads)),),
@@ -65,8 +72,15 @@ class CpuBudgetRule(Rule):
     def _workers(self, fewer: int, workers: int, each: int) -> Remedy:
         return Remedy(
             id=f"{self.answers}-workers",
-            title=f"set num_workers={fewer} per rank instead of {workers}",
-            steps=(f"num_workers={fewer}: each rank has {each} CPU{'s' if each > 1 else ''} to itself",),
+            title=say("set num_workers={fewer} per rank instead of {workers}", fewer=fewer, workers=workers),
+            steps=(
+                say(
+                    "num_workers={fewer}: each rank has {each} CPU{s} to itself",
+                    fewer=fewer,
+                    each=each,
+                    s=say("s") if each > 1 else "",
+                ),
+            ),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
             sets=(("DataLoader.num_workers", str(fewer)),),

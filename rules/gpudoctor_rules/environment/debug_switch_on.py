@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, Setting
 from gpudoctor_checks.environment.debug_switch_on import DebugSwitchOnDetail
 
@@ -34,10 +35,22 @@ class DebugSwitchOnRule(Rule):
 def _step(finding: Finding, name: str, milder: str | None) -> str:
     span = finding.span
     if span is not None:
-        verb = f'set it to "{milder}"' if milder else "delete"
-        return f"{verb} in {span.path}, line {span.line}: {span.text}"
+        verb = say('set it to "{milder}"', milder=milder) if milder else "delete"
+        return say(
+            "{verb} in {span_path}, line {span_line}: {span}",
+            verb=verb,
+            span_path=span.path,
+            span_line=span.line,
+            span=span.text,
+        )
     setting = next((item for item in finding.evidence if isinstance(item, Setting)), None)
     if setting is not None and setting.path is not None:
-        verb = f"set {name}={milder}" if milder else f"delete the export of {name}"
-        return f"{verb} in {setting.path}" + (f", line {setting.line}" if setting.line else "")
+        verb = (
+            say("set {name}={milder}", name=name, milder=milder)
+            if milder
+            else say("delete the export of {name}", name=name)
+        )
+        return say("{verb} in {setting_path}", verb=verb, setting_path=setting.path) + (
+            say(", line {setting_line}", setting_line=setting.line) if setting.line else ""
+        )
     return f"export {name}={milder}" if milder else f"unset {name}"

@@ -4,16 +4,17 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.signs.host import Disk
 from gpudoctor.text import size
 from gpudoctor_checks.environment.disk_too_small import DiskTooSmallDetail
 
 _CLEARED = {
-    "Hugging Face cache": ("hf cache ls   # huggingface-cli scan-cache before version 1", "HF_HOME"),
-    "Hugging Face data sets": ("du -sh {path}/* | sort -h", "HF_DATASETS_CACHE"),
-    "torch extension cache": ("rm -r {path}   # built again at the next use", "TORCH_EXTENSIONS_DIR"),
-    "temporary files": ("du -xsh {path}/* 2>/dev/null | sort -h | tail", "TMPDIR"),
+    "Hugging Face cache": (say("hf cache ls   # huggingface-cli scan-cache before version 1"), "HF_HOME"),
+    "Hugging Face data sets": (say("du -sh {{path}}/* | sort -h"), "HF_DATASETS_CACHE"),
+    "torch extension cache": (say("rm -r {{path}}   # built again at the next use"), "TORCH_EXTENSIONS_DIR"),
+    "temporary files": (say("du -xsh {{path}}/* 2>/dev/null | sort -h | tail"), "TMPDIR"),
 }
 """A command that shows or clears what is there, and the variable that moves the folder."""
 
@@ -52,10 +53,14 @@ class DiskTooSmallRule(Rule):
     def _move(self, role: str, disk: Disk) -> Remedy:
         variable = _CLEARED.get(role, ("", ""))[1]
         there = shlex.quote(disk.mount.rstrip("/") + "/...")
-        line = f"export {variable}={there}" if variable else f"write the output to a folder under {disk.mount}"
+        line = (
+            f"export {variable}={there}"
+            if variable
+            else say("write the output to a folder under {mount}", mount=disk.mount)
+        )
         return Remedy(
             id=f"{self.answers}-move",
-            title=f"put it on {disk.mount}, which has {size(disk.free)} free",
+            title=say("put it on {mount}, which has {free} free", mount=disk.mount, free=size(disk.free)),
             steps=(line,),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.SETTING,
@@ -65,7 +70,7 @@ class DiskTooSmallRule(Rule):
         command = _CLEARED.get(role, ("du -xsh {path}/* | sort -h | tail", ""))[0]
         return Remedy(
             id=f"{self.answers}-clear",
-            title=f"make room under {path}",
+            title=say("make room under {path}", path=path),
             steps=(command.replace("{path}", shlex.quote(path)),),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.COMMAND,

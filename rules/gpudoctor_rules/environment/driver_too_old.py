@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.cuda import dotted, numbers
 from gpudoctor.model.unavailable import Absent
@@ -40,7 +41,9 @@ class DriverTooOldRule(Rule):
         build = choose_for(patient, driver, cards, release)
         if build is None:
             return
-        older = "" if build.series == numbers(release)[:2] else f" (an older torch, {build.torch})"
+        older = (
+            "" if build.series == numbers(release)[:2] else say(" (an older torch, {torch})", torch=build.torch)
+        )
         yield Remedy(
             id=f"{self.answers}-torch-build",
             title=f"install the {build.tag} build of torch, which driver {driver} runs{older}",
@@ -55,14 +58,21 @@ class DriverTooOldRule(Rule):
         detail = finding.detail_of(DriverTooOldDetail)
         floor, cuda = detail.floor, detail.cuda
         toolkit = detail.toolkit_driver
-        branch = f"driver {floor} or newer" if floor else f"a driver for CUDA {cuda}"
+        branch = (
+            say("driver {floor} or newer", floor=floor) if floor else say("a driver for CUDA {cuda}", cuda=cuda)
+        )
         return Remedy(
             id=f"{self.answers}-driver",
-            title=f"ask the administrator for {branch}",
+            title=say("ask the administrator for {branch}", branch=branch),
             steps=(
-                f"torch {detail.torch} needs {branch}; this node has {detail.driver}",
+                say(
+                    "torch {torch} needs {branch}; this node has {driver}",
+                    torch=detail.torch,
+                    branch=branch,
+                    driver=detail.driver,
+                ),
                 *(
-                    (f"the driver that came with CUDA {cuda} is {toolkit}",)
+                    (say("the driver that came with CUDA {cuda} is {toolkit}", cuda=cuda, toolkit=toolkit),)
                     if toolkit not in {"", floor}
                     else ()
                 ),

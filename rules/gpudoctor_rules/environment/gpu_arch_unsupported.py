@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.environment.gpu_arch_unsupported import GpuArchUnsupportedDetail
 from gpudoctor_rules.environment.torch_builds import TABLE, Build, builds, choose_for, install_line
@@ -39,10 +40,19 @@ class GpuArchUnsupportedRule(Rule):
     def _install(self, patient: Patient, build: Build, release: str, card: str, why: str) -> Remedy:
         return Remedy(
             id=f"{self.answers}-install",
-            title=f"install torch {build.torch}+{build.tag}, which has code for capability {card} ({why})",
+            title=say(
+                "install torch {torch}+{tag}, which has code for capability {card} ({why})",
+                torch=build.torch,
+                tag=build.tag,
+                card=card,
+                why=why,
+            ),
             steps=(
                 install_line(patient, build, release),
-                f"{patient.packages.executable} -c 'import torch; print(torch.cuda.get_arch_list())'",
+                say(
+                    "{executable} -c 'import torch; print(torch.cuda.get_arch_list())'",
+                    executable=patient.packages.executable,
+                ),
             ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.COMMAND,
@@ -53,8 +63,20 @@ class GpuArchUnsupportedRule(Rule):
     def _driver(self, build: Build, driver: str, card: str) -> Remedy:
         return Remedy(
             id=f"{self.answers}-driver",
-            title=f"ask for driver {build.floor} or newer: builds with code for capability {card} need it",
-            steps=(f"torch {build.torch}+{build.tag} has code for it; driver {driver} is below {build.floor}",),
+            title=say(
+                "ask for driver {floor} or newer: builds with code for capability {card} need it",
+                floor=build.floor,
+                card=card,
+            ),
+            steps=(
+                say(
+                    "torch {torch}+{tag} has code for it; driver {driver} is below {floor}",
+                    torch=build.torch,
+                    tag=build.tag,
+                    driver=driver,
+                    floor=build.floor,
+                ),
+            ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.ADMINISTRATOR,
             references=(TABLE,),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import optional, read_workers
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.signs.job import Profile
 from gpudoctor_checks.environment.host_memory_tight import HostMemoryTightDetail
@@ -34,14 +35,14 @@ class HostMemoryTightRule(Rule):
         if profile is Profile.SLURM:
             line = f"#SBATCH --mem={gib}G"
         elif profile is Profile.KUBERNETES or container == "kubernetes":
-            line = f"resources: {{limits: {{memory: {gib}Gi}}, requests: {{memory: {gib}Gi}}}}"
+            line = say("resources: {{limits: {{memory: {gib}Gi}}, requests: {{memory: {gib}Gi}}}}", gib=gib)
         elif container in {"docker", "podman"} and host is not None and host.memory_limit is not None:
-            line = f"{container} run --memory={gib}g ..."
+            line = say("{container} run --memory={gib}g ...", container=container, gib=gib)
         else:
-            line = "ps -eo rss,pid,user,args --sort=-rss | head   # which process uses the memory"
+            line = say("ps -eo rss,pid,user,args --sort=-rss | head   # which process uses the memory")
         return Remedy(
             id=f"{self.answers}-memory",
-            title=f"give the job {gib} GiB of host memory",
+            title=say("give the job {gib} GiB of host memory", gib=gib),
             steps=(line,),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.SETTING,
@@ -52,8 +53,8 @@ class HostMemoryTightRule(Rule):
         half = max(1, workers // 2)
         return Remedy(
             id=f"{self.answers}-workers",
-            title=f"set num_workers={half} instead of {workers}",
-            steps=(f"num_workers={half}: each worker takes some hundred MiB before any data",),
+            title=say("set num_workers={half} instead of {workers}", half=half, workers=workers),
+            steps=(say("num_workers={half}: each worker takes some hundred MiB before any data", half=half),),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
             sets=(("DataLoader.num_workers", str(half)),),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.environment.limits_too_low import LimitsTooLowDetail
 
@@ -36,7 +37,7 @@ class LimitsTooLowRule(Rule):
         return Remedy(
             id=f"{self.answers}-ulimit",
             title=line,
-            steps=(f"{line}   # in the job script, before the launch line",),
+            steps=(say("{line}   # in the job script, before the launch line", line=line),),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,
             sets=((f"RLIMIT_{_NAMES[kind].upper()}", text),),
@@ -49,22 +50,29 @@ class LimitsTooLowRule(Rule):
         flag = "-1" if wanted is None else text
         if container in {"docker", "podman"}:
             extra = f"--pids-limit={flag}" if kind == "processes" else f"--ulimit {name}={flag}:{flag}"
-            title, effort = f"{container} run {extra}", Effort.SETTING
-            steps: tuple[str, ...] = (f"{container} run {extra} ...",)
+            title, effort = say("{container} run {extra}", container=container, extra=extra), Effort.SETTING
+            steps: tuple[str, ...] = (say("{container} run {extra} ...", container=container, extra=extra),)
         elif container == "kubernetes":
-            title = f"raise {kind} for pods to {text} on the node"
+            title = say("raise {kind} for pods to {text} on the node", kind=kind, text=text)
             steps = (
-                "podPidsLimit in the kubelet's configuration"
+                say("podPidsLimit in the kubelet's configuration")
                 if kind == "processes"
-                else f"the limit comes from the container runtime's service: Limit{name.upper()}={text} there",
+                else say(
+                    "the limit comes from the container runtime's service: Limit{name}={text} there",
+                    name=name.upper(),
+                    text=text,
+                ),
             )
             effort = Effort.ADMINISTRATOR
         else:
-            title = f"ask the administrator for {name} {text}"
+            title = say("ask the administrator for {name} {text}", name=name, text=text)
             steps = (
-                f"in /etc/security/limits.d/training.conf: * - {name} {text}",
-                f"under Slurm, for slurmd too: systemctl edit slurmd, Limit{name.upper()}="
-                f"{'infinity' if wanted is None else text}",
+                say("in /etc/security/limits.d/training.conf: * - {name} {text}", name=name, text=text),
+                say(
+                    "under Slurm, for slurmd too: systemctl edit slurmd, Limit{name}={infinity}",
+                    name=name.upper(),
+                    infinity=say("infinity") if wanted is None else text,
+                ),
             )
             effort = Effort.ADMINISTRATOR
         return Remedy(

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, Setting
 from gpudoctor_checks.environment.nccl_hobbled import NcclHobbledDetail
 
@@ -28,9 +29,19 @@ class NcclHobbledRule(Rule):
         span = finding.span
         setting = next((item for item in finding.evidence if isinstance(item, Setting)), None)
         if span is not None:
-            line = f"delete {span.path}, line {span.line}: {span.text}"
+            line = say(
+                "delete {span_path}, line {span_line}: {span}",
+                span_path=span.path,
+                span_line=span.line,
+                span=span.text,
+            )
         elif setting is not None and setting.path is not None:
-            line = f"delete the export of {name} in {setting.path}, line {setting.line}"
+            line = say(
+                "delete the export of {name} in {setting_path}, line {setting_line}",
+                name=name,
+                setting_path=setting.path,
+                setting_line=setting.line,
+            )
         else:
             line = f"unset {name}"
         return Remedy(
@@ -54,10 +65,12 @@ class NcclHobbledRule(Rule):
         packages = optional(lambda: patient.packages)
         drop = [name for name in names if name != keep] if keep else names
         version = packages.version(keep) if packages is not None and keep else None
-        again = f"{keep}=={version}" if keep and version else "the one that torch requires (pip show torch)"
+        again = (
+            f"{keep}=={version}" if keep and version else say("the one that torch requires (pip show torch)")
+        )
         return Remedy(
             id=f"{self.answers}-one-nccl",
-            title=f"keep {keep or 'one NCCL package'} only",
+            title=say("keep {keep} only", keep=keep or say("one NCCL package")),
             steps=(
                 f"pip uninstall {' '.join(drop)}",
                 f"pip install --force-reinstall --no-deps {again}   # its files went with the other's",
@@ -74,7 +87,9 @@ class NcclHobbledRule(Rule):
         folder = library.rpartition("/")[0]
         return Remedy(
             id=f"{self.answers}-loader-path",
-            title=f"take {folder or library} out of {variable} for the training",
+            title=say(
+                "take {folder} out of {variable} for the training", folder=folder or library, variable=variable
+            ),
             steps=(
                 "see which is loaded: LD_DEBUG=libs python -c 'import torch' 2>&1 | grep 'calling init.*nccl'",
                 f"env -u {variable} python ...",

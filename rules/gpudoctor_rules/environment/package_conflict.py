@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, Unavailable
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.unavailable import Absent
@@ -84,7 +85,7 @@ class PackageConflictRule(Rule):
             if not by:
                 return
         elif together or not have:
-            target = f"{name}{together}"
+            target = say("{name}{together}", name=name, together=together)
             yield self._remedy(
                 name,
                 f"install {target}",
@@ -111,7 +112,9 @@ class PackageConflictRule(Rule):
             return None
         return self._remedy(
             "both",
-            f"install torch and {name} for {build.tag} together: this machine has a GPU",
+            say(
+                "install torch and {name} for {tag} together: this machine has a GPU", name=name, tag=build.tag
+            ),
             (install_line(patient, build, torch),),
             sets=(("torch", build.tag),),
             references=(_VISION,),
@@ -125,7 +128,12 @@ class PackageConflictRule(Rule):
         force = "" if version else "--force-reinstall --no-deps "
         return self._remedy(
             name,
-            f"install the {name} that belongs to torch {torch}{f': {version}' if version else ''}",
+            say(
+                "install the {name} that belongs to torch {torch}{version}",
+                name=name,
+                torch=torch,
+                version=say(": {version}", version=version) if version else "",
+            ),
             (f"pip install {force}{pin} --index-url {INDEX}/{tag}",),
             sets=((name, version or tag),),
             references=(_VISION,),
@@ -135,11 +143,15 @@ class PackageConflictRule(Rule):
         series = ".".join(str(part) for part in numbers(torch)[:2])
         return self._remedy(
             "flash-attn",
-            f"reinstall flash-attn against torch {torch}",
+            say("reinstall flash-attn against torch {torch}", torch=torch),
             (
                 "pip uninstall -y flash-attn",
                 "pip install flash-attn --no-build-isolation --no-cache-dir",
-                f"the wheel's name must say torch{series} and this torch's cxx11abi: {_FLASH}",
+                say(
+                    "the wheel's name must say torch{series} and this torch's cxx11abi: {flash}",
+                    series=series,
+                    flash=_FLASH,
+                ),
             ),
             references=(_FLASH,),
         )
@@ -153,7 +165,7 @@ class PackageConflictRule(Rule):
                 references=(_BNB,),
             )
             return
-        why = "" if not have else " (this one stops at an older CUDA, or starts at a newer)"
+        why = "" if not have else say(" (this one stops at an older CUDA, or starts at a newer)")
         yield self._remedy(
             "bitsandbytes",
             f"install a bitsandbytes that has the library for torch's CUDA{why}",
@@ -169,14 +181,14 @@ class PackageConflictRule(Rule):
         if not extra:
             return self._remedy(
                 "two-stacks",
-                "build the environment anew, so that one CUDA major is left",
-                ("python -m venv .venv && .venv/bin/pip install torch   # then the rest of the stack",),
+                say("build the environment anew, so that one CUDA major is left"),
+                (say("python -m venv .venv && .venv/bin/pip install torch   # then the rest of the stack"),),
             )
         gone = " ".join(f"nvidia-{name}-cu{stack}" for name in libraries for stack in extra)
         back = " ".join(f"nvidia-{name}-cu{needed}" for name in libraries)
         return self._remedy(
             "two-stacks",
-            f"keep the libraries for CUDA {needed}, which torch asks for",
+            say("keep the libraries for CUDA {needed}, which torch asks for", needed=needed),
             (
                 f"pip uninstall -y {gone}",
                 f"pip install --force-reinstall --no-deps {back}   # what the others overwrote",

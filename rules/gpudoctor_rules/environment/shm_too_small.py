@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource, Rule
 from gpudoctor_checks.environment.shm_too_small import ShmTooSmallDetail
 
@@ -59,29 +60,38 @@ def _lines(kind: str | None, gib: int) -> tuple[tuple[str, ...], Effort, str]:
     if kind == "kubernetes":
         return (
             (
-                f"volumes: [{{name: shm, emptyDir: {{medium: Memory, sizeLimit: {gib}Gi}}}}]",
-                "volumeMounts: [{name: shm, mountPath: /dev/shm}]",
-                f"the volume counts as the pod's memory: its limit has to hold {gib} GiB more",
+                say("volumes: [{{name: shm, emptyDir: {{medium: Memory, sizeLimit: {gib}Gi}}}}]", gib=gib),
+                say("volumeMounts: [{{name: shm, mountPath: /dev/shm}}]"),
+                say("the volume counts as the pod's memory: its limit has to hold {gib} GiB more", gib=gib),
             ),
             Effort.SETTING,
             _KUBERNETES,
         )
     if kind in {"docker", "podman"}:
         return (
-            (f"{kind} run --shm-size={gib}g ...", f"in a compose file: shm_size: {gib}gb"),
+            (
+                say("{kind} run --shm-size={gib}g ...", kind=kind, gib=gib),
+                say("in a compose file: shm_size: {gib}gb", gib=gib),
+            ),
             Effort.SETTING,
             _DOCKER,
         )
     if kind is not None:
         return (
-            (f"the container shares the node's /dev/shm: sudo mount -o remount,size={gib}G /dev/shm there",),
+            (
+                say(
+                    "the container shares the node's /dev/shm: sudo mount -o remount,size={gib}G "
+                    "/dev/shm there",
+                    gib=gib,
+                ),
+            ),
             Effort.ADMINISTRATOR,
             "https://man7.org/linux/man-pages/man5/tmpfs.5.html",
         )
     return (
         (
             f"sudo mount -o remount,size={gib}G /dev/shm",
-            f"for every boot, in /etc/fstab: tmpfs /dev/shm tmpfs defaults,size={gib}G 0 0",
+            say("for every boot, in /etc/fstab: tmpfs /dev/shm tmpfs defaults,size={gib}G 0 0", gib=gib),
         ),
         Effort.ADMINISTRATOR,
         "https://man7.org/linux/man-pages/man5/tmpfs.5.html",

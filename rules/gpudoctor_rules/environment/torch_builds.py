@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from gpudoctor.lang import say
 from gpudoctor.model import Patient, Unavailable
 from gpudoctor.model.cuda import Capability, dotted, numbers, runs_on
 from gpudoctor.model.unavailable import Absent
@@ -120,7 +121,9 @@ def install_line(patient: Patient, build: Build, release: str = "") -> str:
     version = dotted(same) if same and len(same) == 3 else build.torch
     parts = [f"torch=={version}+{build.tag}", *_companions(patient, version, build.tag)]
     line = f"pip install {' '.join(parts)} --index-url {INDEX}/{build.tag}"
-    return f"{line}   # in the environment of {patient.packages.executable}"
+    return say(
+        "{line}   # in the environment of {executable}", line=line, executable=patient.packages.executable
+    )
 
 
 def _is_final(release: str) -> bool:

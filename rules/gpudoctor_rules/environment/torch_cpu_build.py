@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.environment.torch_cpu_build import TorchCpuBuildDetail
 from gpudoctor_rules.environment.torch_builds import INDEX, TABLE, choose_for, install_line
@@ -19,7 +20,9 @@ class TorchCpuBuildRule(Rule):
         release, driver = detail.torch, detail.driver
         build = choose_for(patient, driver, detail.capabilities, release)
         python = patient.packages.executable
-        look = f"{python} -c 'import torch; print(torch.version.cuda, torch.cuda.is_available())'"
+        look = say(
+            "{python} -c 'import torch; print(torch.version.cuda, torch.cuda.is_available())'", python=python
+        )
         if build is None:
             yield Remedy(
                 id=f"{self.answers}-select",
@@ -35,7 +38,11 @@ class TorchCpuBuildRule(Rule):
             )
             return
         line = install_line(patient, build, release)
-        runs = f"driver {driver} runs it" if driver else "any driver from " + build.floor + " runs it"
+        runs = (
+            say("driver {driver} runs it", driver=driver)
+            if driver
+            else say("any driver from ") + build.floor + say(" runs it")
+        )
         yield Remedy(
             id=f"{self.answers}-install",
             title=f"install the {build.tag} build of torch ({runs})",

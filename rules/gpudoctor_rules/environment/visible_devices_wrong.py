@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor_checks.environment.visible_devices_wrong import VisibleDevicesWrongDetail
@@ -31,13 +32,17 @@ class VisibleDevicesWrongRule(Rule):
     def _set(self, wanted: int, gpus: int, finding: Finding) -> Remedy:
         value = ",".join(str(index) for index in range(wanted))
         span = finding.span
-        place = f"in {span.path}, line {span.line}" if span is not None else "before the launch line"
+        place = (
+            say("in {span_path}, line {span_line}", span_path=span.path, span_line=span.line)
+            if span is not None
+            else say("before the launch line")
+        )
         return Remedy(
             id=f"{self.answers}-value",
             title=f"export CUDA_VISIBLE_DEVICES={value}",
             steps=(
                 f"export CUDA_VISIBLE_DEVICES={value}   # {place}; this machine has GPU 0"
-                + (f" to {gpus - 1}" if gpus > 1 else ""),
+                + (say(" to {gpus}", gpus=gpus - 1) if gpus > 1 else ""),
                 "or unset CUDA_VISIBLE_DEVICES to use all of them",
             ),
             applicability=Applicability.DISPLAY_ONLY,
@@ -48,8 +53,12 @@ class VisibleDevicesWrongRule(Rule):
     def _ranks(self, gpus: int) -> Remedy:
         return Remedy(
             id=f"{self.answers}-ranks",
-            title=f"launch {gpus} rank{'s' if gpus > 1 else ''} on this node",
-            steps=(f"torchrun --nproc_per_node={gpus} ...   # keep the batch: accumulate more steps",),
+            title=say("launch {gpus} rank{s} on this node", gpus=gpus, s=say("s") if gpus > 1 else ""),
+            steps=(
+                say(
+                    "torchrun --nproc_per_node={gpus} ...   # keep the batch: accumulate more steps", gpus=gpus
+                ),
+            ),
             applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE,
             sets=(("ranks_per_node", str(gpus)),),
@@ -58,7 +67,14 @@ class VisibleDevicesWrongRule(Rule):
     def _unset(self, title: str, finding: Finding) -> Remedy:
         span = finding.span
         line = (
-            f"delete {span.path}, line {span.line}: {span.text}" if span is not None else f"unset {_VARIABLE}"
+            say(
+                "delete {span_path}, line {span_line}: {span}",
+                span_path=span.path,
+                span_line=span.line,
+                span=span.text,
+            )
+            if span is not None
+            else f"unset {_VARIABLE}"
         )
         return Remedy(
             id=f"{self.answers}-unset",

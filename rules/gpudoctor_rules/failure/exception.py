@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.failure.exception import ExceptionDetail
 
@@ -17,7 +18,7 @@ class UncaughtRule(Rule):
             return
         title = detail.title
         span = finding.span
-        where = f"{span.path}:{span.line}" if span is not None else "the program's last lines"
+        where = f"{span.path}:{span.line}" if span is not None else say("the program's last lines")
         if detail.kind == "SystemExit" or span is None:
             yield _exit(where, known=span is not None)
             return
@@ -37,11 +38,16 @@ def _exit(where: str, known: bool) -> Remedy:
     """The program decided to end."""
     return Remedy(
         id="FAIL001-exit",
-        title=f"read what it says before {where}" if known else f"read {where}",
+        title=say("read what it says before {where}", where=where)
+        if known
+        else say("read {where}", where=where),
         steps=(
-            f"{where}: the condition above it shows why; let it raise an exception with the reason"
+            say(
+                "{where}: the condition above it shows why; let it raise an exception with the reason",
+                where=where,
+            )
             if known
-            else "sys.exit ends a program without a traceback; let it raise an exception with the reason",
+            else say("sys.exit ends a program without a traceback; let it raise an exception with the reason"),
         ),
         applicability=Applicability.DISPLAY_ONLY,
         effort=Effort.SMALL_EDIT,

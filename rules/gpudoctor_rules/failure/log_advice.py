@@ -283,6 +283,12 @@ ADVICE = (
         when=in_log("missing", "permission", "empty", "program", "any-program"),
     ),
     advise(
+        "FAIL016-script",
+        "Correct the job script",
+        "bash -n job.sh   # names the line, without running it",
+        when=in_log("job-script"),
+    ),
+    advise(
         "FAIL016-file",
         "Find the damaged file, and leave it out or get it again",
         "catch the error in __getitem__ and log the path; verify checksums before the job",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 
 
@@ -12,7 +13,11 @@ class NativeCrashRule(Rule):
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
         span = finding.span
-        where = f" (it was called from {span.path}:{span.line})" if span is not None else ""
+        where = (
+            say(" (it was called from {span_path}:{span_line})", span_path=span.path, span_line=span.line)
+            if span is not None
+            else ""
+        )
         yield Remedy(
             id="FAIL006-stack",
             title="print the native stack once",

@@ -1,5 +1,6 @@
 """What can be done about a sick GPU, shared by the rules of this topic."""
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Unavailable
 from gpudoctor.model.job_devices import CardsDetail, chosen, job_gpus
 
@@ -33,13 +34,17 @@ def leave_out(code: Code, finding: Finding, patient: Patient, why: str) -> Remed
     if not rest or not indices(finding) or _aside(finding, patient):
         return None
     listed = ",".join(str(index) for index in rest)
-    ranks = f"one rank a GPU is {len(rest)} rank{'s' if len(rest) != 1 else ''} then"
+    ranks = say("one rank a GPU is {rest} rank{s} then", rest=len(rest), s=say("s") if len(rest) != 1 else "")
     return Remedy(
         id=f"{code}-leave-out",
         title=f"CUDA_VISIBLE_DEVICES={listed}",
         steps=(
             f"export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={listed}   # {why}",
-            f"Launch with --nproc_per_node={len(rest)} ({ranks}; keep the global batch by accumulation).",
+            say(
+                "Launch with --nproc_per_node={rest} ({ranks}; keep the global batch by accumulation).",
+                rest=len(rest),
+                ranks=ranks,
+            ),
         ),
         applicability=Applicability.UNSAFE,
         effort=Effort.SETTING,
@@ -52,10 +57,11 @@ def reset(code: Code, finding: Finding, *, later: bool = False) -> Remedy:
     """Reset the GPUs of the finding, now or when they are idle."""
     listed = ",".join(str(index) for index in indices(finding))
     target = f" -i {listed}" if listed else ""
-    named = f"GPU {listed}" if listed else "the GPU"
+    named = f"GPU {listed}" if listed else say("the GPU")
     return Remedy(
         id=f"{code}-reset",
-        title=f"reset {named}" + (" when it is idle" if later else " before it is used again"),
+        title=say("reset {named}", named=named)
+        + (say(" when it is idle") if later else say(" before it is used again")),
         steps=(
             "Drain the node: no job may start on it (Slurm: scontrol update nodename=$(hostname -s) "
             "state=drain reason=gpu-reset).",
@@ -70,11 +76,14 @@ def reset(code: Code, finding: Finding, *, later: bool = False) -> Remedy:
 
 def reboot(code: Code, *, power: bool = False) -> Remedy:
     """Reboot the node."""
-    steps: tuple[str, ...] = ("Drain the node so that no job starts on it.", "sudo reboot")
+    steps: tuple[str, ...] = (say("Drain the node so that no job starts on it."), "sudo reboot")
     if power:
         steps = (
             *steps,
-            "When the GPU is still missing: power the node off and on, then check power cable, riser and slot.",
+            say(
+                "When the GPU is still missing: power the node off and on, then check power cable, "
+                "riser and slot."
+            ),
         )
     return Remedy(
         id=f"{code}-reboot",
@@ -91,9 +100,9 @@ def replace(code: Code, finding: Finding) -> Remedy:
     listed = ",".join(str(index) for index in indices(finding))
     return Remedy(
         id=f"{code}-replace",
-        title=f"drain the node and have GPU {listed} replaced"
+        title=say("drain the node and have GPU {listed} replaced", listed=listed)
         if listed
-        else "drain the node and have the card replaced",
+        else say("drain the node and have the card replaced"),
         steps=(
             "Drain the node so that no job starts on it.",
             "sudo nvidia-bug-report.sh   # the vendor asks for its file",

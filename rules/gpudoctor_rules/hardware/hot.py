@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Code, Finding, Patient, Remedy, Rule
 from gpudoctor_rules.hardware import actions
 
@@ -12,7 +13,9 @@ class HotRule(Rule):
     answers = Code("GPU011")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        away = actions.leave_out(self.answers, finding, patient, f"{finding.subject} is hot")
+        away = actions.leave_out(
+            self.answers, finding, patient, say("{subject} is hot", subject=finding.subject)
+        )
         if away is not None:
             yield away
         gpus = ",".join(str(index) for index in actions.indices(finding))

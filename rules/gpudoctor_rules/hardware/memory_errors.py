@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Code, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.hardware.memory_errors import MemoryErrorsDetail
 from gpudoctor_rules.hardware import actions
@@ -15,7 +16,9 @@ class MemoryErrorsRule(Rule):
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         action = finding.detail_of(MemoryErrorsDetail).action
         if action in {"reset", "replace"}:
-            away = actions.leave_out(self.answers, finding, patient, f"{finding.subject} has memory errors")
+            away = actions.leave_out(
+                self.answers, finding, patient, say("{subject} has memory errors", subject=finding.subject)
+            )
             if away is not None:
                 yield away
         if action == "replace":

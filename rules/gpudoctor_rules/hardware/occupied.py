@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.hardware.occupied import OccupiedDetail
 from gpudoctor_rules.hardware import actions
@@ -14,7 +15,9 @@ class OccupiedRule(Rule):
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         detail = finding.detail_of(OccupiedDetail)
-        away = actions.leave_out(self.answers, finding, patient, f"{finding.subject} is not free")
+        away = actions.leave_out(
+            self.answers, finding, patient, say("{subject} is not free", subject=finding.subject)
+        )
         if away is not None:
             yield away
         gpus = ",".join(str(index) for index in actions.indices(finding))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Code, Finding, Patient, Remedy, Rule, Severity
 from gpudoctor_checks.hardware.pcie_degraded import PcieDegradedDetail
 from gpudoctor_rules.hardware import actions
@@ -14,7 +15,11 @@ class PcieDegradedRule(Rule):
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         ratio = finding.detail_of(PcieDegradedDetail).ratio
-        wins = f", up to {ratio:.0f}x the bandwidth between host and GPU" if ratio is not None else ""
+        wins = (
+            say(", up to {ratio:.0f}x the bandwidth between host and GPU", ratio=ratio)
+            if ratio is not None
+            else ""
+        )
         if finding.severity is Severity.NOTE:
             yield actions.inspect(
                 self.answers,
@@ -22,7 +27,9 @@ class PcieDegradedRule(Rule):
                 "Boards that split 16 lanes between two slots say so in their manual.",
             )
             return
-        away = actions.leave_out(self.answers, finding, patient, f"{finding.subject} has a degraded PCIe link")
+        away = actions.leave_out(
+            self.answers, finding, patient, say("{subject} has a degraded PCIe link", subject=finding.subject)
+        )
         if away is not None:
             yield away
         yield actions.inspect(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Code, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.hardware.recovery_needed import RecoveryNeededDetail
 from gpudoctor_rules.hardware import actions
@@ -13,7 +14,9 @@ class RecoveryNeededRule(Rule):
     answers = Code("GPU008")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        away = actions.leave_out(self.answers, finding, patient, f"{finding.subject} needs recovery")
+        away = actions.leave_out(
+            self.answers, finding, patient, say("{subject} needs recovery", subject=finding.subject)
+        )
         if away is not None:
             yield away
         action = finding.detail_of(RecoveryNeededDetail).action

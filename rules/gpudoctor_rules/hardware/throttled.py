@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Code, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.hardware.throttled import ThrottledDetail
 from gpudoctor_rules.hardware import actions
@@ -13,7 +14,9 @@ class ThrottledRule(Rule):
     answers = Code("GPU002")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        away = actions.leave_out(self.answers, finding, patient, f"{finding.subject} slows down")
+        away = actions.leave_out(
+            self.answers, finding, patient, say("{subject} slows down", subject=finding.subject)
+        )
         if away is not None:
             yield away
         if finding.detail_of(ThrottledDetail).heat:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, Severity, Unavailable
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor_checks.hardware.xid import XidDetail
@@ -24,7 +25,9 @@ class XidRule(Rule):
         if action == "follow":
             action = _demand(detail.recovery)
         if finding.severity is Severity.ERROR:
-            away = actions.leave_out(self.answers, finding, patient, f"{finding.subject} reported an error")
+            away = actions.leave_out(
+                self.answers, finding, patient, say("{subject} reported an error", subject=finding.subject)
+            )
             if away is not None:
                 yield away
         if action in {"reset", "reset-later"}:
@@ -45,7 +48,7 @@ class XidRule(Rule):
             steps=(
                 "CUDA_LAUNCH_BLOCKING=1 python train.py   # the traceback then names the line that launched it",
                 "compute-sanitizer --tool memcheck python train.py   # on a small batch: it is slow",
-                finding.detail_of(XidDetail).advice or "Look for an index out of range.",
+                finding.detail_of(XidDetail).advice or say("Look for an index out of range."),
             ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.COMMAND,
@@ -54,19 +57,19 @@ class XidRule(Rule):
 
     def _advice(self, finding: Finding, action: str, log: KernelLog) -> Remedy:
         titles = {
-            "restart-job": "restart the job",
-            "update-driver": "update the driver",
-            "restart-vm": "restart the virtual machine",
-            "fabric": "read the fabric manager's log",
-            "inspect": "check cables, riser and slot",
+            "restart-job": say("restart the job"),
+            "update-driver": say("update the driver"),
+            "restart-vm": say("restart the virtual machine"),
+            "fabric": say("read the fabric manager's log"),
+            "inspect": say("check cables, riser and slot"),
         }
         job = action in {"restart-job", "watch"}
         return Remedy(
             id=f"{self.answers}-{action}",
             title=titles.get(action, "watch whether it comes back"),
             steps=(
-                finding.detail_of(XidDetail).advice or "Look the number up in NVIDIA's Xid catalogue.",
-                f"{log.searched('Xid|NVRM')}   # what came before it",
+                finding.detail_of(XidDetail).advice or say("Look the number up in NVIDIA's Xid catalogue."),
+                say("{searched}   # what came before it", searched=log.searched("Xid|NVRM")),
             ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.COMMAND if job else Effort.ADMINISTRATOR,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax_edits import bare_call, block, insert_before, move_before
 from gpudoctor.analysis.source.syntax_places import find
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.loop.clip_misplaced import ClipMisplacedDetail
@@ -20,7 +21,7 @@ class ClipMisplacedRule(Rule):
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         detail = finding.detail_of(ClipMisplacedDetail)
         scaler, optimizer = detail.scaler, detail.optimizer
-        where = finding.span.text if finding.span else "the clip"
+        where = finding.span.text if finding.span else say("the clip")
         late = detail.how == "late"
         unscale = f"{scaler}.unscale_({optimizer})"
         step = f"{scaler}.step({optimizer})" if scaler else f"{optimizer}.step()"
@@ -52,15 +53,15 @@ class ClipMisplacedRule(Rule):
             )
             return
         if late:
-            title = f"clip before {step}"
+            title = say("clip before {step}", step=step)
             steps = (
-                f"after backward() and before {step}:",
+                say("after backward() and before {step}:", step=step),
                 *((f"    {unscale}",) if scaler else ()),
                 f"    {where}",
             )
         else:
-            title = f"call {unscale} before the clip"
-            steps = (f"before {where}", f"    {unscale}")
+            title = say("call {unscale} before the clip", unscale=unscale)
+            steps = (say("before {where}", where=where), f"    {unscale}")
         yield Remedy(
             id="LOOP004-before-step" if late else "LOOP004-unscale",
             title=title,

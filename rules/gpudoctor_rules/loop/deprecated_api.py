@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax_places import lines_at
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -38,9 +39,9 @@ class DeprecatedApiRule(Rule):
         if drop:
             title = f"Drop {drop}= ({replacement})"
         elif add:
-            title = f"Pass {add}={detail.value}"
+            title = say("Pass {add}={value}", add=add, value=detail.value)
         else:
-            title = f"replace {what} by {replacement}"
+            title = say("replace {what} by {replacement}", what=what, replacement=replacement)
         yield Remedy(
             id="LOOP005-replace",
             title=title,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.analysis.source.syntax_places import find_extent
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.loop.double_softmax import DoubleSoftmaxDetail
 
@@ -50,14 +51,18 @@ class DoubleSoftmaxRule(Rule):
 
 def _log_probabilities(how: str) -> Remedy:
     """Normalise over the classes, once."""
-    over = "dim=1 for (N, classes) and (N, classes, height, width), dim=-1 where the classes come last"
+    over = say("dim=1 for (N, classes) and (N, classes, height, width), dim=-1 where the classes come last")
     return Remedy(
         id="LOOP006-log-probabilities",
-        title="apply log_softmax over the classes" if how == "dimension" else "use cross_entropy on the scores",
+        title=say("apply log_softmax over the classes")
+        if how == "dimension"
+        else say("use cross_entropy on the scores"),
         steps=(
-            f"give log_softmax the dimension of the classes: {over}"
+            say("give log_softmax the dimension of the classes: {over}", over=over)
             if how == "dimension"
-            else "leave softmax out and call torch.nn.functional.cross_entropy: it is log_softmax and nll_loss",
+            else say(
+                "leave softmax out and call torch.nn.functional.cross_entropy: it is log_softmax and nll_loss"
+            ),
         ),
         applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,

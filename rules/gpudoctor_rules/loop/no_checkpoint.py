@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.control_flow import bound_to
 from gpudoctor.analysis.source.syntax_places import find
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
 from gpudoctor_checks.loop.no_checkpoint import NoCheckpointDetail
 
@@ -74,9 +75,9 @@ class NoCheckpointRule(Rule):
             title=", ".join(f"{name}={value}" for name, value in new),
             steps=(
                 "set it in the call",
-                "resume: trainer.fit(model, ckpt_path='last')"
+                say("resume: trainer.fit(model, ckpt_path='last')")
                 if lightning
-                else "resume: trainer.train(resume_from_checkpoint=True)",
+                else say("resume: trainer.train(resume_from_checkpoint=True)"),
             ),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,

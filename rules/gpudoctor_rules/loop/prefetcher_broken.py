@@ -5,26 +5,27 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax_edits import insert_after, insert_before, replace_node
 from gpudoctor.analysis.source.syntax_places import find_extent
+from gpudoctor.lang import say, template
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.loop.prefetcher_broken import PrefetcherBrokenDetail
 
 _RECORD = "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_stream.html"
 _STREAMS = "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-streams"
 _TITLES = {
-    "nothing": "return the batch",
-    "last": "test the batch that is returned, not the next one",
-    "last_loop": "return the last batch after the loop",
-    "first": "keep the batch before the next one is loaded",
-    "wait": "wait for the copy before the batch is used",
-    "record": "call record_stream on each tensor that is returned",
+    "nothing": say("return the batch"),
+    "last": say("test the batch that is returned, not the next one"),
+    "last_loop": say("return the last batch after the loop"),
+    "first": say("keep the batch before the next one is loaded"),
+    "wait": say("wait for the copy before the batch is used"),
+    "record": say("call record_stream on each tensor that is returned"),
 }
 _STEPS = {
-    "nothing": "at the end of it: {text}",
-    "last": "test {text} instead",
-    "last_loop": "after the loop: {text}",
-    "first": "batch = {text} before loading; return batch",
+    "nothing": template("at the end of it: {text}"),
+    "last": template("test {text} instead"),
+    "last_loop": template("after the loop: {text}"),
+    "first": template("batch = {text} before loading; return batch"),
     "wait": "{text}",
-    "record": "before the next load, for each tensor: tensor.record_stream(torch.cuda.current_stream())",
+    "record": say("before the next load, for each tensor: tensor.record_stream(torch.cuda.current_stream())"),
 }
 
 
@@ -39,7 +40,7 @@ class PrefetcherBrokenRule(Rule):
         yield Remedy(
             id=f"LOOP007-{how.replace('_', '-')}",
             title=_TITLES[how],
-            steps=(_STEPS[how].format(text=text),),
+            steps=(say(_STEPS[how], text=text),),
             applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE,
             edits=_edits(finding, patient, how, text),

@@ -8,6 +8,7 @@ from gpudoctor.analysis.source.syntax import segment
 from gpudoctor.analysis.source.syntax_edits import alone, insert_after, replace_node
 from gpudoctor.analysis.source.syntax_places import find
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.loop.teacher_trained import TeacherTrainedDetail
 
@@ -67,7 +68,9 @@ def _no_grad(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     if others or not text or "\n" in text:
         return ()
     indent = " " * whole.col_offset
-    return (replace_node(script, whole, f"with torch.no_grad():\n{indent}    {text}"),)
+    return (
+        replace_node(script, whole, say("with torch.no_grad():\n{indent}    {text}", indent=indent, text=text)),
+    )
 
 
 def _eval(finding: Finding, patient: Patient, teacher: str) -> tuple[Edit, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from gpudoctor.analysis.source.declared_settings import Written
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import Edit, Finding, Patient, SourceSpan, Unavailable
 from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.model.signs.memory import Choice, JobMemory
@@ -42,14 +43,14 @@ _LIGER = {
     ConfigKind.HUGGINGFACE: "use_liger_kernel: true",
     ConfigKind.LLAMA_FACTORY: "enable_liger_kernel: true",
     ConfigKind.AXOLOTL: "liger_fused_linear_cross_entropy: true",
-    ConfigKind.TORCHTUNE: "loss._component_: torchtune.modules.loss.CEWithChunkedOutputLoss",
-    None: "use_liger_kernel=True   # in TrainingArguments",
+    ConfigKind.TORCHTUNE: say("loss._component_: torchtune.modules.loss.CEWithChunkedOutputLoss"),
+    None: say("use_liger_kernel=True   # in TrainingArguments"),
 }
 """The chunked loss in each reader's own words; None is a script."""
 _METHODS = {
-    ConfigKind.HUGGINGFACE: ("use_peft: true", "use_peft: true, load_in_4bit: true"),
-    ConfigKind.LLAMA_FACTORY: ("finetuning_type: lora", "finetuning_type: lora, quantization_bit: 4"),
-    ConfigKind.AXOLOTL: ("adapter: lora", "adapter: qlora, load_in_4bit: true"),
+    ConfigKind.HUGGINGFACE: ("use_peft: true", say("use_peft: true, load_in_4bit: true")),
+    ConfigKind.LLAMA_FACTORY: (say("finetuning_type: lora"), say("finetuning_type: lora, quantization_bit: 4")),
+    ConfigKind.AXOLOTL: (say("adapter: lora"), say("adapter: qlora, load_in_4bit: true")),
     None: (
         "model = peft.get_peft_model(model, peft.LoraConfig())",
         "BitsAndBytesConfig(load_in_4bit=True) for from_pretrained, and peft.get_peft_model",
@@ -80,7 +81,9 @@ def answer(job: JobMemory, name: str, value: Choice, patient: Patient) -> str:
     if name == "method" and value in {"lora", "qlora"} and kind in _METHODS:
         return _METHODS[kind][value == "qlora"]
     if name == "parallel" and str(value).startswith("zero") and kind is not ConfigKind.DEEPSPEED:
-        return f'"zero_optimization": {{"stage": {plain(None, name, value)}}} in the DeepSpeed config'
+        return say(
+            '"zero_optimization": {{"stage": {plain}}} in the DeepSpeed config', plain=plain(None, name, value)
+        )
     key = _OWN_KEYS.get((kind, name), KEYS.get(name)) if kind is not None else KEYS.get(name)
     if key is None:
         return f"{name.replace('_', ' ')}: {value}"

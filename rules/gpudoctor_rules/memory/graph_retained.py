@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax import nodes, segment
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, TextEdit
 from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.memory.graph_retained import GraphRetainedDetail
@@ -46,8 +47,13 @@ def _by_container(target: str) -> Remedy:
     """The remedy where only the container is known."""
     return Remedy(
         id="MEM003-detach",
-        title=f"keep what goes into {target} without its graph",
-        steps=(f"put `.detach()` on each tensor that goes into {target}, `.item()` where a number is enough",),
+        title=say("keep what goes into {target} without its graph", target=target),
+        steps=(
+            say(
+                "put `.detach()` on each tensor that goes into {target}, `.item()` where a number is enough",
+                target=target,
+            ),
+        ),
         applicability=Applicability.DISPLAY_ONLY,
         effort=Effort.ONE_LINE,
         references=_REFERENCES,
@@ -58,7 +64,7 @@ def _detached(value: str) -> str:
     """The expression with its graph cut; a display is cut inside."""
     node = ast.parse(value, mode="eval").body
     if _contains_display(node):
-        return f"{value} with .detach() on each tensor"
+        return say("{value} with .detach() on each tensor", value=value)
     simple = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
     return f"{value}.detach()" if simple else f"({value}).detach()"
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.run.memory_headroom import HeadroomDetail
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource
 from gpudoctor.model.signs.memory import Choice, JobMemory
 from gpudoctor.text import size
@@ -44,9 +45,9 @@ def _measured_batch(finding: Finding) -> Iterator[Remedy]:
     if factor < _TWICE:
         return
     title = (
-        f"use a micro batch of {samples * factor:,.0f}"
+        say("use a micro batch of {samples:,.0f}", samples=samples * factor)
         if samples
-        else f"use a micro batch {factor:.0f} times as large"
+        else say("use a micro batch {factor:.0f} times as large", factor=factor)
     )
     yield Remedy(
         id=f"{finding.code}-batch",
@@ -82,7 +83,7 @@ def _remedy(
     lines = [answer(job, name, value, patient) for name, value in changes.items()]
     return Remedy(
         id=f"{code}-{word}",
-        title=f"{', '.join(lines)} ({size(peak)})",
+        title=say("{lines} ({peak})", lines=", ".join(lines), peak=size(peak)),
         steps=(*lines, why),
         applicability=Applicability.UNSAFE if made else Applicability.DISPLAY_ONLY,
         effort=Effort.ONE_LINE,

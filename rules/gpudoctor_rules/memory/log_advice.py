@@ -21,6 +21,13 @@ ADVICE = (
         "MEM009-others",
         "End the other processes on this GPU, or choose another GPU",
         "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv",
-        when=in_log("other-process"),
+        when=in_log("other-process", "engine-start"),
+    ),
+    advise(
+        "MEM009-engine",
+        "Give vLLM a share of the GPU that is free",
+        "--gpu-memory-utilization 0.5   # in TRL: vllm_gpu_memory_utilization=0.3 beside the policy",
+        "a smaller --max-model-len needs a smaller cache",
+        when=in_log("engine-start"),
     ),
 )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.steady_run import script_at
 from gpudoctor.analysis.source.retention import Retention, RetentionKind, keeping_at
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, LeakDetail, LeakKind, Patient, Remedy
 
 
@@ -57,7 +58,7 @@ def _at_line(code: Code, keeping: Retention, keep: RetentionKind, where: str) ->
     new = keeping.written(keep) if keep in (RetentionKind.DETACHED, RetentionKind.NUMBER) else ""
     if new:
         number = keep is RetentionKind.NUMBER
-        wait = ("on a GPU .item() waits for it: at the period at which it is read",) if number else ()
+        wait = (say("on a GPU .item() waits for it: at the period at which it is read"),) if number else ()
         yield Remedy(
             id=f"{code}-{'number' if number else 'detach'}",
             title=f"keep {new} ({where})",
@@ -81,21 +82,21 @@ def _at_line(code: Code, keeping: Retention, keep: RetentionKind, where: str) ->
 
 _HOLDERS = {
     "hooks": (
-        "hooks", "register the hook once",
-        ("handle = module.register_forward_hook(hook)   # once; handle.remove() when it is done",),
+        "hooks", say("register the hook once"),
+        (say("handle = module.register_forward_hook(hook)   # once; handle.remove() when it is done"),),
     ),
     "reference": (
-        "cycles", "break the reference cycle",
+        "cycles", say("break the reference cycle"),
         ("backward(create_graph=True) makes one of a parameter and its gradient; torch.autograd.grad does not",
-         "or gc.collect() once an epoch"),
+         say("or gc.collect() once an epoch")),
     ),
     "profiler": (
-        "schedule", "use a profiler schedule that ends (repeat=1)",
+        "schedule", say("use a profiler schedule that ends (repeat=1)"),
         ("schedule=torch.profiler.schedule(wait=1, warmup=1, active=5, repeat=1)",),
     ),
     "what": (
-        "workers", "let the workers keep less",
-        ("arrays instead of lists of objects in the data set; no cache that grows in __getitem__",),
+        "workers", say("let the workers keep less"),
+        (say("arrays instead of lists of objects in the data set; no cache that grows in __getitem__"),),
     ),
 }  # fmt: skip
 """First word of what holds it: word of the remedy's id, title, steps."""

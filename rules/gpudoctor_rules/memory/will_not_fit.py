@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.memory_forecasts import change_words, command
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -49,7 +50,12 @@ def _remedy(job: JobMemory, cut: Projection, patient: Patient) -> Remedy:
     made = edits(job, changes, patient)
     return Remedy(
         id="MEM004-" + "-".join(f"{name}-{value}".replace("_", "-") for name, value in changes.items()),
-        title=f"use {change_words(changes)}: {size(cut.peak)}, {fits}",
+        title=say(
+            "use {change_words}: {peak}, {fits}",
+            change_words=change_words(changes),
+            peak=size(cut.peak),
+            fits=fits,
+        ),
         steps=tuple(answer(job, name, value, patient) for name, value in changes.items()),
         applicability=_applicability(changes.keys(), bool(made)),
         effort=Effort.ONE_LINE if changes.keys() <= _ONE_SETTING else Effort.SMALL_EDIT,

@@ -6,6 +6,7 @@ from gpudoctor.analysis.source.declared_settings import add_keyword, from_keywor
 from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, training_arguments
 from gpudoctor.analysis.workload import optional, scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -45,7 +46,9 @@ class Fp16UnsafeRule(Rule):
             yield self._bf16(finding, patient)
         elif cure == "collapsed":
             missing = has_bf16(patient) is False
-            title = "train in float32: this card has no bf16" if missing else "use bf16 instead of fp16"
+            title = (
+                say("train in float32: this card has no bf16") if missing else say("use bf16 instead of fp16")
+            )
             yield _remedy("bf16", title, ("torch.autocast('cuda', dtype=torch.bfloat16), or bf16=True",), ())
         elif cure == "precision":
             value = "bf16-true" if "16-true" in finding.message else "bf16"
@@ -76,7 +79,7 @@ class Fp16UnsafeRule(Rule):
         edits = () if missing else _switch(finding, patient)
         return _remedy(
             "bf16",
-            "train in float32: this card has no bf16" if missing else "use bf16 instead of fp16",
+            say("train in float32: this card has no bf16") if missing else say("use bf16 instead of fp16"),
             ("fp16=False" if missing else "bf16=True, fp16=False",),
             edits,
         )

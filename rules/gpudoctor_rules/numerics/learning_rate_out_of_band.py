@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -20,10 +21,10 @@ from gpudoctor.model import (
 from gpudoctor_checks.numerics.learning_rate_out_of_band import LearningRateOutOfBandDetail
 
 MIDDLES = {
-    "adam": ("1e-3", "from scratch 1e-4 to 1e-3"),
-    "low": ("1e-4", "from scratch 1e-4 to 1e-3, full fine-tuning 1e-5 to 5e-5, LoRA 1e-4 to 3e-4"),
-    "full": ("2e-5", "full fine-tuning 1e-5 to 5e-5"),
-    "lora": ("1e-4", "LoRA 1e-4 to 3e-4"),
+    "adam": ("1e-3", say("from scratch 1e-4 to 1e-3")),
+    "low": ("1e-4", say("from scratch 1e-4 to 1e-3, full fine-tuning 1e-5 to 5e-5, LoRA 1e-4 to 3e-4")),
+    "full": ("2e-5", say("full fine-tuning 1e-5 to 5e-5")),
+    "lora": ("1e-4", say("LoRA 1e-4 to 3e-4")),
 }
 """What was found, the rate to try first, and the band."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, BadStepDetail, Code, Effort, Finding, Patient, Remedy
 from gpudoctor_rules.numerics.edges import edge_edit
 from gpudoctor_rules.numerics.rates import rate_edit
@@ -28,7 +29,13 @@ def remedies(code: Code, finding: Finding, patient: Patient) -> Iterator[Remedy]
 
 def _where(bad: BadStepDetail) -> str:
     """` (train.py:41)`; empty where no line is known."""
-    return f" ({bad.place.path}:{bad.place.line})" if bad.place is not None else ""
+    return (
+        say(
+            " ({bad_place_path}:{bad_place_line})", bad_place_path=bad.place.path, bad_place_line=bad.place.line
+        )
+        if bad.place is not None
+        else ""
+    )
 
 
 def _remedy(
@@ -46,14 +53,14 @@ def _remedy(
 
 def _rate(code: Code, patient: Patient) -> Remedy:
     value, edits = rate_edit(patient)
-    lower = f"lr={value}" if edits else "a third of the rate"
+    lower = f"lr={value}" if edits else say("a third of the rate")
     return Remedy(
         id=f"{code}-rate",
-        title=f"{lower}; warm-up and clipping"
+        title=say("{lower}; warm-up and clipping", lower=lower)
         if edits
-        else "use a lower learning rate, a warm-up and clipping",
+        else say("use a lower learning rate, a warm-up and clipping"),
         steps=(
-            f"{lower}; warm-up over the first 1 % of the steps",
+            say("{lower}; warm-up over the first 1 % of the steps", lower=lower),
             "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)   # after backward, before step",
         ),
         applicability=Applicability.UNSAFE,
@@ -64,10 +71,17 @@ def _rate(code: Code, patient: Patient) -> Remedy:
 
 def _half(code: Code, bad: BadStepDetail) -> Remedy:
     where = _where(bad)
-    more = (f"or scale down what goes in{where}, or leave it out: torch.autocast('cuda', enabled=False)",)
+    more = (
+        say(
+            "or scale down what goes in{where}, or leave it out: torch.autocast('cuda', enabled=False)",
+            where=where,
+        ),
+    )
     return Remedy(
         id=f"{code}-bf16",
-        title="use bf16 instead of fp16, or a GradScaler" if not where else "use bf16 instead of fp16",
+        title=say("use bf16 instead of fp16, or a GradScaler")
+        if not where
+        else say("use bf16 instead of fp16"),
         steps=(
             "torch.autocast('cuda', dtype=torch.bfloat16)   # the range of float32; Ampere or later",
             *(more if where else ()),
@@ -82,9 +96,9 @@ def _half(code: Code, bad: BadStepDetail) -> Remedy:
 def _edge(code: Code, bad: BadStepDetail, patient: Patient) -> Remedy:
     operation, where = bad.operation, _where(bad)
     edits = edge_edit(bad, patient) if where else ()
-    title = "keep the operation away from its edge"
+    title = say("keep the operation away from its edge")
     if where and operation:
-        title = f"keep {operation} away from its edge{where}"
+        title = say("keep {operation} away from its edge{where}", operation=operation, where=where)
     return Remedy(
         id=f"{code}-epsilon",
         title=title,
@@ -99,47 +113,53 @@ def _edge_steps(operation: str, cause: str, phase: str) -> tuple[str, ...]:
     if cause == "rounding":
         return (
             "torch.log_softmax(x, dim) for log(softmax(x)); binary_cross_entropy_with_logits, log1p",
-            "or x.clamp_min(1e-12) before the operation",
+            say("or x.clamp_min(1e-12) before the operation"),
         )
     if cause == "overflow":
         return (
-            "torch.logsumexp, softplus or softmax instead of exp; x.clamp(max=80) before exp in float32",
-            "scale first, then square or multiply: x / x.abs().max(); means instead of sums",
+            say("torch.logsumexp, softplus or softmax instead of exp; x.clamp(max=80) before exp in float32"),
+            say("scale first, then square or multiply: x / x.abs().max(); means instead of sums"),
         )
     if phase == "backward":
         return (
-            f"x.clamp_min(1e-12) before {operation}: the derivative is infinite at the edge, not the value",
+            say(
+                "x.clamp_min(1e-12) before {operation}: the derivative is infinite at the edge, not the value",
+                operation=operation,
+            ),
             "where() after it does not help, 0 times infinity is NaN: choose its input with where() instead",
         )
     if operation in ("a division", "div"):
         return (
-            "a / (b + 1e-8), or b.clamp_min(1e-8) for a norm or a standard deviation",
-            "torch.nn.functional.normalize and LayerNorm have such an eps",
+            say("a / (b + 1e-8), or b.clamp_min(1e-8) for a norm or a standard deviation"),
+            say("torch.nn.functional.normalize and LayerNorm have such an eps"),
         )
     return (
         "x.clamp_min(1e-6).sqrt(), torch.log(x + 1e-6), a / (b + 1e-6); log_softmax, logsumexp",
-        "the derivative of sqrt is infinite at 0 even where its value is fine; where() does not help after it",
+        say(
+            "the derivative of sqrt is infinite at 0 even where its value is fine; where() does not "
+            "help after it"
+        ),
     )
 
 
 _PLAIN: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "poisoned-weights": (
-        "weights", "start from finite weights",
-        ("torch.empty contains old memory: initialise it; look at what was loaded",
-         "assert all(p.isfinite().all() for p in model.parameters())   # before the first step"),
+        "weights", say("start from finite weights"),
+        (say("torch.empty contains old memory: initialise it; look at what was loaded"),
+         say("assert all(p.isfinite().all() for p in model.parameters())   # before the first step")),
     ),
     "constant": (
-        "constant", "take the NaN out",
-        ("NaN times 0 stays NaN: leave missing values out with a mask, or torch.nan_to_num",),
+        "constant", say("take the NaN out"),
+        (say("NaN times 0 stays NaN: leave missing values out with a mask, or torch.nan_to_num"),),
     ),
     "empty": (
-        "empty", "leave out what is empty",
-        ("each[mask].sum() / mask.sum().clamp_min(1) instead of each[mask].mean()",
-         "a row that is masked throughout: let it see one place, or leave it out; std needs two values"),
+        "empty", say("leave out what is empty"),
+        (say("each[mask].sum() / mask.sum().clamp_min(1) instead of each[mask].mean()"),
+         say("a row that is masked throughout: let it see one place, or leave it out; std needs two values")),
     ),
     "peer": (
-        "rank", "check the other ranks: one of them had it first",
-        ("assert torch.isfinite(loss), torch.distributed.get_rank()   # before backward(), on each rank",),
+        "rank", say("check the other ranks: one of them had it first"),
+        (say("assert torch.isfinite(loss), torch.distributed.get_rank()   # before backward(), on each rank"),),
     ),
 }  # fmt: skip
 """Cause to the word of the remedy's id, its title and its steps."""
@@ -151,11 +171,11 @@ def _others(code: Code, bad: BadStepDetail) -> Iterator[Remedy]:
     elif bad.cause == "optimizer":
         half = bad.replay is not None and bad.replay.dtype == "float16"
         why = (
-            "eps=1e-8 is 0 in float16: keep the weights in float32 and let autocast do the rest"
+            say("eps=1e-8 is 0 in float16: keep the weights in float32 and let autocast do the rest")
             if half
-            else "eps=1e-8: Adam divides by the root of a mean that is 0 where the gradient always was"
+            else say("eps=1e-8: Adam divides by the root of a mean that is 0 where the gradient always was")
         )
-        title = "keep the weights in float32" if half else "give the optimizer an eps above 0"
+        title = say("keep the weights in float32") if half else say("give the optimizer an eps above 0")
         yield _remedy(code, "eps", title, (why,), Effort.SETTING)
     elif bad.cause in _PLAIN:
         word, title, steps = _PLAIN[bad.cause]
@@ -164,18 +184,27 @@ def _others(code: Code, bad: BadStepDetail) -> Iterator[Remedy]:
 
 def _data(code: Code, bad: BadStepDetail) -> Remedy:
     items = ", ".join(map(str, bad.replay.items)) if bad.replay is not None else ""
-    which = f"item{'s' if ',' in items else ''} {items} of the data set" if items else "the data"
-    first = f"dataset[{items.partition(',')[0]}]   # look at it" if items else f"look at{_where(bad)}"
+    which = (
+        say("item{s} {items} of the data set", s=say("s") if "," in items else "", items=items)
+        if items
+        else say("the data")
+    )
+    first = (
+        say("dataset[{item}]   # look at it", item=items.partition(",")[0])
+        if items
+        else say("look at{where}", where=_where(bad))
+    )
     return _remedy(
-        code, "data", f"mend or leave out {which}",
-        (first, "assert torch.isfinite(x).all(), index   # in __getitem__: the first bad item names itself"),
+        code, "data", say("mend or leave out {which}", which=which),
+        (first, say("assert torch.isfinite(x).all(), index   # in __getitem__: the first bad item "
+         "names itself")),
     )  # fmt: skip
 
 
 def _replay(code: Code, step: int) -> Remedy:
     return Remedy(
         id=f"{code}-replay",
-        title=f"replay step {step} to see the operation: gpudoctor verify",
+        title=say("replay step {step} to see the operation: gpudoctor verify", step=step),
         steps=(
             "gpudoctor verify -- COMMAND      # runs up to that step again and looks at every operation of it",
             "with torch.autograd.detect_anomaly():   # by hand: its error names the forward operation",

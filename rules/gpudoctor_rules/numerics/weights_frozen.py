@@ -8,6 +8,7 @@ from gpudoctor.analysis.source.syntax import segment
 from gpudoctor.analysis.source.syntax_edits import alone, block, insert_after, remove, replace_node
 from gpudoctor.analysis.source.syntax_places import find_extent
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.numerics.weights_frozen import WeightsFrozenDetail
 
@@ -19,7 +20,7 @@ class WeightsFrozenRule(Rule):
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         detail = finding.detail_of(WeightsFrozenDetail)
-        optimizer, text = detail.optimizer or "the optimizer", (detail.text or "")
+        optimizer, text = detail.optimizer or say("the optimizer"), (detail.text or "")
         how = detail.how or "other"
         if how not in ("order", "copy", "other"):
             return

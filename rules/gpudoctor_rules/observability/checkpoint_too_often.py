@@ -6,6 +6,7 @@ from gpudoctor.analysis.run.trainer_engines import engine_setting
 from gpudoctor.analysis.source.periodic_edits import thinned
 from gpudoctor.analysis.source.trainer_periods import period_for, transformers_period
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.observability.checkpoint_too_often import CheckpointTooOftenDetail
 from gpudoctor_rules.observability.settings import by_setting
@@ -36,7 +37,9 @@ class CheckpointTooOftenRule(Rule):
             )
         ):
             every, edits = period_for(finding, patient, NEAR, detail.period, detail.norm), closer
-        steps = [f"if step % {every} == 0:   # around the save, and one more save after the loop"]
+        steps = [
+            say("if step % {every} == 0:   # around the save, and one more save after the loop", every=every)
+        ]
         if option:
             steps.insert(0, f"launch with {option} {every}")
         yield Remedy(

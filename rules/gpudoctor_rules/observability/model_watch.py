@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.periodic_edits import thinned
 from gpudoctor.analysis.source.syntax_edits import replace_node, settable
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -36,7 +37,7 @@ class ModelWatchRule(Rule):
         how = detail.how
         edits = _edits(finding, patient)
         title = {
-            "watch": f'log="gradients", log_freq={EVERY}',
+            "watch": say('log="gradients", log_freq={every}', every=EVERY),
             "config": f"{detail.key}: {EVERY}",
             "variable": "WANDB_WATCH=false",
         }.get(str(how), f"log histograms every {EVERY} steps")

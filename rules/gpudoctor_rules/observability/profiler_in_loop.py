@@ -7,6 +7,7 @@ from gpudoctor.analysis.source.control_flow import bound_to
 from gpudoctor.analysis.source.periodic_edits import entered_seldom, thinned
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -99,8 +100,13 @@ def _count_once() -> Remedy:
 def _seldom(edits: tuple[Edit, ...]) -> Remedy:
     return Remedy(
         id="OBS001-period",
-        title=f"measure every {PERIOD} steps instead",
-        steps=(f"if step % {PERIOD} == 0:   # around the profiled block; run the plain block otherwise",),
+        title=say("measure every {period} steps instead", period=PERIOD),
+        steps=(
+            say(
+                "if step % {period} == 0:   # around the profiled block; run the plain block otherwise",
+                period=PERIOD,
+            ),
+        ),
         applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,
         effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
         sets=(("profile_period", str(PERIOD)),),
@@ -144,7 +150,7 @@ def _schedule(finding: Finding, patient: Patient) -> Remedy:
         id="OBS001-schedule",
         title="record 5 steps once, with a schedule that ends (repeat=1)",
         steps=(
-            f"with torch.profiler.profile(schedule={SCHEDULE},",
+            say("with torch.profiler.profile(schedule={schedule},", schedule=SCHEDULE),
             '        on_trace_ready=torch.profiler.tensorboard_trace_handler("traces")) as prof:',
             "    for step, batch in enumerate(loader):",
             "        ...   # the training step, with no profiler of its own",

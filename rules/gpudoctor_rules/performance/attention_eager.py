@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -54,13 +55,17 @@ def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], t
     detail = finding.detail_of(AttentionEagerDetail)
     kind, span = detail.kind, finding.span
     if kind == "code":
-        return "scaled_dot_product_attention", (f"Instead of product, softmax, product: {_CALL}",), ()
+        return (
+            "scaled_dot_product_attention",
+            (say("Instead of product, softmax, product: {call}", call=_CALL),),
+            (),
+        )
     if kind == "kernels":
         spans = [item for item in finding.evidence if isinstance(item, SourceSpan)]
         lines = ", ".join(str(item.line) for item in spans)
         return (
-            "Leave SDPA's kernels on",
-            (f"Lines {lines}: True, or drop them.",),
+            say("Leave SDPA's kernels on"),
+            (say("Lines {lines}: True, or drop them.", lines=lines),),
             tuple(_switched(spans, patient)),
         )
     if kind == "config":
@@ -71,8 +76,12 @@ def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], t
         change = (("attn_implementation", '"sdpa"'),)
         edits = (KeywordEdit(path=span.path, line=line, column=span.column, set=change),)
     title = 'attn_implementation="sdpa"'
-    where = f"Line {line}: {title}" if span is not None else f"{title} where the model is loaded"
-    return title, (where, 'With flash-attn installed: "flash_attention_2".'), edits
+    where = (
+        say("Line {line}: {title}", line=line, title=title)
+        if span is not None
+        else say("{title} where the model is loaded", title=title)
+    )
+    return title, (where, say('With flash-attn installed: "flash_attention_2".')), edits
 
 
 def _in_config(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], tuple[Edit, ...]]:
@@ -81,7 +90,9 @@ def _in_config(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...]
     name = key.rpartition(".")[2]
     value = {"flash_attn": "auto", "eager_attention": "false"}.get(name, "sdpa")
     title = f"{key}: {value}"
-    steps = (title,) if name != "eager_attention" else (title, "sdp_attention: true, or flash_attention: true")
+    steps = (
+        (title,) if name != "eager_attention" else (title, say("sdp_attention: true, or flash_attention: true"))
+    )
     for file in patient.configs.files:
         entry = file.entries.get(key) if file.path == detail.path else None
         if entry is not None:

@@ -8,6 +8,7 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.analysis.source.tf32 import tf32_settings
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -89,26 +90,39 @@ def _answer(
             keyword, value = ("fp16", "True") if keyword == "bf16" else (keyword, value.replace("bf16-", "16-"))
             value = value.replace('"bf16"', '"fp16"')
         edit = KeywordEdit(path=span.path, line=span.line, column=span.column, set=((keyword, value),))
-        return f"{keyword}={value}", (f"Line {span.line}: {keyword}={value}",), (edit,)
+        return (
+            f"{keyword}={value}",
+            (say("Line {span_line}: {keyword}={value}", span_line=span.line, keyword=keyword, value=value),),
+            (edit,),
+        )
     if detail.decides and span is not None:
         return (
-            "Switch mixed precision on",
-            (f"Line {span.line}: turn the switch on when the job is launched, or make it the default.",),
+            say("Switch mixed precision on"),
+            (
+                say(
+                    "Line {span_line}: turn the switch on when the job is launched, or make it the default.",
+                    span_line=span.line,
+                ),
+            ),
             (),
         )
     if detail.kind == "config":
         return _in_config(finding, patient, bf16)
     dtype = "torch.bfloat16" if bf16 else "torch.float16"
     context = f'torch.autocast("cuda", dtype={dtype})'
-    steps = [f"Around the forward and the loss: with {context}:"]
+    steps = [say("Around the forward and the loss: with {context}:", context=context)]
     if not bf16:
         steps.append("scaler = torch.amp.GradScaler('cuda'); scaler.scale(loss).backward()")
         steps.append("scaler.step(optimizer); scaler.update()")
     threads = program is not None and "torch.nn.DataParallel" in program.called
     if threads:  # autocast is a state of the thread, and DataParallel computes in threads of its own
-        steps = [f"Above the model's forward: @{context}", *steps[1:]]
+        steps = [say("Above the model's forward: @{context}", context=context), *steps[1:]]
     edits = tuple(_wrapped(finding, program, context)) if bf16 and program is not None and not threads else ()
-    where = f"@{context} on the model's forward" if threads else f"with {context}: around the forward"
+    where = (
+        say("@{context} on the model's forward", context=context)
+        if threads
+        else say("with {context}: around the forward", context=context)
+    )
     return where, tuple(steps), edits
 
 
@@ -130,17 +144,29 @@ def _in_config(finding: Finding, patient: Patient, bf16: bool) -> tuple[str, tup
             if entry is None:
                 continue
             if setting.key == "finetuning_type":
-                return f"{short}: true", (f"{file.path}: add {short}: true",), ()
+                return (
+                    f"{short}: true",
+                    (say("{file_path}: add {short}: true", file_path=file.path, short=short),),
+                    (),
+                )
             if name == "fp16" and bf16:
-                return "bf16: true", (f"{file.path}: bf16: true",), ()
+                return "bf16: true", (say("{file_path}: bf16: true", file_path=file.path),), ()
             quoted = f'"{word}"' if file.format in {"json", "toml"} and word != "true" else word
             edit = file.edit(entry, quoted)
             return (
                 f"{setting.key}: {word}",
-                (f"{file.path}:{entry.line}: {setting.key}: {word}",),
+                (
+                    say(
+                        "{file_path}:{entry_line}: {key}: {word}",
+                        file_path=file.path,
+                        entry_line=entry.line,
+                        key=setting.key,
+                        word=word,
+                    ),
+                ),
                 ((edit,) if edit is not None else ()),
             )
-    return f"{short}: true", (f"Set {short} in the config.",), ()
+    return f"{short}: true", (say("Set {short} in the config.", short=short),), ()
 
 
 def _configs(patient: Patient) -> Configs:

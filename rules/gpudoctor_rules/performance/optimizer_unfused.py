@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, KeywordEdit, Patient, Remedy, Rule, SourceSpan
 from gpudoctor_checks.performance.optimizer_unfused import OptimizerUnfusedDetail
 
@@ -21,7 +22,7 @@ class OptimizerUnfusedRule(Rule):
         effort = Effort.SMALL_EDIT
         if kind == "foreach" and span is not None:
             fused = optimizer in _FUSED
-            title = "fused=True" if fused else "Drop foreach=False"
+            title = "fused=True" if fused else say("Drop foreach=False")
             change = (("fused", "True"),) if fused else ()
             spans = [item for item in finding.evidence if isinstance(item, SourceSpan)]
             edits = tuple(
@@ -30,13 +31,13 @@ class OptimizerUnfusedRule(Rule):
             )
             effort = Effort.ONE_LINE
         elif kind == "version":
-            title, effort = "install torch 2.0 or newer, or set foreach=True", Effort.COMMAND
+            title, effort = say("install torch 2.0 or newer, or set foreach=True"), Effort.COMMAND
         elif kind == "old":
             title = "torch.optim.AdamW(..., fused=True)"
         elif kind == "hand":
             title = "torch.optim.SGD(model.parameters(), lr=lr, fused=True)"
         else:
-            title = "use torch._foreach_* operations over all parameters, or torch.compile(optimizer.step)"
+            title = say("use torch._foreach_* operations over all parameters, or torch.compile(optimizer.step)")
         yield Remedy(
             id="PERF005-fused",
             title=title,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
 from gpudoctor_checks.performance.shapes_misaligned import ShapesMisalignedDetail
 
@@ -37,11 +38,14 @@ def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], t
         edits: tuple[Edit, ...] = ()
         behind = detail.from_end
         if behind:
-            step = f"Line {behind} counts rows from the end, at the padding: count from the old length."
-            return title, (f"Line {line}: {title}", step), ()
+            step = say(
+                "Line {behind} counts rows from the end, at the padding: count from the old length.",
+                behind=behind,
+            )
+            return title, (say("Line {line}: {title}", line=line, title=title), step), ()
         if span is not None:
             edits = (KeywordEdit(path=span.path, line=line, column=span.column, set=change),)
-        return title, (f"Line {line}: {title}",), edits
+        return title, (say("Line {line}: {title}", line=line, title=title),), edits
     rounded, size = detail.rounded, detail.size
     if kind == "config":
         key = detail.key
@@ -50,10 +54,17 @@ def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], t
             entry = file.entries.get(key) if file.path == detail.path else None
             edit = file.edit(entry, str(rounded)) if entry is not None else None
             if edit is not None:
-                return title, (title, "The network's shape changes: for runs from scratch only."), (edit,)
+                return title, (title, say("The network's shape changes: for runs from scratch only.")), (edit,)
         return title, (title,), ()
     return (
         f"{size} -> {rounded}",
-        (f"Round {size} up to {rounded}. Rows of a vocabulary that no token uses cost nothing but memory.",),
+        (
+            say(
+                "Round {size} up to {rounded}. Rows of a vocabulary that no token uses cost nothing "
+                "but memory.",
+                size=size,
+                rounded=rounded,
+            ),
+        ),
         (),
     )

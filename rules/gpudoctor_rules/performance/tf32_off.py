@@ -8,6 +8,7 @@ from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.analysis.source.tf32 import Tf32Setting, tf32_settings
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -72,7 +73,7 @@ def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[Edit, ...]]:
         return f"{target}: true", ()
     setting = _setting(finding, patient)
     if setting is None:
-        return f"{target}: allow TF32" if target else _BY_CALL, ()
+        return say("{target}: allow TF32", target=target) if target else _BY_CALL, ()
     if setting.target == "tf32":
         return "tf32=True", tuple(_keyword(setting))
     plain = setting.node.value if isinstance(setting.node, ast.Constant) else None

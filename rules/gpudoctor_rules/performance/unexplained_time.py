@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -55,9 +56,13 @@ def _environments(patient: Patient) -> Remedy:
         count = _FALLBACK
     return Remedy(
         id="PERF014-environments",
-        title=f"run {count} environments at once, each in its own process",
+        title=say("run {count} environments at once, each in its own process", count=count),
         steps=(
-            f"gymnasium.vector.AsyncVectorEnv([make_env] * {count}), or an environment that steps whole arrays",
+            say(
+                "gymnasium.vector.AsyncVectorEnv([make_env] * {count}), or an environment that steps "
+                "whole arrays",
+                count=count,
+            ),
             "act on all their observations in one forward pass, under torch.inference_mode()",
             "if the device is idle meanwhile: gather in one process while another one learns",
         ),
@@ -75,7 +80,7 @@ def _feeders(finding: Finding) -> Remedy:
         id="PERF014-feeders",
         title="make the processes that the training waits for faster, or start them before they are needed",
         steps=(
-            f"what takes their time: py-spy dump --pid PID of one of them, or {places[-1]}",
+            say("what takes their time: py-spy dump --pid PID of one of them, or {place}", place=places[-1]),
             "keep them alive, and let them make the next data while the training learns from the last",
         ),
         applicability=Applicability.DISPLAY_ONLY,
@@ -85,12 +90,17 @@ def _feeders(finding: Finding) -> Remedy:
 
 def _foreign(finding: Finding) -> Remedy:
     package, span = finding.detail_of(UnexplainedTimeDetail).package, finding.span
-    place = f"{span.path}:{span.line}" if span is not None else "the forward pass"
+    place = f"{span.path}:{span.line}" if span is not None else say("the forward pass")
     return Remedy(
         id="PERF014-foreign",
-        title=f"call {package} once for each input, before the training, and keep what it gives",
+        title=say(
+            "call {package} once for each input, before the training, and keep what it gives", package=package
+        ),
         steps=(
-            f"what depends on the input alone ({place}): work it out when the data is read, and store it",
+            say(
+                "what depends on the input alone ({place}): work it out when the data is read, and store it",
+                place=place,
+            ),
             "what depends on the weights: write it with operations on tensors",
         ),
         applicability=Applicability.DISPLAY_ONLY,
@@ -102,17 +112,21 @@ def _look(finding: Finding) -> Remedy:
     places = [f"{item.path}:{item.line}" for item in finding.evidence if isinstance(item, SourceSpan)]
     loop = finding.detail_of(UnexplainedTimeDetail).loop
     if not places:
-        title = "find the lines that take the time"
+        title = say("find the lines that take the time")
     elif loop:
-        title = f"replace the Python loop at {loop} by operations on whole arrays or tensors"
+        title = say("replace the Python loop at {loop} by operations on whole arrays or tensors", loop=loop)
     else:
-        title = f"do the work of {places[0]} once before the loop, or every N steps"
-    looks = f"py-spy dump --pid PID, or look at {', '.join(places[:3])}" if places else "py-spy dump --pid PID"
+        title = say("do the work of {place} once before the loop, or every N steps", place=places[0])
+    looks = (
+        say("py-spy dump --pid PID, or look at {places}", places=", ".join(places[:3]))
+        if places
+        else say("py-spy dump --pid PID")
+    )
     return Remedy(
         id="PERF014-look",
         title=title,
         steps=(
-            f"{looks}: what is computed there, and who needs it on every step?",
+            say("{looks}: what is computed there, and who needs it on every step?", looks=looks),
             "do it every N steps (if step % 50 == 0:), once before the loop, or on whole tensors",
         ),
         applicability=Applicability.DISPLAY_ONLY,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax_edits import without
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, SourceSpan
 from gpudoctor.model.signs.source import Source
 from gpudoctor_checks.sync.explicit_synchronize import ExplicitSynchronizeDetail
@@ -24,11 +25,14 @@ class ExplicitSynchronizeRule(Rule):
         # Own streams may need the wait; a clock beside it would time launches instead of steps.
         risky = timed or bool(detail.streams)
         applicability = Applicability.UNSAFE if risky else Applicability.SAFE
-        steps = [f"Delete {detail.call}(): the next read of a tensor waits for what it needs."]
+        steps = [say("Delete {call}(): the next read of a tensor waits for what it needs.", call=detail.call)]
         if timed:
             steps += [
                 "To time steps: start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2));",
-                "start.record(); ...the step...; end.record(), and start.elapsed_time(end) some steps later.",
+                say(
+                    "start.record(); ...the step...; end.record(), and start.elapsed_time(end) some "
+                    "steps later."
+                ),
             ]
         yield Remedy(
             id="SYNC003-remove",

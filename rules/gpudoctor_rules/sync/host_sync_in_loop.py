@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.steering_reads import steers
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, SourceSpan
 from gpudoctor_checks.sync.host_sync_in_loop import HostSyncInLoopDetail
 
@@ -65,7 +66,7 @@ def _on_the_device(places: list[SourceSpan]) -> Remedy:
     where = lines_at(places)
     return Remedy(
         id="SYNC001-device",
-        title=f"keep the decision on the device ({where})",
+        title=say("keep the decision on the device ({where})", where=where),
         steps=(
             "The step goes by this value, or waits here on purpose: do not read it less often.",
             "Choose on the device: torch.where(condition, a, b), or scale by condition.to(loss.dtype).",

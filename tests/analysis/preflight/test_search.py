@@ -1,6 +1,8 @@
 """Which groups come next, and whom the tests accuse: real searches on small clusters with known faults."""
 
+import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -286,3 +288,85 @@ def test_of_eight_nodes_the_standard_search_finds_any_bad_link(link):
     )
     (found,) = search.accusations(members, tests)
     assert (found.accused, found.nodes, rounds) == (Accused.LINK, link, 10)
+
+
+def scattered(share_of, spread, seed=3):
+    """Measures with noise: each test varies by `spread`, and so do its repetitions."""
+    turn = random.Random(seed)
+
+    def measure(group):
+        found = result(group, share_of(group) * turn.lognormvariate(0, spread), turn.lognormvariate(0, spread))
+        figures = tuple(replace(item, spread=spread / 1.4826) for item in found.figures)
+        return replace(found, figures=figures)
+
+    return measure
+
+
+@pytest.mark.parametrize("count", [4, 5, 6, 8, 11])
+def test_a_quick_search_finds_a_node_at_half_the_rate_though_repetitions_vary_by_a_tenth(count):
+    members, plan = nodes(count), search.PLANS["quick"]
+    measure = scattered(lambda group: 0.5 if 2 in group.nodes else 1.0, 0.04)
+    tests, _ = searched(
+        members,
+        lambda group: replace(
+            measure(group), figures=tuple(replace(item, spread=0.07) for item in measure(group).figures)
+        ),
+        plan,
+    )
+    named = [item for item in search.accusations(members, tests, plan=plan) if item.nodes == (2,)]
+    assert [item.accused for item in named] == [Accused.NODE]
+    assert named[0].confidence is not Confidence.SUSPECTED
+
+
+def test_tests_that_vary_by_factors_accuse_no_slow_node_or_group_and_the_spread_is_said():
+    members = nodes(16)
+    tests, _ = searched(members, scattered(lambda group: 0.5 if 3 in group.nodes else 1.0, 0.6))
+    said = search.judge(members, tests)
+    assert not [item for item in said.accusations if item.confidence is not Confidence.SUSPECTED]
+    assert any("would not show" in item for item in said.undecided)
+
+
+def test_members_of_a_slow_rack_whose_near_tests_were_late_once_are_not_named_apart():
+    members = racks(32, 8)
+    inside = set(range(8, 16))
+    seen = []
+
+    def measure(group):
+        ends = set(group.nodes)
+        far = bool(ends & inside and ends - inside)
+        late = len(ends) == 2 and ends <= inside and not seen
+        seen.extend([group] if late else [])
+        return result(group, 0.5 if far or late else 1.0)
+
+    tests, _ = searched(members, measure)
+    assert seen
+    (found,) = search.accusations(members, tests)
+    assert found.accused is Accused.DOMAIN and set(found.nodes) == inside
+
+
+def test_three_slow_tests_beside_a_good_one_are_not_enough():
+    members = nodes(16)
+    pairs = [(4, other) for other in (5, 6, 7, 8)] + [(a, a + 1) for a in (5, 7, 9, 11, 13)]
+    groups = [NodeGroup(stage=Stage.PAIRS, round=at, nodes=pair, why="pair") for at, pair in enumerate(pairs)]
+    shares = dict(zip(pairs, (0.6, 1.0, 0.7, 0.65), strict=False))
+    tests = [result(group, shares.get(group.nodes, 1.0)) for group in groups]
+    named = [item for item in search.accusations(members, tests) if item.confidence is not Confidence.SUSPECTED]
+    assert named == []
+
+
+def test_a_group_that_fails_and_another_that_is_slow_once_name_the_failing_node_alone():
+    members = nodes(16)
+    seen = []
+
+    def measure(group):
+        if len(group.nodes) > 2 and 14 in group.nodes and len(group.nodes) >= 8:
+            return result(group, failure="timed out after 20 s")
+        seen.append(group)
+        once = len(group.nodes) > 2 and not [g for g in seen[:-1] if len(g.nodes) > 2]
+        return result(group, 0.5 if once else 1.0)
+
+    tests, _ = searched(members, measure)
+    named = [
+        item.nodes for item in search.accusations(members, tests) if item.confidence is not Confidence.SUSPECTED
+    ]
+    assert named == [(14,)]

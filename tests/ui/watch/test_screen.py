@@ -1,6 +1,7 @@
 """The live view by Textual's pilot: every key, sizes, failures, colours."""
 
 import os
+import re
 from dataclasses import replace
 
 import pytest
@@ -16,7 +17,10 @@ from windows import (
     series,
 )
 
+from gpudoctor.model import Applicability, Effort, Remedy
 from gpudoctor.model.signs.process import Gap, GpuUser, LiveSteps
+from gpudoctor.report.palette import PHASES, SEVERITIES
+from gpudoctor.ui.watch.app import heights
 from gpudoctor.ui.watch.marks import View
 
 
@@ -36,8 +40,8 @@ def test_every_size_shows_verdict_phases_and_keys(tick, size):
 
 def test_the_screen_at_80_columns_is_as_it_was_looked_at():
     text, _ = on_screen([sick_tick()], size=(80, 24))
-    assert "busy   " in text and "30%" in text and "power  " in text
-    assert "d data wait" in text and "58%" in text
+    assert "util   " in text and "30%" in text and "power  " in text
+    assert "■ data wait" in text and "58%" in text and "-2 min" in text and "now" in text
     assert "data.py:31 __getitem__" in text
     assert "1 DATA001 loader-bound" in text and "2 GPU001 low-utilization" in text
     assert "cpu    █" in text and "memory ██" in text
@@ -164,7 +168,7 @@ def test_keys_has_a_page_of_its_own():
         await pilot.press("question_mark")
         await pilot.pause()
         shown = screen_text(app)
-        assert "pause or resume" in shown and "d data wait" in shown and "end the selected process" not in shown
+        assert "pause or resume" in shown and "■ data wait" in shown and "end the selected process" not in shown
 
     on_screen([make_tick()], act, size=(100, 40))
 
@@ -184,6 +188,114 @@ def test_save_record_and_copy():
 
     on_screen([sick_tick()], act, noted=noted)
     assert len(noted.saved) == 1 and noted.recorded == [True, False]
+
+
+def test_the_fix_is_what_is_copied():
+    remedy = Remedy(
+        id="DATA001-workers", title="More workers", steps=("In words.", "$ DataLoader(ds, num_workers=8)"),
+        applicability=Applicability.SAFE, effort=Effort.ONE_LINE,
+    )  # fmt: skip
+
+    async def act(app, pilot):
+        await pilot.press("c")
+        await pilot.pause()
+        assert app.clipboard == "DataLoader(ds, num_workers=8)"
+        assert [item.title for item in app._notifications] == ["copied the fix"]
+
+    on_screen([sick_tick(replace(found(), remedies=(remedy,)))], act)
+
+
+def test_every_key_says_what_it_did():
+    async def act(app, pilot):
+        said = []
+        app.notify = lambda message, **_: said.append(message)
+        for key, words in (("p", "takes no samples"), ("p", "sampling again"), ("r", "rank 0 alone"), ("g", "one GPU"),
+                           ("o", "lines by file"), ("t", "light"), ("t", "dark")):  # fmt: skip
+            await pilot.press(key)
+            await pilot.pause()
+            assert words in said[-1], key
+
+    on_screen([eight_ranks()], act, size=(120, 40))
+
+
+def test_a_click_on_a_rank_or_a_gpu_selects_it_and_another_one_leaves_it():
+    async def act(app, pilot):
+        await pilot.click("#gpus", offset=(3, 3))  # the edge, the heads, GPU 0, GPU 1
+        await pilot.pause()
+        assert app.view.gpu == 1 and "gpu 1" in screen_text(app)
+        await pilot.click("#gpus", offset=(3, 3))
+        await pilot.pause()
+        assert app.view.gpu is None
+        await pilot.click("#ranks", offset=(3, 1))  # the odd one comes first
+        await pilot.pause()
+        assert app.view.rank == 5 and "rank 5 and its workers" in screen_text(app)
+
+    on_screen([eight_ranks()], act, size=(120, 40))
+
+
+def test_a_click_on_a_key_presses_it():
+    async def act(app, pilot):
+        line = screen_text(app).split("\n")[-1]
+        await pilot.click("#keys", offset=(line.index("p pause") + 1, 0))
+        await pilot.pause()
+        assert app.view.paused
+
+    on_screen([make_tick()], act)
+
+
+def test_panels_without_content_take_no_room():
+    shown = set()
+
+    async def act(app, pilot):
+        panels = app.query("#gpus, #ranks, #steps, #host")
+        shown.update(panel.id for panel in panels if not panel.has_class("empty"))
+
+    text, _ = on_screen([make_tick()], act, size=(120, 40))
+    assert shown == {"host"} and re.search(r"now \w+ in main", text) and "no GPU seen: no NVIDIA driver" in text
+
+
+def test_steps_and_loss_have_their_histories():
+    steps = LiveSteps(step=1240, seconds=0.0412, phases={}, loss=1.38)
+    rank = make_rank(steps=steps, step_seconds=series([0.04, 0.05, 0.0412]), losses=series([3.0, 2.0, 1.38]))
+    text, _ = on_screen([make_tick(make_window([rank]))], size=(120, 40))
+    assert "24.3 steps/s" in text and re.search(r"loss +█▄▁ 1\.38", text) and "· loss 1.38" in text
+
+
+@pytest.mark.parametrize("light", [False, True])
+def test_phases_have_the_colours_of_the_palette(light):
+    theme = "light" if light else "dark"
+    shown = []
+
+    async def act(app, pilot):
+        if light:
+            await pilot.press("t")
+            await pilot.pause()
+        strips = app.screen._compositor.render_strips()
+        shown.extend(str(part.style.color.triplet.hex) for strip in strips for part in strip
+                     if part.style and part.style.color and part.style.color.triplet)  # fmt: skip
+
+    on_screen([sick_tick()], act, size=(120, 40))
+    for phase in ("data_wait", "forward", "backward"):
+        assert getattr(PHASES[phase], theme).lower() in shown
+    assert getattr(SEVERITIES["warning"], theme).lower() in shown
+
+
+@pytest.mark.parametrize("height", range(18, 70, 4))
+def test_the_parts_fill_the_screen_and_never_more(height):
+    wanted = {
+        "phases": 6,
+        "gpus": 7,
+        "steps": 4,
+        "ranks": 9,
+        "host": 6,
+        "places": 12,
+        "header": 1,
+        "verdict": 1,
+    }
+    found = heights(wanted, 6, height)
+    assert sum(found.values()) == height - 4
+    assert found["phases"] >= 5 and found["findings"] >= 4
+    assert heights({**wanted, "places": 0}, 1, height)["places"] == 0
 
 
 def test_what_fails_outside_the_screen_is_a_sentence_on_it():
@@ -276,7 +388,6 @@ def test_what_cannot_be_seen_says_why_and_what_would_mend_it():
     text, _ = on_screen([make_tick(make_window([blind], gaps=(gap,)))], size=(120, 40))
     flat = " ".join(text.split())
     assert "no stacks: process 4711 belongs to ana" in flat and "-> sudo gpudoctor watch 4711" in flat
-    assert "waiting for the driver" in flat
 
 
 def test_workers_in_trouble_come_first_and_strangers_on_the_card_are_named():
@@ -303,6 +414,15 @@ def test_control_characters_of_a_command_or_a_line_do_not_reach_the_terminal():
     rank = make_rank(looks={"other@x.py:3": 40}, texts={"other@x.py:3": "x = '\x1b[31mred\x07'"})
     text, _ = on_screen([make_tick(make_window([rank]))])
     assert "\x1b" not in text and "\x07" not in text and "x.py:3" in text
+
+
+def test_without_colour_phases_have_letters():
+    os.environ["NO_COLOR"] = "1"
+    try:
+        text, _ = on_screen([sick_tick()], size=(120, 40))
+    finally:
+        os.environ.pop("NO_COLOR")
+    assert "d data wait" in text and "ddd" in text and "■" not in text
 
 
 def test_no_colour_is_honoured():

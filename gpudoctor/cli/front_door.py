@@ -1,0 +1,317 @@
+"""`gpudoctor THING`: what a named thing is, and the command that examines it."""
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpudoctor.errors import UsageError
+
+CHECK, RUN, WATCH, REPLAY = "check", "run", "watch", "watch --replay"
+REPORT, AUTOPSY, EXPLAIN, COMPARE = "report", "autopsy", "explain", "compare"
+_CODE = re.compile(r"[A-Za-z]{2,5}\d{3}")
+_MODEL = re.compile(r"\d+(?:\.\d+)?[bBmM]")
+_SOURCES = {".py", ".pyw", ".ipynb", ".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".lsf"}
+_CONFIGS = {".yaml", ".yml", ".toml", ".jsonc"}
+_TAPE = b'"schema": "gpudoctor.watch/'
+_REPORT_OF_OURS = re.compile(rb'"schema":\s*"gpudoctor\.(report|comparison|estimate)/')
+_HEAD = 4096
+_NSIGHT = (".nsys-rep", ".qdrep")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedThing:
+    """Something that the user named."""
+
+    name: str
+    what: str
+    """With its article: `a log`."""
+    read_by: tuple[str, ...]
+    """The commands that examine it, the best one first."""
+
+
+def meant_command(words: Sequence[str], commands: Iterable[str]) -> list[str]:
+    """The command line that is meant by words that begin with none of the commands. Raises `UsageError`.
+
+    What is read and why is said on standard error, so that the next time the command itself is typed.
+    """
+    names = _leading(words)
+    flags = list(words[len(names) :])
+    if not _is_there(names[0]):
+        _refuse_words(words, commands)
+    things = [recognise(name) for name in names]
+    command = _common(things)
+    meant = [*command.split(), *names, *flags]
+    if not {"-q", "--quiet"} & set(flags):
+        first = things[0]
+        what = f"{first.name} is {first.what}" if len(things) == 1 else f"{len(things)} things"
+        sys.stderr.write(f"gpudoctor: {what}: gpudoctor {shlex.join(meant)}\n")
+    return meant
+
+
+def refuse_elsewhere(names: Sequence[str]) -> None:
+    """Name the command for what `check` was given and another command examines. Raises `UsageError`."""
+    for name in names:
+        if not _is_there(name) or os.path.isdir(name):
+            continue
+        suffix = Path(name).suffix.lower()
+        if name.isdigit() or suffix in (".zip", ".gz", ".jsonl"):
+            try:
+                thing = recognise(name)
+            except UsageError:
+                continue  # `check` has a sentence of its own for it
+            if thing.read_by[0] in (WATCH, REPLAY) or suffix == ".zip":
+                raise UsageError(f"{name}: {thing.what}; examine it with `{_typed(thing.read_by[0], name)}`")
+
+
+def _leading(words: Sequence[str]) -> list[str]:
+    """The words before the first flag."""
+    at = next((place for place, word in enumerate(words) if word.startswith("-") and word != "-"), len(words))
+    return list(words[:at])
+
+
+def _is_there(name: str) -> bool:
+    return name == "-" or os.path.lexists(name) or _is_process(name) or _recording(name) != name
+
+
+def _is_process(name: str) -> bool:
+    from gpudoctor.vitals.process import procfs
+
+    return name.isascii() and name.isdigit() and procfs.usage(int(name)) is not None
+
+
+def _recording(name: str) -> str:
+    """The recording of the state folder of this name, else the name."""
+    if not name.startswith("run-"):
+        return name
+    from gpudoctor.recorder.kept_recordings import recording_path
+
+    return recording_path(name)
+
+
+def recognise(name: str) -> NamedThing:
+    """What a name means. Raises `UsageError` for what is not there, and for what nothing examines."""
+    if name == "-":
+        return NamedThing(name=name, what="standard input", read_by=(AUTOPSY,))
+    if not os.path.lexists(name):
+        if _is_process(name):
+            return NamedThing(name=name, what="a running process", read_by=(WATCH,))
+        if _recording(name) != name:
+            return NamedThing(name=name, what="a recording", read_by=(REPORT,))
+        if name.isdigit():
+            raise UsageError(
+                f"{name}: there is no such file and no such process; what trains here: gpudoctor watch --find"
+            )
+        from gpudoctor.vitals.targets import near_name
+
+        raise UsageError(f"{name}: no such file or folder{near_name(Path(name))}")
+    what, read_by = _of_folder(Path(name)) if os.path.isdir(name) else _of_file(Path(name))
+    return NamedThing(name=name, what=what, read_by=read_by)
+
+
+def _of_folder(folder: Path) -> tuple[str, tuple[str, ...]]:
+    from gpudoctor.vitals.recording.archive import MANIFEST, SUFFIX
+
+    try:
+        names = os.listdir(folder)
+    except OSError as error:
+        raise UsageError(f"{folder}: this folder cannot be read: {error.strerror or error}") from None
+    if MANIFEST in names or any(item.endswith(SUFFIX) for item in names):
+        return "a recording", (REPORT,)
+    if any(item.endswith((".pt.trace.json", ".pt.trace.json.gz", ".pftrace", ".pftrace.gz")) for item in names):
+        return "a folder of profiler traces", (REPORT,)
+    from gpudoctor.vitals.targets import TargetKind, sort_targets
+
+    if inner := sorted(item for item in names if (folder / item / MANIFEST).is_file()):
+        raise UsageError(
+            f"{folder}: a folder of recordings; name one: `{_typed(REPORT, str(folder / inner[-1]))}`"
+        )
+    try:
+        (item,) = sort_targets([str(folder)]).items or (None,)
+    except UsageError as error:
+        from gpudoctor.vitals.build_log_patient import sort_left_behind
+
+        try:
+            sort_left_behind([str(folder)])
+        except UsageError:
+            raise UsageError(f"{error}; nor has it a log or a recording") from None
+        return "a folder of logs", (AUTOPSY,)
+    if item is not None and item.kind is TargetKind.LEFT:
+        return "a folder of records of NCCL Inspector", (AUTOPSY, CHECK)
+    return "a folder of scripts and configs", (CHECK,)
+
+
+def _of_file(path: Path) -> tuple[str, tuple[str, ...]]:
+    suffix = path.suffix.lower()
+    if suffix in (".py", ".pyw", ".ipynb"):
+        return "a notebook" if suffix == ".ipynb" else "a script", (CHECK, AUTOPSY)
+    if suffix in _SOURCES:
+        return "a job script", (CHECK,)
+    if suffix in _CONFIGS:
+        return "a config", (CHECK, AUTOPSY)
+    if suffix == ".gdr":
+        raise UsageError(
+            f"{path}: a file of a recording; name its folder: gpudoctor report {shlex.quote(str(path.parent))}"
+        )
+    if path.name.removesuffix(".gz").endswith(_NSIGHT):
+        return "a report of Nsight Systems", (REPORT,)
+    try:
+        return _by_content(path, suffix)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _by_content(path: Path, suffix: str) -> tuple[str, tuple[str, ...]]:
+    import zipfile
+
+    from gpudoctor.model.external_files import open_unpacked, read_head
+    from gpudoctor.vitals.left_behind_kinds import LeftKind, kind_of
+    from gpudoctor.vitals.recording.kineto import is_perfetto, is_trace
+    from gpudoctor.vitals.recording.smi import is_smi_log
+
+    if zipfile.is_zipfile(path):
+        return "a recording in a zip file", (REPORT,)
+    with open_unpacked(path) as stream:
+        head = stream.read(_HEAD) or b""
+    if _TAPE in head:
+        return "a recording of `gpudoctor watch`", (REPLAY,)
+    if found := _REPORT_OF_OURS.search(head):
+        kind = found[1].decode()
+        raise UsageError(
+            f"{path}: {'an' if kind == 'estimate' else 'a'} {kind} that gpudoctor wrote; name what it is about"
+        )
+    kind = kind_of(path)
+    others = {
+        LeftKind.FLIGHT: ("a dump of the flight recorder", (AUTOPSY, CHECK)),
+        LeftKind.INSPECTOR: ("a record of NCCL Inspector", (AUTOPSY, CHECK)),
+        LeftKind.STACKS: ("a stack dump", (AUTOPSY, CHECK)),
+        LeftKind.SCHEDULER: ("a record of the scheduler", (AUTOPSY, CHECK)),
+        LeftKind.SURVEY: ("an output of nvidia-smi", (REPORT, AUTOPSY)),
+        LeftKind.SNAPSHOT: ("a memory snapshot", (REPORT, AUTOPSY, CHECK)),
+        LeftKind.KERNEL_LOG: ("a kernel log", (REPORT, AUTOPSY, CHECK)),
+    }
+    if kind in others:
+        return others[kind]
+    if is_trace(path) or is_perfetto(path):
+        return "a profiler trace", (REPORT,)
+    if is_smi_log(path):
+        return "a log of nvidia-smi", (REPORT,)
+    if kind is LeftKind.CONFIG or suffix == ".json":
+        return "a config", (CHECK, AUTOPSY)
+    if b"\0" in read_head(path, _HEAD) and not head.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in head:
+        raise UsageError(
+            f"{path}: a binary file of no kind that gpudoctor reads; name a script, a config, a log, a trace, "
+            "a recording or a process id"
+        )
+    first = head.split(b"\n", 1)[0]
+    if first.startswith(b"#!"):
+        return ("a script", (CHECK, AUTOPSY)) if b"python" in first else ("a job script", (CHECK,))
+    return "a log", (AUTOPSY, CHECK)
+
+
+def _common(things: Sequence[NamedThing]) -> str:
+    """The command that examines all of them. Raises `UsageError` where none does, or two might be meant."""
+    shared = [name for name in things[0].read_by if all(name in other.read_by for other in things)]
+    names = [thing.name for thing in things]
+    if not shared:
+        ways = "; ".join(
+            f"{thing.name} is {thing.what}: `{_typed(thing.read_by[0], thing.name)}`" for thing in things
+        )
+        raise UsageError(f"no command examines these together: {ways}")
+    if (
+        len(things) == 2
+        and shared[0] == REPORT
+        and all(thing.what.startswith("a recording") for thing in things)
+    ):
+        raise UsageError(
+            f"two recordings: compare two runs with `{_typed(COMPARE, *names)}`, or join two nodes of one run "
+            f"with `{_typed(REPORT, *names)}`"
+        )
+    if AUTOPSY in shared and any(thing.read_by[0] == AUTOPSY for thing in things):
+        return AUTOPSY
+    return shared[0]
+
+
+def _typed(command: str, *names: str) -> str:
+    return f"gpudoctor {command} {shlex.join(names)}"
+
+
+def _refuse_words(words: Sequence[str], commands: Iterable[str]) -> None:
+    """Say what to type to somebody whose first words name nothing that is there; codes of checks pass."""
+    word = words[0]
+    if starts_a_command(words):
+        raise UsageError(
+            f"gpudoctor runs nothing without `run`: `{shlex.join(('gpudoctor', RUN, '--', *words))}` "
+            f"(or examine its script: {_examined(meant_instead(words))})"
+        )
+    if _CODE.fullmatch(word):
+        raise UsageError(f"{word}: read about a check with `{_typed(EXPLAIN, word)}`")
+    if _MODEL.fullmatch(word):
+        raise UsageError(f"{word}: the memory of a model: `gpudoctor estimate --model {word}`")
+    from difflib import get_close_matches
+
+    if near := get_close_matches(word.lower(), list(commands), n=2, cutoff=0.6):
+        also = " or ".join(f"`{shlex.join(('gpudoctor', name, *words[1:]))}`" for name in near)
+        raise UsageError(f"{word!r} is not a command; did you mean {also}? (all of them: gpudoctor --help)")
+    if not _looks_like_a_path(word) and not word.isdigit():
+        raise UsageError(
+            f"{word!r} is not a command, a file or a process; search the manual: `{_typed(EXPLAIN, word)}` "
+            "(all commands: gpudoctor --help)"
+        )
+
+
+def _examined(sentence: str) -> str:
+    """The first command that a sentence has in backticks."""
+    return next(iter(re.findall(r"`[^`]*`", sentence)), "gpudoctor check SCRIPT")
+
+
+def _looks_like_a_path(word: str) -> bool:
+    return os.sep in word or "." in word
+
+
+# What somebody meant who gave `gpudoctor check` a command in place of files.
+
+
+def meant_instead(words: Sequence[str]) -> str:
+    """What to type, as a sentence; "" where the words after `gpudoctor check` hold no command."""
+    for place, word in enumerate(words):
+        if word.startswith("-") or os.path.isfile(word):
+            if word.endswith(".py") and (rest := words[place + 1 :]):
+                return _arguments(word, rest)
+            continue
+        if found := _command(words[place:]):
+            return found
+    return ""
+
+
+def starts_a_command(words: Sequence[str]) -> bool:
+    """Whether the first word is a launcher or an interpreter, and no file or folder of that name is there."""
+    return bool(words) and not os.path.exists(words[0]) and bool(_command(words))
+
+
+def _command(words: Sequence[str]) -> str:
+    from gpudoctor.vitals.job.launch import find_launch
+
+    found = None if words[0].endswith((".py", ".sh", ".bash", ".sbatch")) else find_launch(words)
+    script = found and (found.script or found.shell_script or _module_file(found.module))
+    if not found or not script:
+        return ""
+    run = shlex.join(("gpudoctor", "run", "--", *words))
+    check = shlex.join(("gpudoctor", "check", script, *(("--", *found.arguments) if found.arguments else ())))
+    return f"check takes files, not a command; examine the script: `{check}`, or run the command: `{run}`"
+
+
+def _module_file(module: str | None) -> str | None:
+    """The file that `python -m` starts, where it lies below this folder, else where it would."""
+    if not module:
+        return None
+    path = module.replace(".", "/")
+    return f"{path}/__main__.py" if os.path.isfile(f"{path}/__main__.py") else f"{path}.py"
+
+
+def _arguments(script: str, rest: Sequence[str]) -> str:
+    check = shlex.join(("gpudoctor", "check", script, "--", *rest))
+    return f"put the arguments of {script} after --: `{check}`"

@@ -1,0 +1,159 @@
+"""`gpudoctor init`: a settings section with comments, in the file that the project has already."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpudoctor.cli.output import show, write_file
+from gpudoctor.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpudoctor.engine.registry import Registry
+
+EPILOG = """\
+examples:
+  gpudoctor init                    [tool.gpudoctor] in pyproject.toml, else a new gpudoctor.toml
+  gpudoctor init --print            show what would be written, write nothing
+  gpudoctor init --pre-commit       also a hook in a new .pre-commit-config.yaml
+What a file has stays as it is. A second run changes nothing."""
+OWN, PROJECT, HOOKS = "gpudoctor.toml", "pyproject.toml", ".pre-commit-config.yaml"
+_TEMPLATE = """\
+# Settings of gpudoctor. Each key may be left out. `gpudoctor explain CODE` prints a check and its thresholds.
+
+# The lowest severity that gives exit code 1: "error", "warning", "note" or "never".
+fail-on = "error"
+
+# The checks that run: codes, topics or names. An empty list runs all of them (`gpudoctor list`).
+select = []
+
+# Findings of an old project that are known. Write the file with: gpudoctor check --write-baseline FILE
+# baseline = "gpudoctor-baseline.json"
+
+# Findings that are silenced and still counted, each with its reason.
+# In a script, one line does the same: `# gpudoctor: ignore[CODE] reason`.
+# [{table}ignore]
+# {code} = "why it does not apply here"
+
+# Findings that are silenced in some files.
+# [{table}per-file-ignores]
+# "legacy/*.py" = ["{topic}"]
+
+# Thresholds of this project.
+# [{table}thresholds]
+# {code}.{threshold} = {value}
+"""
+_HOOK = """\
+  - repo: local
+    hooks:
+      - id: gpudoctor
+        name: gpudoctor check
+        entry: gpudoctor check --quiet --ignore ENV,GPU,NODE
+        language: system
+        types_or: [python, jupyter]
+        require_serial: true
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `init`."""
+    parser.usage = "gpudoctor init [options] [FOLDER]"
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "folder", nargs="?", default=".", metavar="FOLDER", help="the project (default: this folder)"
+    )
+    parser.add_argument(
+        "--print", dest="show", action="store_true", help="show what would be written, write nothing"
+    )
+    parser.add_argument("--pre-commit", action="store_true", help=f"also write a hook into a new {HOOKS}")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write what is missing, and say what was written and what was there."""
+    folder = Path(arguments.folder)
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder; name the project's folder")
+    _settings(folder, arguments.show)
+    if arguments.pre_commit:
+        _hook(folder, arguments.show)
+    return 0
+
+
+def _settings(folder: Path, only_show: bool) -> None:
+    from gpudoctor.engine.registry import load_registry
+    from gpudoctor.engine.settings import read_settings
+
+    own, project = folder / OWN, folder / PROJECT
+    registry = load_registry()
+    if own.is_file():
+        read_settings(own, registry)
+        show(f"{own}: it is there already; nothing was changed\n")
+        return
+    if not project.is_file():
+        _put(own, "", section("", registry), only_show)
+        return
+    before = _valid(project)
+    if "gpudoctor" in before:
+        show(f"{project}: [tool.gpudoctor] is there already; nothing was changed\n")
+        return
+    _put(
+        project,
+        project.read_bytes().decode("utf-8"),
+        "[tool.gpudoctor]\n" + section("tool.gpudoctor.", registry),
+        only_show,
+    )
+
+
+def _valid(path: Path) -> "dict[str, object]":
+    """The `tool` table of a pyproject.toml. Raises `UsageError` for a file that is none."""
+    import sys
+
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        tool = tomllib.loads(path.read_bytes().decode("utf-8")).get("tool", {})
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise UsageError(f"{path}: not valid TOML: {error}; correct it first") from None
+    return tool if isinstance(tool, dict) else {}
+
+
+def section(table: str, registry: "Registry") -> str:
+    """The keys with comments; their examples are of the first check with a threshold."""
+    code, check = next((code, check) for code, check in registry.checks.items() if check.thresholds)
+    first = check.thresholds[0]
+    return _TEMPLATE.format(
+        table=table, code=code, topic=str(code).rstrip("0123456789"), threshold=first.name, value=first.default
+    )
+
+
+def _put(path: Path, before: str, added: str, only_show: bool) -> None:
+    """Append to a file, or make it; its line ends and its mode stay."""
+    if only_show:
+        show(f"# {path}\n{added}")
+        return
+    newline = "\r\n" if "\r\n" in before else "\n"
+    gap = "" if not before else newline if before.endswith("\n") else 2 * newline
+    mode = path.stat().st_mode if path.exists() else None
+    text = before + gap + added.replace("\n", newline)
+    if newline == "\n":
+        write_file(path, text, "init")
+    else:
+        path.write_bytes(text.encode("utf-8"))
+    if mode is not None:
+        os.chmod(path, mode & 0o7777)
+    show(f"{path}: {'settings were added at its end' if before else 'written'}\n")
+
+
+def _hook(folder: Path, only_show: bool) -> None:
+    path = folder / HOOKS
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    if "gpudoctor" in before:
+        show(f"{path}: a hook of gpudoctor is there already; nothing was changed\n")
+    elif before:
+        show(f"{path}: it has other hooks; add this below `repos:`\n{_HOOK}")
+    else:
+        _put(path, "", f"repos:\n{_HOOK}", only_show)

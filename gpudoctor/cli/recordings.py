@@ -1,0 +1,184 @@
+"""`gpudoctor recordings`: what `gpudoctor run` has recorded here, how large it is; removing it."""
+
+import argparse
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from gpudoctor.cli.flag_types import age, count
+from gpudoctor.cli.output import (
+    add_color_flag,
+    add_format_flags,
+    answers_yes,
+    page,
+    show,
+    text_width,
+    wants_colour,
+)
+from gpudoctor.errors import IncompleteError, UsageError
+
+if TYPE_CHECKING:
+    from gpudoctor.recorder.kept_recordings import KeptRecording
+
+EPILOG = """\
+examples:
+  gpudoctor recordings                                 all of them, the newest first
+  gpudoctor report run-20261121-081502-4711            report on one, by its name
+  gpudoctor recordings --keep 10                       show what would be removed, then ask
+  gpudoctor recordings --older-than 30d --yes          remove without a question
+  gpudoctor recordings --remove 'run-202611*'          by name or pattern
+Nothing is removed without --yes or your answer. A recording that is being written is never removed.
+exit codes: 0; 2 wrong usage; 3 a recording could not be removed."""
+MANY, MUCH = 50, 2 << 30
+"""Recordings, or bytes of them, from which `gpudoctor run` says that they pile up."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `recordings`."""
+    parser.usage = "gpudoctor recordings [options]"
+    parser.epilog = EPILOG
+    choose = parser.add_argument_group("remove (each flag that is given narrows the choice)")
+    choose.add_argument(
+        "--remove", nargs="+", default=[], metavar="NAME", help="remove recordings by name or pattern"
+    )
+    choose.add_argument("--older-than", type=age, metavar="AGE", help="remove those older than 12h, 30d or 4w")
+    choose.add_argument("--keep", type=count, metavar="N", help="remove all but the N newest")
+    choose.add_argument("--yes", "-y", action="store_true", help="remove without a question")
+    add_format_flags(parser)
+    add_color_flag(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List, or remove."""
+    from gpudoctor.recorder.kept_recordings import kept_recordings
+
+    recordings = kept_recordings()
+    if arguments.remove or arguments.older_than is not None or arguments.keep is not None:
+        return _remove(recordings, arguments)
+    if arguments.yes:
+        raise UsageError("--yes needs --remove, --older-than or --keep; add one of them")
+    if arguments.format == "json":
+        _print_json(recordings)
+        return 0
+    page(_listed(recordings, text_width(), wants_colour(arguments.color, sys.stdout.isatty())), rendered=True)
+    return 0
+
+
+def _remove(recordings: "list[KeptRecording]", arguments: argparse.Namespace) -> int:
+    from gpudoctor.recorder.kept_recordings import chosen, remove
+    from gpudoctor.text import count as counted
+    from gpudoctor.text import size
+
+    names = [name.rstrip("/").rpartition("/")[2] for name in arguments.remove]
+    unwanted = chosen(recordings, names, arguments.older_than, arguments.keep)
+    if not unwanted:
+        if names and not chosen(recordings, names):
+            running = "; it is being written now" if any(item.running for item in recordings) else ""
+            raise UsageError(
+                f"--remove {' '.join(arguments.remove)}: no recording has this name{running} "
+                "(all of them: gpudoctor recordings)"
+            )
+        show("nothing to remove\n")
+        return 0
+    what = f"{counted(len(unwanted), 'recording')}, {size(sum(item.bytes for item in unwanted))}"
+    if not arguments.yes:
+        page(
+            _listed(unwanted, text_width(), wants_colour(arguments.color, sys.stdout.isatty()), total=False),
+            rendered=True,
+        )
+        if not answers_yes(f"remove {what}?"):
+            show(f"nothing was removed; these are {what}; remove them: add --yes\n")
+            return 0
+    failed = [f"{item.path}: {reason}" for item in unwanted if (reason := remove(item))]
+    show(f"removed {counted(len(unwanted) - len(failed), 'recording')}\n")
+    if failed:
+        raise IncompleteError("; ".join(failed))
+    return 0
+
+
+def _print_json(recordings: "list[KeptRecording]") -> None:
+    import json
+    from datetime import datetime, timezone
+
+    rows = [
+        {
+            "name": item.name,
+            "path": str(item.path),
+            "started": datetime.fromtimestamp(item.started, timezone.utc).isoformat(timespec="seconds"),
+            "command": list(item.command),
+            "steps": item.steps,
+            "bytes": item.bytes,
+            "outcome": item.outcome,
+            "exit_code": item.exit_code,
+            "running": item.running,
+        }
+        for item in recordings
+    ]
+    show(json.dumps(rows, indent=2) + "\n")
+
+
+def _listed(recordings: "list[KeptRecording]", width: int, colour: bool, *, total: bool = True) -> str:
+    """Two lines a recording: name, age, steps, size and command; then its verdict."""
+    from gpudoctor.recorder.folder import state_folder
+    from gpudoctor.text import count as counted
+    from gpudoctor.text import size
+    from gpudoctor.ui.console.canvas import Canvas
+
+    canvas = Canvas(width, colour)
+    if not recordings:
+        canvas.paragraph(f"No recording in {state_folder()}.")
+        canvas.literal("make one: gpudoctor run -- python train.py")
+        return canvas.text()
+    now = time.time()
+    rows = [
+        (
+            item.name,
+            ago(now - item.started),
+            "? steps" if item.steps is None else counted(item.steps, "step"),
+            size(item.bytes),
+            short_command(item.command),
+        )
+        for item in recordings
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row, item in zip(rows, recordings, strict=True):
+        cells = [cell.ljust(size) for cell, size in zip(row[:4], widths, strict=True)]
+        canvas.clipped("  ".join([*cells, row[4]]))
+        canvas.clipped(" ".join(item.outcome.split()), indent=4)
+    if total:
+        canvas.blank()
+        canvas.literal(
+            f"{counted(len(rows), 'recording')}, {size(sum(i.bytes for i in recordings))} in {state_folder()}"
+        )
+        canvas.literal(f"report on one: gpudoctor report {recordings[0].name}")
+        canvas.literal("remove all but the 10 newest: gpudoctor recordings --keep 10")
+    return canvas.text()
+
+
+def short_command(words: tuple[str, ...]) -> str:
+    """A command line in which absolute paths are file names."""
+    return " ".join(os.path.basename(word) if word.startswith("/") else word for word in words)
+
+
+def ago(seconds: float) -> str:
+    """An age: `just now`, `5 min ago`, `3 h ago`, `12 days ago`."""
+    if seconds < 60:
+        return "just now"
+    for unit, name in ((86400, "day"), (3600, "h"), (60, "min")):
+        if (number := int(seconds // unit)) >= 1:
+            plural = "s" if name == "day" and number > 1 else ""
+            return f"{number} {name}{plural} ago"
+    return "just now"
+
+
+def piled_up() -> str:
+    """A sentence where many recordings lie in the state folder, else ""."""
+    from gpudoctor.recorder.kept_recordings import recording_folders
+    from gpudoctor.text import count as counted
+
+    number = len(recording_folders())
+    if number < MANY:
+        return ""
+    many = f"{counted(number, 'recording')} piled up"
+    return f"gpudoctor: {many}; see and remove them: gpudoctor recordings --keep 10"

@@ -1,0 +1,182 @@
+"""`gpudoctor` alone: what can be done next here, read in a fraction of a second.
+
+It looks at processes, at the state folder, and at a few files of this folder. It imports no check and asks no
+driver.
+"""
+
+import os
+import re
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_SUFFIXES = (".log", ".out", ".err")
+_FOLDERS = (".", "logs")
+"""Where logs are looked for."""
+_LOGS, _SCRIPTS, _ENTRIES = 6, 40, 2000
+_HEAD, _TAIL = 1 << 16, 1 << 15
+_LAST_LINES = 60
+_RECENT = 14 * 86400.0
+"""Seconds after which a log or a recording is history."""
+_DEATH = re.compile(
+    r"^\W*(?:\[?\w+\]?:\s*)?(?:[\w.]*(?:Error|Exception)\b.*|.*CUDA out of memory.*|.*Segmentation fault.*|"
+    r".*oom[-_ ]kill.*|.*DUE TO TIME LIMIT.*|.*Killed\s*$|.*exceeded memory limit.*)",
+    re.IGNORECASE,
+)
+_TRAINS = re.compile(r"\.backward\(|\.step\(|\bTrainer\(|Trainer\b.*\.train\(|\.fit\(|accelerator\.")
+_FRAMEWORK = re.compile(r"^\s*(?:import|from)\s+(?:torch|transformers|lightning|pytorch_lightning|trl)\b", re.M)
+_LIKELY = ("train", "main", "finetune", "pretrain", "run", "sft")
+_LONGEST = 72
+
+
+def run() -> int:
+    """Print what can be done next."""
+    from gpudoctor.cli.output import show
+
+    parts = [*_trainings(), *_logs(), *_recording(), *_scripts(), *_gpus()]
+    lines = ["gpudoctor finds out why a training is slow, wrong or dead."]
+    if not parts:
+        lines += ["", "Nothing to examine is in this folder: no script, no log, no recording."]
+        parts = [("this machine", ("gpudoctor check",))]
+    for what, commands in parts:
+        lines += ["", _cut(what), *(f"    {command}" for command in commands)]
+    lines += ["", "all commands: gpudoctor --help"]
+    show("\n".join(lines) + "\n")
+    return 0
+
+
+def _cut(text: str) -> str:
+    from gpudoctor.text import cut
+
+    return cut(" ".join(text.split()), _LONGEST)
+
+
+def _masked(words: tuple[str, ...]) -> str:
+    """A command line without secrets and without the folders of its programs."""
+    from gpudoctor.cli.recordings import short_command
+    from gpudoctor.model.redaction import mask_arguments
+
+    return short_command(tuple(mask_arguments(words)))
+
+
+def _trainings() -> Iterator[tuple[str, tuple[str, ...]]]:
+    from gpudoctor.vitals.process.torch_processes import torch_processes
+
+    found = torch_processes()
+    if len(found) == 1:
+        pid, words = found[0]
+        yield f"A training runs: pid {pid}, {_masked(words)}", (f"gpudoctor watch {pid}",)
+    elif found:
+        yield (
+            f"{len(found)} processes that use torch run:",
+            tuple(f"gpudoctor watch {pid}".ljust(26) + _cut(_masked(words))[:40] for pid, words in found[:5]),
+        )
+
+
+def _logs() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The newest log that ended in an error."""
+    dated: list[tuple[float, str]] = []
+    for folder in _FOLDERS:
+        for entry in _entries(folder):
+            if entry.name.lower().endswith(_SUFFIXES):
+                with suppress(OSError):
+                    if entry.is_file():
+                        dated.append((entry.stat().st_mtime, os.path.normpath(entry.path)))
+    now = time.time()
+    for written, path in sorted(dated, reverse=True)[:_LOGS]:
+        if now - written < _RECENT and (line := _last_error(path)):
+            from gpudoctor.cli.recordings import ago
+            from gpudoctor.model.redaction import mask_text
+
+            yield (
+                f"{path} ended in an error {ago(now - written)}: {mask_text(line)}",
+                (f"gpudoctor autopsy {shlex.quote(path)}",),
+            )
+            return
+
+
+def _entries(folder: str) -> "list[os.DirEntry[str]]":
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for _, entry in zip(range(_ENTRIES), entries, strict=False)]
+    except OSError:
+        return []
+
+
+def _last_error(path: str) -> str:
+    """The last line of a log that says how it died; "" for one that went on afterwards or ended well."""
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - _TAIL))
+            text = stream.read(_TAIL).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    lines = [line.strip() for line in text.replace("\r", "\n").splitlines() if line.strip()][-_LAST_LINES:]
+    return next((line for line in reversed(lines) if _DEATH.match(line[:400])), "")
+
+
+def _recording() -> Iterator[tuple[str, tuple[str, ...]]]:
+    from gpudoctor.cli.recordings import ago, short_command
+    from gpudoctor.recorder.kept_recordings import newest_recording
+
+    newest = newest_recording()
+    if newest is None or time.time() - newest.started > _RECENT:
+        return
+    when = ago(time.time() - newest.started)
+    if newest.running:
+        return
+    how = "died" if newest.died else "was recorded"
+    yield f"{short_command(newest.command)} {how} {when}: {newest.outcome}", ("gpudoctor report",)
+
+
+def _scripts() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The script of this folder that most likely trains, and a job script."""
+    rated: list[tuple[int, float, str]] = []
+    jobs: list[str] = []
+    for entry in _entries("."):
+        if entry.name.endswith((".sbatch", ".slurm")):
+            jobs.append(entry.name)
+        elif entry.name.endswith(".py") and len(rated) < _SCRIPTS:
+            with suppress(OSError):
+                rate = _rating(entry)
+                if rate:
+                    rated.append((rate, entry.stat().st_mtime, entry.name))
+    if rated:
+        _, _, name = max(rated)
+        quoted = shlex.quote(name)
+        more = f" ({len(rated) - 1} more here)" if len(rated) > 1 else ""
+        yield f"{name} trains a model{more}", (f"gpudoctor check {quoted}", f"gpudoctor run -- python {quoted}")
+    if jobs:
+        name = shlex.quote(min(jobs))
+        yield f"{min(jobs)} is a job script", (f"gpudoctor check {name}",)
+
+
+def _rating(entry: "os.DirEntry[str]") -> int:
+    """How likely a script is the training: 0 for one that is none."""
+    with open(entry.path, "rb") as stream:
+        text = stream.read(_HEAD).decode("utf-8", "replace")
+    if not _FRAMEWORK.search(text) or not _TRAINS.search(text):
+        return 0
+    return (
+        1
+        + 2 * entry.name.startswith(_LIKELY)
+        + ("__main__" in text)
+        + (".backward(" in text or "Trainer(" in text)
+    )
+
+
+def _gpus() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The GPUs as the kernel's driver lists them: no library is asked, which may not answer."""
+    names: dict[str, int] = {}
+    for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
+        with suppress(OSError):
+            found = re.search(
+                r"^Model:\s*(.+)$", path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE
+            )
+            name = found[1].strip() if found else "GPU"
+            names[name] = names.get(name, 0) + 1
+    if names:
+        listed = ", ".join(f"{number} x {name}" if number > 1 else name for name, number in names.items())
+        yield f"This machine has {listed}", ("gpudoctor check",)

@@ -1,0 +1,119 @@
+"""Collects the templates of a source tree, and judges their translations."""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from string import Formatter
+
+from gpudoctor.lang.message import plain_template, row_template
+
+_MARKS = frozenset({"say", "tr", "template"})
+_ROWS = frozenset({"advise"})
+_TEXTS = {"Remedy": ("title", "steps"), "Cost": ("breaks",)}
+"""Arguments whose constants are texts without parts."""
+_WORD = re.compile(r"[A-Za-z]{2,}")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_QUOTED = re.compile(r"`[^`]+`")
+_HALF_WIDTH = re.compile("[\u3400-\u9fff][,;:!?](?!\\w)|[\u3400-\u9fff]\\.(?:$| )")
+_CROWDED = re.compile("[\u3400-\u9fff][A-Za-z0-9`{]|[A-Za-z0-9`}][\u3400-\u9fff]")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTemplate:
+    """A template in the source."""
+
+    template: str
+    topic: str
+    """The folder below the package that it is in, which names its catalogue: `data`, `engine`."""
+    place: str
+    """The file, below the package."""
+
+
+def templates(package: Path) -> Iterator[SourceTemplate]:
+    """Every template below a package's folder, once, in the order of files and lines."""
+    seen: set[str] = set()
+    for path in sorted(package.rglob("*.py")):
+        inside = path.relative_to(package)
+        topic = inside.parts[0] if len(inside.parts) > 1 else inside.stem
+        for template in _in_file(ast.parse(path.read_text(encoding="utf-8"))):
+            if template not in seen and _WORD.search(_literal(template)):
+                seen.add(template)
+                yield SourceTemplate(template, topic, inside.as_posix())
+
+
+def faults(source: str, translation: str) -> list[str]:
+    """What is wrong with a translation, a clause each: it must have the same fields, numbers and code."""
+    try:
+        ours, theirs = _fields(source), _fields(translation)
+    except ValueError as error:
+        return [f"is not a template: {error}"]
+    found = []
+    if set(ours) != set(theirs):
+        found.append(f"has the fields {_listed(theirs)} instead of {_listed(ours)}")
+    for what, pattern in (("numbers", _NUMBER), ("quoted code", _QUOTED)):
+        there, here = (
+            Counter(pattern.findall(_literal(source))),
+            Counter(pattern.findall(_literal(translation))),
+        )
+        if there != here:
+            found.append(f"has the {what} {_listed(here)} instead of {_listed(there)}")
+    if _HALF_WIDTH.search(translation):
+        found.append("has half-width punctuation after a Chinese character")
+    if _CROWDED.search(translation):
+        found.append("has no blank between Chinese and Latin characters or a field")
+    return found
+
+
+def _in_file(tree: ast.Module) -> Iterator[str]:
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
+        yield from _in_call(call)
+
+
+def _in_call(call: ast.Call) -> Iterator[str]:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if name in _MARKS and call.args:
+        yield from _constants(call.args[0])
+    elif name == "count" and len(call.args) == 2:
+        yield from (f"{{number:,}} {noun}s" for noun in _constants(call.args[1]))
+    elif name in _ROWS:
+        for argument in call.args[1:]:
+            yield from map(row_template, _constants(argument))
+    elif name == "finding" and call.args:
+        yield from map(plain_template, _constants(call.args[0]))
+    for keyword in call.keywords:
+        if keyword.arg in _TEXTS.get(name, ()):
+            yield from map(plain_template, _constants(keyword.value))
+
+
+def _constants(node: ast.expr) -> Iterator[str]:
+    """The texts that an expression of constants may give."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.Tuple | ast.List):
+        for item in node.elts:
+            yield from _constants(item)
+    elif isinstance(node, ast.IfExp):
+        yield from _constants(node.body)
+        yield from _constants(node.orelse)
+
+
+def _fields(template: str) -> Counter[str]:
+    """Fields with conversion and format specification."""
+    return Counter(
+        f"{{{field}{'!' + conversion if conversion else ''}{':' + spec if spec else ''}}}"
+        for _, field, spec, conversion in Formatter().parse(template)
+        if field is not None
+    )
+
+
+def _literal(template: str) -> str:
+    """The template without its fields."""
+    return "\0".join(literal for literal, _, _, _ in Formatter().parse(template))
+
+
+def _listed(items: Counter[str]) -> str:
+    return ", ".join(sorted(items.elements())) or "none"

@@ -1,0 +1,87 @@
+"""Catalogues as gettext PO files, the form that translators' tools know: reading and writing.
+
+They are read as they are; there is no compiled file that could fall behind. Of the format, `msgid`, `msgstr`,
+comments and the `fuzzy` flag are understood. Contexts and plural forms are not needed: a template's parts carry
+the numbers.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_ENTRY = re.compile(r'((?:^\#.*\n)*)^msgid[ ]((?:".*"\n)+)^msgstr[ ]((?:".*"(?:\n|\Z))+)', re.MULTILINE)
+_STRING = re.compile(r'"(.*)"')
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
+_HEADER = """\
+msgid ""
+msgstr ""
+"Language: {language}\\n"
+"MIME-Version: 1.0\\n"
+"Content-Type: text/plain; charset=UTF-8\\n"
+"Content-Transfer-Encoding: 8bit\\n"
+"""
+_LONGEST = 100
+"""Characters of a string on one line; longer ones go on after a blank."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueEntry:
+    """One template and its translation."""
+
+    source: str
+    """`msgid`."""
+    translation: str
+    """`msgstr`; "" where there is none."""
+    places: tuple[str, ...] = ()
+    """The files that the template is in."""
+    fuzzy: bool = False
+    """A translator is not sure: it is not used."""
+
+
+def read_po(text: str) -> Iterator[CatalogueEntry]:
+    """The entries of a PO file, without its header."""
+    for comments, source, translation in _ENTRY.findall(text):
+        name = _unquoted(source)
+        if name:
+            places = tuple(
+                word for line in re.findall(r"^#: (.*)$", comments, re.MULTILINE) for word in line.split()
+            )
+            yield CatalogueEntry(name, _unquoted(translation), places, "#, fuzzy" in comments)
+
+
+def translations(paths: Iterable[Path]) -> dict[str, str]:
+    """Template to translation, of all files; what is untranslated or fuzzy is left out."""
+    return {
+        entry.source: entry.translation
+        for path in paths
+        for entry in read_po(path.read_text(encoding="utf-8"))
+        if entry.translation and not entry.fuzzy
+    }
+
+
+def written_po(entries: Iterable[CatalogueEntry], language: str) -> str:
+    """A PO file, in the order of the entries."""
+    blocks = [_HEADER.format(language=language)]
+    for entry in entries:
+        lines = [f"#: {place}" for place in entry.places]
+        lines += ["#, fuzzy"] if entry.fuzzy else []
+        lines += [_quoted("msgid", entry.source), _quoted("msgstr", entry.translation)]
+        blocks.append("\n".join(lines) + "\n")
+    return "\n".join(blocks)
+
+
+def _unquoted(text: str) -> str:
+    joined = "".join(_STRING.findall(text))
+    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), joined) if "\\" in joined else joined
+
+
+def _quoted(keyword: str, text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    if len(escaped) <= _LONGEST:
+        return f'{keyword} "{escaped}"'
+    pieces = re.findall(rf".{{1,{_LONGEST - 1}}}(?: |$)|\S+(?: |$)|\s+", escaped)
+    if "".join(pieces) != escaped:
+        return f'{keyword} "{escaped}"'
+    return "\n".join((f'{keyword} ""', *(f'"{piece}"' for piece in pieces)))

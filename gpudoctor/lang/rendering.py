@@ -1,0 +1,133 @@
+"""A message in the reader's language: the translated template, filled with the translated parts."""
+
+import re
+from collections.abc import Iterator, Mapping
+from string import Formatter
+from typing import Any
+
+from gpudoctor.lang.choice import ENGLISH, current_language
+from gpudoctor.lang.message import Message, plain_template, say
+from gpudoctor.lang.message_forms import FORMS
+
+_WORDS = re.compile(r"[A-Za-z]")
+_LIST = re.compile(r"(?:\{item\d+\}(?:, )?)+")
+_FIELD = re.compile(r"\{\w+\}")
+_WIDE = "\u2e80-\u303f\u3400-\u9fff\uf900-\ufaff\uff00-\uff60"
+"""CJK characters and full-width punctuation, for a class of a regular expression."""
+_IDEOGRAPH = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
+_NARROW = re.compile(r"[A-Za-z0-9`'\"$%&/\\<(\[{~+#=@_.-]")
+_PUNCTUATION = {", ": "，", "; ": "；", ": ": "：", ". ": "。", "! ": "！", "? ": "？"}
+
+
+def rendered(text: str, language: str | None = None) -> str:
+    """The text in a language, that of now unless one is given.
+
+    What has no translation stays in English. A plain text is a template without parts: one of several words is
+    translated too if it is in the catalogue as it is.
+    """
+    chosen = language or current_language()
+    if chosen == ENGLISH:
+        return str(text)
+    return _Renderer(chosen).text(text)
+
+
+def tr(template: str, /, **parts: object) -> str:
+    """A text of the surface (a head, a label, a line of help) in the language of now.
+
+    As in `say`, the template is a literal.
+    """
+    return rendered(say(template, **parts))
+
+
+class _Renderer:
+    """Renders messages in one language other than English."""
+
+    def __init__(self, language: str) -> None:
+        from gpudoctor.lang.catalogue import catalogue  # English readers do without it
+
+        self._language = language
+        self._catalogue: Mapping[str, str] = catalogue(language)
+
+    def text(self, text: str) -> str:
+        """A message, or a plain text."""
+        if isinstance(text, Message):
+            return self.message(text)
+        found = self._catalogue.get(plain_template(text)) if " " in text else None
+        return text if found is None else found.replace("{{", "{").replace("}}", "}")
+
+    def message(self, message: Message) -> str:
+        """The message; in English where its template is not in the catalogue."""
+        template = self._template(message.template)
+        if template is None:
+            return str(message)
+        try:
+            text = _joined(self._pieces(template, message.parts))
+        except (KeyError, ValueError, IndexError, AttributeError):
+            return str(message)  # a faulty catalogue of somebody's: the report must come all the same
+        return FORMS[message.form](text, self._language) if message.form else text
+
+    def _template(self, template: str) -> str | None:
+        found = self._catalogue.get(template)
+        if found is not None or _WORDS.search(_FIELD.sub("", template)):
+            return found
+        if _LIST.fullmatch(template):
+            return template.replace(", ", "、")
+        for narrow, wide in _PUNCTUATION.items():
+            template = template.replace(narrow, wide)
+        return template
+
+    def _pieces(self, template: str, parts: Mapping[str, Any]) -> Iterator[str]:
+        for literal, field, spec, conversion in Formatter().parse(template):
+            yield literal
+            if field is not None:
+                yield self._value(parts[field], spec or "", conversion)
+
+    def _value(self, part: Any, spec: str, conversion: str | None) -> str:
+        if isinstance(part, str):
+            part = self.text(part)
+        if conversion:
+            part = repr(part) if conversion == "r" else str(part)
+        return format(part, spec)
+
+
+def _joined(pieces: Iterator[str]) -> str:
+    """Pieces in a row; between them, ideographs and Latin letters get a blank, and two ideographs none.
+
+    Only joints are changed: what stands inside a part, a path for instance, is left alone.
+    """
+    text = ""
+    for piece in filter(None, pieces):
+        left, right = text.rstrip(" "), piece.lstrip(" ")
+        if not left or not right:
+            text += piece
+        elif _wide(left[-1]) and _wide(right[0]):
+            text = left + right
+        elif (_ideograph(left[-1]) and _NARROW.match(right)) or (_ideograph(right[0]) and _letter(left[-1])):
+            text = f"{left} {right}"
+        elif _wide(left[-1]) or _wide(right[0]):
+            text = left + right  # full-width punctuation brings its own room
+        else:
+            text += piece
+    return text
+
+
+def _wide(letter: str) -> bool:
+    return re.match(f"[{_WIDE}]", letter) is not None
+
+
+def _ideograph(letter: str) -> bool:
+    return _IDEOGRAPH.match(letter) is not None
+
+
+def _letter(letter: str) -> bool:
+    """A character after which an ideograph needs a blank."""
+    return letter.isalnum() or letter in ")]`'\"%>}_/+-="
+
+
+def page_text(code: str, language: str) -> str | None:
+    """A check's manual page in a language, in the shape of its docstring; None where there is none."""
+    if language == ENGLISH:
+        return None
+    from gpudoctor.lang.catalogue import page_text as translated
+
+    return translated(code, language)

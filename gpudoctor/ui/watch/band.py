@@ -1,0 +1,97 @@
+"""Where the loop was over time: a column a moment, its phases stacked in their colours, now at the right."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.style import Style
+from rich.text import Text
+
+from gpudoctor.model.signs.process import Rank
+from gpudoctor.report.palette import PHASES, order, phase_colour
+from gpudoctor.text import duration
+from gpudoctor.ui.watch.marks import LETTERS, View, tint
+
+_SPANS = (15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
+"""Seconds that the band may cover: the first that holds what has been seen."""
+
+
+_NEAR = 3.0
+"""Samples this many times their usual distance apart have a gap between them."""
+
+
+def phase_band(ranks: Sequence[Rank], view: View, now: float, width: int, height: int) -> list[Text]:
+    """`height` lines of `width` columns, the last one the axis; empty without a sample or without room."""
+    first = min((rank.trail[0][0] for rank in ranks if rank.trail), default=None)
+    if first is None or width < 8 or height < 2:
+        return []
+    span = next((span for span in _SPANS if span >= now - first), _SPANS[-1])
+    levels = (height - 1) * (1 if view.plain else 2)
+    columns = [_stack(part, levels) for part in _parts(ranks, now - span, span / width, width)]
+    draw = _letters if view.plain else _cells
+    return [*(draw(columns, row, view) for row in reversed(range(height - 1))), _axis(span, width)]
+
+
+def _parts(ranks: Sequence[Rank], begin: float, each: float, width: int) -> list[Counter[str]]:
+    """Samples by phase of each column; one between two samples near each other is like that before it."""
+    columns: list[Counter[str]] = [Counter() for _ in range(width)]
+    rates = []
+    for rank in ranks:
+        for t, phase in rank.trail:
+            if t >= begin:
+                columns[min(width - 1, int((t - begin) / each))][phase] += 1
+        if len(rank.trail) > 1:
+            rates.append((rank.trail[-1][0] - rank.trail[0][0]) / (len(rank.trail) - 1))
+    reach = math.ceil(_NEAR * min(rates) / each) if rates else 0
+    last = None
+    for place, column in enumerate(columns):
+        if column:
+            if last is not None and 1 < place - last <= reach:
+                for empty in range(last + 1, place):
+                    columns[empty] = columns[last]
+            last = place
+    return columns
+
+
+def _stack(counts: Counter[str], levels: int) -> list[str]:
+    """The phase of each level from below; empty where nothing was seen."""
+    total = sum(counts.values())
+    found: list[str] = []
+    reached = 0
+    for phase in sorted(counts, key=order):
+        reached += counts[phase]
+        found += [phase] * (round(reached / total * levels) - len(found))
+    return found
+
+
+def _cells(columns: Sequence[list[str]], row: int, view: View) -> Text:
+    """A line of half blocks: two levels a character."""
+    line = Text(no_wrap=True)
+    for stack in columns:
+        if not stack:
+            line.append(" ")
+            continue
+        below, above = (tint(phase_colour(phase), view) for phase in stack[2 * row : 2 * row + 2])
+        if below == above:
+            line.append("█", Style(color=below))
+        else:
+            line.append("▀", Style(color=above, bgcolor=below))
+    return line
+
+
+def _letters(columns: Sequence[list[str]], row: int, view: View) -> Text:
+    """The same in black and white: a letter a phase."""
+    del view
+    return Text("".join(LETTERS[stack[row]] if stack else " " for stack in columns), no_wrap=True)
+
+
+def _axis(span: float, width: int) -> Text:
+    """`-60 s ... -30 s ... now`."""
+    text = f"-{duration(span)}"
+    middle = f"-{duration(span / 2)}"
+    if width >= 40:
+        text = text.ljust(width // 2 - len(middle) // 2) + middle
+    return Text(text.ljust(width - 3) + "now", style="dim", no_wrap=True)
+
+
+assert set(LETTERS) == set(PHASES)

@@ -1,0 +1,154 @@
+"""Messages: the English text, its template and parts, and how it is said in another language."""
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from gpudoctor.cli.parser import named_language
+from gpudoctor.lang import Message, language_for, rendered, say, speaking, template_id, tr
+from gpudoctor.lang import rendering as rendering_module
+from gpudoctor.lang.extract import faults
+from gpudoctor.lang.message import concatenated, row_template
+from gpudoctor.lang.po import CatalogueEntry, read_po, written_po
+from gpudoctor.report.json_parts import template_object
+from gpudoctor.report.strings import for_reader, presentable
+from gpudoctor.text import capitalised, count, joined
+
+CATALOGUE = {
+    "{loader} waits {share} of the time{more}.": "{loader} 有 {share} 的时间在等待{more}。",
+    "; {workers} are busy": "；{workers}繁忙",
+    "{number:,} workers": "{number:,} 个 worker",
+    "{items} and {last}": "{items}和 {last}",
+    "the training process": "训练进程",
+}
+
+
+@pytest.fixture
+def chinese(monkeypatch):
+    monkeypatch.setattr("gpudoctor.lang.catalogue.catalogue", lambda language: CATALOGUE)
+    with speaking("zh"):
+        yield
+
+
+def waits(share: str = "58 %") -> str:
+    return say(
+        "{loader} waits {share} of the time{more}.",
+        loader="the training process",
+        share=share,
+        more=say("; {workers} are busy", workers=count(4, "worker")),
+    )
+
+
+def test_a_message_is_its_english_text():
+    assert waits() == "the training process waits 58 % of the time; 4 workers are busy."
+    assert rendered(waits()) == waits()
+
+
+def test_a_message_survives_copies_pickles_and_json():
+    for made in (copy.deepcopy(waits()), pickle.loads(pickle.dumps(waits()))):
+        assert isinstance(made, Message) and made == waits() and made.parts["share"] == "58 %"
+    assert json.loads(json.dumps(waits())) == waits()
+
+
+def test_parts_and_nested_messages_are_said_in_the_language(chinese):
+    assert rendered(waits()) == "训练进程有 58 % 的时间在等待；4 个 worker 繁忙。"
+
+
+def test_compositions_stay_messages(chinese):
+    assert rendered(joined(["a", "b", "c"])) == "a、b 和 c"
+    assert rendered(capitalised(waits())) == rendered(waits())
+    assert rendered(waits() + " " + waits()) == rendered(waits()) * 2
+    assert rendered(concatenated("; ", [say("{number:,} workers", number=3), "x"])) == "3 个 worker；x"
+
+
+def test_what_is_not_in_the_catalogue_stays_english(chinese):
+    assert rendered(say("{a} of {b}", a=1, b=2)) == "1 of 2"
+    assert tr("no such template") == "no such template"
+
+
+def test_a_part_is_not_changed_inside(chinese):
+    path = "/data/数据集v2/x y.py"
+    assert path in rendered(say("{loader} waits {share} of the time{more}.", loader=path, share="1 %", more=""))
+
+
+def test_a_faulty_catalogue_gives_english(monkeypatch):
+    monkeypatch.setattr("gpudoctor.lang.catalogue.catalogue", lambda language: {"{a} is": "{b} 是"})
+    assert rendered(say("{a} is", a=1), "zh") == "1 is"
+
+
+@pytest.mark.parametrize(
+    ("translation", "fault"),
+    [
+        ("{share} 的时间", "fields"),
+        ("{share:.1f} 的 {total} 时间 8", "fields"),
+        ("{share:.0%} 的 {total} 时间", "numbers"),
+        ("{share:.0%} 的 {total} 时间, 8", "punctuation"),
+        ("{share:.0%}的 {total} 时间 8", "blank"),
+    ],
+)
+def test_a_translation_that_changes_something_is_refused(translation, fault):
+    assert any(fault in words for words in faults("{share:.0%} of {total} time 8", translation))
+    assert faults("{share:.0%} of {total} time 8", "{total} 时间的 {share:.0%}，8") == []
+
+
+def test_rows_of_advice_have_fields_and_other_braces():
+    assert row_template("{gpus}: {'a': {1}} {") == "{gpus}: {{'a': {{1}}}} {{"
+
+
+def test_catalogues_are_written_as_they_are_read():
+    entries = [
+        CatalogueEntry('a "quoted" \\ text\nof {x}', "一 “二”\n{x}", ("data/a.py",)),
+        CatalogueEntry("long " * 60, "长" * 80, (), True),
+    ]
+    assert list(read_po(written_po(entries, "zh"))) == entries
+
+
+@pytest.mark.parametrize(
+    ("flag", "environment", "language"),
+    [
+        (None, {}, "en"),
+        (None, {"LANG": "zh_CN.UTF-8"}, "zh"),
+        (None, {"LANG": "zh_CN.UTF-8", "LC_ALL": "C"}, "en"),
+        (None, {"LC_ALL": "de_DE.UTF-8"}, "en"),
+        (None, {"LANG": "C", "GPUDOCTOR_LANG": "zh"}, "zh"),
+        ("en", {"GPUDOCTOR_LANG": "zh"}, "en"),
+    ],
+)
+def test_the_flag_then_the_variable_then_the_locale_decide(flag, environment, language):
+    assert language_for(flag, environment) == language
+
+
+def test_the_flag_is_read_before_the_command_and_after_it():
+    assert named_language(["--lang", "zh", "check"]) == named_language(["check", "--lang=zh"]) == "zh"
+    assert named_language(["run", "--", "train", "--lang", "zh"]) is None
+
+
+def test_json_has_id_template_and_parts():
+    made = template_object(waits())
+    assert made["id"] == template_id(made["text"]) and made["parts"]["share"] == "58 %"
+    assert made["parts"]["more"]["parts"]["workers"]["text"] == "{number:,} workers"
+    assert template_object("plain") is None
+
+
+def test_secrets_are_masked_in_the_parts_that_a_translation_uses(chinese):
+    from sample_reports import full_report
+
+    report = full_report()
+    first = report.findings[0]
+    message = waits("password=hunter2secret")
+    report = replace(report, findings=(replace(first, finding=replace(first.finding, message=message)),))
+    assert "hunter2" not in str(presentable(report).findings[0].finding.message.parts)
+    shown = for_reader(report).findings[0].finding.message
+    assert "等待" in shown and "hunter2" not in shown
+
+
+def test_an_english_reader_loads_no_catalogue():
+    code = "import sys; from gpudoctor.lang import say, rendered; rendered(say('{a}', a=1)); print([n for n in sys.modules if n in ('gpudoctor.lang.catalogue', 'gpudoctor.lang.po', 'importlib.metadata')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert rendering_module is not None
