@@ -154,7 +154,15 @@ class DeprecatedKey(Check):
                     continue
                 called = gone and setup.call is not None
                 severity = Severity.ERROR if called else Severity.WARNING if gone else Severity.NOTE
-                yield self._found(row, (item,), severity, f"transformers {meant.version}", gone, called, True)
+                yield self._found(
+                    row,
+                    (item,),
+                    severity,
+                    say("transformers {version}", version=meant.version),
+                    gone,
+                    called,
+                    True,
+                )
             elif meant.asked is not None and not reached(meant.version, row.gone):
                 continue  # the project asks for a release that still has it
             elif row.gone and not (setup.kind is ConfigKind.LLAMA_FACTORY and row.gone.startswith(MAJOR)):
@@ -162,7 +170,9 @@ class DeprecatedKey(Check):
                 severity = (
                     Severity.WARNING if early and setup.kind is not ConfigKind.SECTIONS else Severity.NOTE
                 )
-                yield self._found(row, (item,), severity, f"transformers {row.gone}", True, False)
+                yield self._found(
+                    row, (item,), severity, say("transformers {gone}", gone=row.gone), True, False
+                )
 
         for row in rows("training-values"):
             item = setup.items.get(row.key)
@@ -194,14 +204,21 @@ class DeprecatedKey(Check):
                 severity = Severity.WARNING if row.gone else Severity.NOTE
                 item = from_entry(file, entry)
                 yield self._found(
-                    row, (item,), severity, f"{table} {row.gone or row.since}", bool(row.gone), False
+                    row,
+                    (item,),
+                    severity,
+                    say("{table} {gone}", table=table, gone=row.gone or row.since),
+                    bool(row.gone),
+                    False,
                 )
         if file.kind is ConfigKind.HUGGINGFACE:
             for row in rows("from-pretrained")[:1]:
                 entry = file.entries.get(row.key)
                 if entry is not None and entry.value is not None:
                     item = from_entry(file, entry)
-                    yield self._found(row, (item,), Severity.NOTE, f"transformers {row.since}", False, False)
+                    yield self._found(
+                        row, (item,), Severity.NOTE, say("transformers {since}", since=row.since), False, False
+                    )
 
     def _loading(self, patient: Patient, source: Source) -> Iterator[Finding]:
         """Arguments of from_pretrained: one finding a script and argument."""
@@ -240,15 +257,26 @@ class DeprecatedKey(Check):
         version = meant.version
         if meant.asked is not None:
             if reached(version, row.gone):
-                yield self._found(row, items, Severity.WARNING, f"transformers {row.gone}", True, False)
+                yield self._found(
+                    row, items, Severity.WARNING, say("transformers {gone}", gone=row.gone), True, False
+                )
         elif version is None:
             yield self._found(
-                row, items, Severity.NOTE, f"transformers {row.gone or row.since}", bool(row.gone), False
+                row,
+                items,
+                Severity.NOTE,
+                say("transformers {gone}", gone=row.gone or row.since),
+                bool(row.gone),
+                False,
             )
         elif reached(version, row.gone):
-            yield self._found(row, items, Severity.ERROR, f"transformers {version}", True, True, True)
+            yield self._found(
+                row, items, Severity.ERROR, say("transformers {version}", version=version), True, True, True
+            )
         elif reached(version, row.since):
-            yield self._found(row, items, Severity.NOTE, f"transformers {version}", False, False, True)
+            yield self._found(
+                row, items, Severity.NOTE, say("transformers {version}", version=version), False, False, True
+            )
 
     def _found(
         self,

@@ -12,6 +12,7 @@ from gpudoctor.analysis.source.declared_settings import Written, from_entry, fro
 from gpudoctor.analysis.source.pretrained_models import COMMON, Family, family, trainers
 from gpudoctor.analysis.source.target_versions import meant_version
 from gpudoctor.analysis.source.training_arguments import argument_calls, in_a_test
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -133,7 +134,10 @@ class LoraMisfit(Check):
             stage = link.deepspeed.number("zero_optimization.stage")
             if gather is not None and gather.off and stage == 3 and _is_lora(link.arguments.file, source):
                 yield self._found(
-                    "ZeRO-3 does not gather the weights when it saves, so the saved adapter is sharded, too.",
+                    say(
+                        "ZeRO-3 does not gather the weights when it saves, so the saved adapter is "
+                        "sharded, too."
+                    ),
                     (gather.place,),
                     cure="gather",
                 )
@@ -152,13 +156,23 @@ class LoraMisfit(Check):
         listed = ", ".join(missing)
         if len(missing) == len(names):
             yield self._found(
-                f"{adapter.model} ({known.name}) has none of the target modules: {listed}.",
+                say(
+                    "{model} ({known}) has none of the target modules: {listed}.",
+                    model=adapter.model,
+                    known=known.name,
+                    listed=listed,
+                ),
                 (targets.place,),
                 cure="targets",
             )
         else:
             yield self._found(
-                f"{adapter.model} ({known.name}) has no {listed}; PEFT skips them.",
+                say(
+                    "{model} ({known}) has no {listed}; PEFT skips them.",
+                    model=adapter.model,
+                    known=known.name,
+                    listed=listed,
+                ),
                 (targets.place,),
                 severity=Severity.NOTE,
                 cure="targets",
@@ -170,9 +184,9 @@ class LoraMisfit(Check):
             return
         if rank.number <= 0:
             yield self._found(
-                f"{rank.key}={rank.shown}: the rank of an adapter is 1 or more.",
+                say("{key}={shown}: the rank of an adapter is 1 or more.", key=rank.key, shown=rank.shown),
                 (rank.place,),
-                breaks="PEFT refuses the rank" if rank.sure else "",
+                breaks=say("PEFT refuses the rank") if rank.sure else "",
                 cure="rank",
             )
             return
@@ -184,8 +198,16 @@ class LoraMisfit(Check):
         high = scale > self.limit("scale_high")
         limit = self.limit("scale_high" if high else "scale_low")
         yield self._found(
-            f"{alpha.key}={alpha.shown} at rank {rank.shown} scales the adapter by {scale:g}; "
-            f"{'more' if high else 'less'} than {limit:g} is out of band.",
+            say(
+                "{key}={shown} at rank {shown_2} scales the adapter by {scale:g}; "
+                "{more} than {limit:g} is out of band.",
+                key=alpha.key,
+                shown=alpha.shown,
+                shown_2=rank.shown,
+                scale=scale,
+                more=say("more") if high else say("less"),
+                limit=limit,
+            ),
             (alpha.place, rank.place),
             severity=Severity.NOTE,
             cure="alpha",
@@ -204,8 +226,11 @@ class LoraMisfit(Check):
                 place = _enabled_after(source, script, wrap) or _by_the_trainer(source, script)
                 if place is not None:
                     yield self._found(
-                        "Gradient checkpointing is on, the base model is frozen under PEFT, so its inputs get "
-                        "no gradients.",
+                        say(
+                            "Gradient checkpointing is on, the base model is frozen under PEFT, so "
+                            "its inputs get "
+                            "no gradients."
+                        ),
                         (place, wrap.span),
                         cure="reentrant",
                     )

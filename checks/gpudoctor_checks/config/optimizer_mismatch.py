@@ -157,7 +157,14 @@ class OptimizerMismatch(Check):
         if len(rates) == 2 and rates[0].number != rates[1].number:
             one, two = (from_entry(file, item.entry) for item in rates)
             yield self._found(
-                f"{file.path} says {one.key}={one.shown} and {two.key}={two.shown}.",
+                say(
+                    "{file_path} says {key}={shown} and {key_2}={shown_2}.",
+                    file_path=file.path,
+                    key=one.key,
+                    shown=one.shown,
+                    key_2=two.key,
+                    shown_2=two.shown,
+                ),
                 (one, two),
                 certain=False,
                 cure="one",
@@ -205,10 +212,16 @@ class OptimizerMismatch(Check):
             if engine is not None:
                 item = engine.items["optimizer.type"]
                 yield self._found(
-                    f"{engine.title} says {item.key}={item.shown}, the script prepares {optimizer.method}.",
+                    say(
+                        "{title} says {key}={shown}, the script prepares {method}.",
+                        title=engine.title,
+                        key=item.key,
+                        shown=item.shown,
+                        method=optimizer.method,
+                    ),
                     (item,),
                     extra=(optimizer.span,),
-                    breaks="accelerate refuses an optimizer in both the config and the code",
+                    breaks=say("accelerate refuses an optimizer in both the config and the code"),
                     certain=not prepares.open_ended,
                     cure="drop",
                 )

@@ -96,10 +96,10 @@ class PrecisionConflict(Check):
         ignored = setup.kind is ConfigKind.AXOLOTL
         refused = setup.kind is not ConfigKind.SECTIONS and not ignored and "pure_bf16" not in bf16.key
         yield self._found(
-            f"{setup.title} switches on {fp16.key} and {bf16.key}"
-            + ("; axolotl takes bf16 and ignores the other." if ignored else "."),
+            say("{title} switches on {key} and {key_2}", title=setup.title, key=fp16.key, key_2=bf16.key)
+            + (say("; axolotl takes bf16 and ignores the other.") if ignored else "."),
             (fp16, bf16),
-            breaks="transformers refuses both at once" if refused else "",
+            breaks=say("transformers refuses both at once") if refused else "",
             certain=refused and fp16.sure and bf16.sure,
             cure="fp16-off",
         )
@@ -109,24 +109,34 @@ class PrecisionConflict(Check):
         amp, stage = setup.on("amp.enabled"), setup.get("zero_optimization.stage")
         if fp16 is not None and bf16 is not None:
             yield self._found(
-                f"{setup.title} switches on {fp16.key} and {bf16.key}.",
+                say("{title} switches on {key} and {key_2}.", title=setup.title, key=fp16.key, key_2=bf16.key),
                 (fp16, bf16),
-                breaks="DeepSpeed refuses both at once",
+                breaks=say("DeepSpeed refuses both at once"),
                 cure="fp16-off",
             )
         other = fp16 or bf16
         if amp is not None and other is not None:
             yield self._found(
-                f"{setup.title} switches on {amp.key} (Apex AMP) and {other.key}.",
+                say(
+                    "{title} switches on {key} (Apex AMP) and {key_2}.",
+                    title=setup.title,
+                    key=amp.key,
+                    key_2=other.key,
+                ),
                 (amp, other),
-                breaks="DeepSpeed cannot enable AMP with its own fp16 or bf16",
+                breaks=say("DeepSpeed cannot enable AMP with its own fp16 or bf16"),
                 cure="amp-off",
             )
         elif amp is not None and stage is not None and (stage.number or 0) >= 1:
             yield self._found(
-                f"{setup.title} switches on {amp.key} (Apex AMP) with ZeRO stage {stage.shown}.",
+                say(
+                    "{title} switches on {key} (Apex AMP) with ZeRO stage {shown}.",
+                    title=setup.title,
+                    key=amp.key,
+                    shown=stage.shown,
+                ),
                 (amp, stage),
-                breaks="DeepSpeed cannot use AMP with ZeRO",
+                breaks=say("DeepSpeed cannot use AMP with ZeRO"),
                 cure="amp-to-bf16",
             )
 
@@ -172,10 +182,15 @@ class PrecisionConflict(Check):
             return
         item, other = from_entry(file, mixed), from_entry(file, named)
         yield self._found(
-            f"{file.path} says mixed_precision={item.shown} and names a DeepSpeed config, {other.shown}, "
-            "which must set it.",
+            say(
+                "{file_path} says mixed_precision={shown} and names a DeepSpeed config, {shown_2}, "
+                "which must set it.",
+                file_path=file.path,
+                shown=item.shown,
+                shown_2=other.shown,
+            ),
             (item, other),
-            breaks="accelerate refuses the setting beside deepspeed_config_file",
+            breaks=say("accelerate refuses the setting beside deepspeed_config_file"),
             cure="drop",
         )
 
@@ -227,8 +242,10 @@ class PrecisionConflict(Check):
             for call in script.calls_to("torch.amp.GradScaler.scale", "torch.cuda.amp.GradScaler.scale"):
                 if call.function == engine.function and not switched_off(source, call):
                     yield self._found_at(
-                        "A GradScaler scales the loss of a DeepSpeed engine, which already scales it under "
-                        "fp16.",
+                        say(
+                            "A GradScaler scales the loss of a DeepSpeed engine, which already scales it under "
+                            "fp16."
+                        ),
                         (call.span, engine.span),
                     )
                     break
@@ -255,15 +272,22 @@ class PrecisionConflict(Check):
                 else say("scales gradients without need in bf16")
             )
             yield self._found(
-                f"The model is loaded in {dtype.word} and trained with fp16=True, whose scaler {hurt}.",
+                say(
+                    "The model is loaded in {word} and trained with fp16=True, whose scaler {hurt}.",
+                    word=dtype.word,
+                    hurt=hurt,
+                ),
                 (dtype, fp16),
                 certain=False,
                 cure="load" if loaded == "fp16" else "none",
             )
         elif bf16 is not None and bf16.on and bf16.sure and loaded == "fp16":
             yield self._found(
-                f"The model is loaded in {dtype.word} and trained with bf16=True: its gradients are fp16, "
-                "without a scaler.",
+                say(
+                    "The model is loaded in {word} and trained with bf16=True: its gradients are fp16, "
+                    "without a scaler.",
+                    word=dtype.word,
+                ),
                 (dtype, bf16),
                 certain=False,
                 cure="load-bf16",

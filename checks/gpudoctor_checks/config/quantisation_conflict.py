@@ -91,9 +91,9 @@ class QuantisationConflict(Check):
         if four is not None and eight is not None and _beside(four, eight):
             refused = file.kind is not ConfigKind.SECTIONS
             yield self._found(
-                f"{four.key} and {eight.key} are both on.",
+                say("{key} and {key_2} are both on.", key=four.key, key_2=eight.key),
                 (eight.place, four.place),
-                breaks="transformers refuses both at once" if refused else "",
+                breaks=say("transformers refuses both at once") if refused else "",
                 cure="eight-off",
             )
         elif file.kind is ConfigKind.AXOLOTL:
@@ -116,9 +116,12 @@ class QuantisationConflict(Check):
         packed = four or eight
         if not name and packed is not None and file.value("inference") is not True:
             yield self._found(
-                f"{packed.key} is on without an adapter: a quantised model cannot be fine-tuned as it is.",
+                say(
+                    "{key} is on without an adapter: a quantised model cannot be fine-tuned as it is.",
+                    key=packed.key,
+                ),
                 (packed.place,),
-                breaks="axolotl refuses a quantised model without an adapter",
+                breaks=say("axolotl refuses a quantised model without an adapter"),
                 cure="adapter",
             )
         elif name == "qlora" and adapter is not None and four is None and file.value("merge_lora") is not True:
@@ -126,10 +129,12 @@ class QuantisationConflict(Check):
                 return
             places = (from_entry(file, adapter).place, *((eight.place,) if eight is not None else ()))
             yield self._found(
-                f"adapter: qlora needs load_in_4bit; "
-                f"{'load_in_8bit is on' if eight is not None else 'it is off'}.",
+                say(
+                    "adapter: qlora needs load_in_4bit; {eight}.",
+                    eight=say("load_in_8bit is on") if eight is not None else say("it is off"),
+                ),
                 places,
-                breaks="axolotl refuses qlora without 4 bits",
+                breaks=say("axolotl refuses qlora without 4 bits"),
                 cure="adapter-lora" if eight is not None else "four-on",
             )
 
@@ -139,10 +144,14 @@ class QuantisationConflict(Check):
             return
         if str(method.value) not in ADAPTERS:
             yield self._found(
-                f"quantization_bit={bits.value} with finetuning_type={method.value}: a quantised model can "
-                "only be trained through adapters.",
+                say(
+                    "quantization_bit={bits} with finetuning_type={method}: a quantised model can "
+                    "only be trained through adapters.",
+                    bits=bits.value,
+                    method=method.value,
+                ),
                 (file.setting(method), file.setting(bits)),
-                breaks="LLaMA-Factory refuses the combination",
+                breaks=say("LLaMA-Factory refuses the combination"),
                 cure="lora",
             )
 
@@ -161,9 +170,14 @@ class QuantisationConflict(Check):
         if eight is None and bits is None and arguments.get("bnb_4bit_quant_storage") is not None:
             return
         yield self._found(
-            f"{link.arguments.title} loads the model with {item.key} and {link.deepspeed.title} is ZeRO stage "
-            "3, which cannot shard bitsandbytes' weights"
-            + ("." if eight is not None or bits else " in their default storage type."),
+            say(
+                "{title} loads the model with {key} and {title_2} is ZeRO stage "
+                "3, which cannot shard bitsandbytes' weights",
+                title=link.arguments.title,
+                key=item.key,
+                title_2=link.deepspeed.title,
+            )
+            + ("." if eight is not None or bits else say(" in their default storage type.")),
             (item.place, stage.place),
             cure="stage",
         )
@@ -186,16 +200,16 @@ class QuantisationConflict(Check):
         if four is not None and four.on and eight is not None and eight.on:
             sure = four.sure and eight.sure
             yield self._found(
-                "load_in_4bit and load_in_8bit are both on.",
+                say("load_in_4bit and load_in_8bit are both on."),
                 (eight.place, four.place),
-                breaks="transformers refuses both at once" if sure else "",
+                breaks=say("transformers refuses both at once") if sure else "",
                 cure="eight-off",
             )
         elif trains and four is not None and four.on and four.sure:
             dtype = from_keyword(script, call, "bnb_4bit_compute_dtype")
             if dtype is None and not call.open_ended:
                 yield self._found(
-                    "4-bit layers compute in float32: bnb_4bit_compute_dtype is not set.",
+                    say("4-bit layers compute in float32: bnb_4bit_compute_dtype is not set."),
                     (call.span,),
                     cure="compute",
                 )
@@ -223,9 +237,13 @@ class QuantisationConflict(Check):
             stage = setup.get("zero_optimization.stage")
             if stage is not None and stage.number == 3:
                 yield self._found(
-                    f"The model is loaded with {item.key} and {setup.title} is ZeRO stage 3, which cannot "
-                    "shard bitsandbytes' weights"
-                    + ("." if item is eight else " in their default storage type."),
+                    say(
+                        "The model is loaded with {key} and {title} is ZeRO stage 3, which cannot "
+                        "shard bitsandbytes' weights",
+                        key=item.key,
+                        title=setup.title,
+                    )
+                    + ("." if item is eight else say(" in their default storage type.")),
                     (item.place, stage.place),
                     cure="stage",
                 )
@@ -237,17 +255,22 @@ class QuantisationConflict(Check):
             item = _quantised(script, load)
             if item is not None and not in_a_test(load):
                 yield self._found(
-                    f"The model is loaded with {item.key} and trained without adapters.",
+                    say("The model is loaded with {key} and trained without adapters.", key=item.key),
                     (item.place, load.span),
-                    breaks="the Trainer refuses to fine-tune a purely quantised model" if item.sure else "",
+                    breaks=say("the Trainer refuses to fine-tune a purely quantised model")
+                    if item.sure
+                    else "",
                     cure="peft",
                 )
 
         if source.trains and not adapted(source):
             for _, load, item in _optimised(source):
                 yield self._found(
-                    f"The model is loaded with {item.key}, and the optimizer gets its parameters: packed "
-                    "weights get no gradient.",
+                    say(
+                        "The model is loaded with {key}, and the optimizer gets its parameters: packed "
+                        "weights get no gradient.",
+                        key=item.key,
+                    ),
                     (item.place, load.span),
                     cure="peft",
                 )

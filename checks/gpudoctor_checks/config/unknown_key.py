@@ -232,7 +232,7 @@ class UnknownKey(Check):
                 evidence=(script.span(keyword),),
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.ERROR if raises else Severity.WARNING,
-                cost=Cost(breaks="the call raises a TypeError") if raises else None,
+                cost=Cost(breaks=say("the call raises a TypeError")) if raises else None,
                 subject=f"{call.span.path}:{keyword.lineno} {name}",
                 detail=UnknownKeyDetail(near=near or "", key=name),
             )

@@ -97,8 +97,13 @@ class DatasetReopens(Check):
             return
         yield seen_in_run(run, share).finding(
             self,
-            f"{suspected.message} Its function takes {percent(inside)} of the item time, and the training "
-            f"waits for items {percent(wait)} of the time.",
+            say(
+                "{message} Its function takes {inside} of the item time, and the training "
+                "waits for items {wait} of the time.",
+                message=suspected.message,
+                inside=percent(inside),
+                wait=percent(wait),
+            ),
             name="reopening_share",
             severity=suspected.severity,
             suspected=[suspected],
@@ -111,7 +116,11 @@ class DatasetReopens(Check):
         for owner, node, each_epoch in decoded_for_length(script):
             when = say("each time that it is iterated") if each_epoch else say("before the first step")
             yield self.finding(
-                f"{owner} loads every item of the data set to compute its length, {when}.",
+                say(
+                    "{owner} loads every item of the data set to compute its length, {when}.",
+                    owner=owner,
+                    when=when,
+                ),
                 evidence=(script.span(node),),
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING if each_epoch else Severity.NOTE,
@@ -120,9 +129,13 @@ class DatasetReopens(Check):
             )
         for owner, loop, batch in lost_batches(script):
             yield self.finding(
-                f"{owner} ends without its last batch: `{batch}` still contains samples when the loop ends, "
-                "and "
-                "they are never yielded.",
+                say(
+                    "{owner} ends without its last batch: `{batch}` still contains samples when the loop ends, "
+                    "and "
+                    "they are never yielded.",
+                    owner=owner,
+                    batch=batch,
+                ),
                 evidence=(script.span(loop),),
                 confidence=Confidence.SUSPECTED,
                 subject=f"{script.path}:{script.span(loop).line}",

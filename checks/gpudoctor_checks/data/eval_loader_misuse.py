@@ -93,7 +93,11 @@ class EvalLoaderMisuse(Check):
             ),
         }
         yield self.finding(
-            f"{loader.label} feeds an evaluation and {' and '.join(says[item] for item in wrong)}.",
+            say(
+                "{loader} feeds an evaluation and {wrong}.",
+                loader=loader.label,
+                wrong=" and ".join(says[item] for item in wrong),
+            ),
             evidence=(loader.call.span, *(loop.span for _, loop in loader.loops[:2])),
             confidence=Confidence.SUSPECTED,
             subject=f"{loader.script.path}:{loader.call.span.line}",

@@ -192,7 +192,7 @@ class LoaderBound(Check):
         how = "nvidia-smi dmon -s u"
         yield seen.finding(
             self,
-            f"The training waits for its next batch, {seen.words}; {cause}.",
+            say("The training waits for its next batch, {words}; {cause}.", words=seen.words, cause=cause),
             name="data_wait_share",
             severity=Severity.NOTE if covered else severity,
             suspected=suspicions(lambda: self._in_source(patient), seen),
@@ -242,9 +242,16 @@ class LoaderBound(Check):
         call = loader_call(patient, made_at, "num_workers", "pin_memory")
         yield seen_in_run(run, worth, spans).finding(
             self,
-            f"The training waits for its next batch {percent(share)} of the time, "
-            f"{duration(each)} of a step of {duration(run.lead.step_seconds)}"
-            f"{_how(loader, busy)}{whose or at(spans[1:])}.",
+            say(
+                "The training waits for its next batch {share} of the time, "
+                "{each} of a step of {step_seconds}"
+                "{how}{whose}.",
+                share=percent(share),
+                each=duration(each),
+                step_seconds=duration(run.lead.step_seconds),
+                how=_how(loader, busy),
+                whose=whose or at(spans[1:]),
+            ),
             name="data_wait_share",
             severity=severity,
             suspected=suspected,
@@ -307,8 +314,18 @@ class LoaderBound(Check):
             "" if felt or first.light else say(". Only a run shows how long that takes compared with a step")
         )
         yield self.finding(
-            f"{kind} has num_workers={int(told.value)}{origin}: the training process itself {first.what} "
-            f"for {items} ({place}){more}, and the training waits meanwhile{unknown}.",
+            say(
+                "{kind} has num_workers={value}{origin}: the training process itself {what} "
+                "for {items} ({place}){more}, and the training waits meanwhile{unknown}.",
+                kind=kind,
+                value=int(told.value),
+                origin=origin,
+                what=first.what,
+                items=items,
+                place=place,
+                more=more,
+                unknown=unknown,
+            ),
             evidence=(loader.call.span, *(item.span for item in heavy[:4])),
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if felt else Severity.NOTE,

@@ -149,10 +149,15 @@ class LoaderDead(Check):
             why = say("; the kernel killed a process for memory meanwhile") if memory else ""
             first = told.message.strip().split(chr(10))[0][:200]
             yield self.finding(
-                f"A loader worker died{when}, and the training with it{why}: {first}.",
+                say(
+                    "A loader worker died{when}, and the training with it{why}: {first}.",
+                    when=when,
+                    why=why,
+                    first=first,
+                ),
                 evidence=(*places, LogLine(origin="the training", text=f"{told.kind}: {told.message}"[:300])),
                 confidence=Confidence.CONFIRMED,
-                cost=Cost(breaks="the run died"),
+                cost=Cost(breaks=say("the run died")),
                 subject="worker",
                 detail=LoaderDeadDetail(hangs=False),
             )
@@ -168,14 +173,18 @@ class LoaderDead(Check):
             elif rank.alive and waits and standing_for(rank) >= self.limit("wait_seconds"):
                 waited, how = standing_for(rank), by_hand(window)
                 yield self.finding(
-                    f"{rank.title.capitalize()} has been waiting for one batch for "
-                    f"{duration(waited)}{_idle_workers(rank)}.",
+                    say(
+                        "{capitalize} has been waiting for one batch for {waited}{idle_workers}.",
+                        capitalize=rank.title.capitalize(),
+                        waited=duration(waited),
+                        idle_workers=_idle_workers(rank),
+                    ),
                     evidence=(
                         *spans(rank.places[:1]),
                         Measurement(name="wait_seconds", value=round(waited, 1), unit="s", reproduce=how),
                     ),
                     confidence=Confidence.CONFIRMED,
-                    cost=Cost(breaks="the training makes no progress"),
+                    cost=Cost(breaks=say("the training makes no progress")),
                     subject=rank.title,
                     detail=LoaderDeadDetail(hangs=True),
                 )
@@ -210,15 +219,20 @@ class LoaderDead(Check):
             loader = training_loader(process)
             places = [place for place in (item.place, loader.place if loader else None) if place is not None]
             yield self.finding(
-                f"Rank {item.rank} waits for its next batch for {duration(item.silent)} at step "
-                f"{item.step}, and the "
-                "recording ends there.",
+                say(
+                    "Rank {rank} waits for its next batch for {silent} at step "
+                    "{step}, and the "
+                    "recording ends there.",
+                    rank=item.rank,
+                    silent=duration(item.silent),
+                    step=item.step,
+                ),
                 evidence=(
                     *(spot(patient, place) for place in places),
                     measured("wait_seconds", item.silent, "s", recording),
                 ),
                 confidence=Confidence.CONFIRMED,
-                cost=Cost(breaks="the training makes no progress"),
+                cost=Cost(breaks=say("the training makes no progress")),
                 subject=f"rank {item.rank}",
                 detail=LoaderDeadDetail(hangs=True),
             )

@@ -114,14 +114,19 @@ class NotShuffled(Check):
             yield confirmed(
                 self,
                 suspected,
-                f"Each of {single} batches held one class, of {losses} examined: the loader reads the samples "
-                "in order, class by class.",
+                say(
+                    "Each of {single} batches held one class, of {losses} examined: the loader reads "
+                    "the samples "
+                    "in order, class by class.",
+                    single=single,
+                    losses=losses,
+                ),
                 evidence=(
                     *spots(patient, *where),
                     run.measured("batches_of_one_class", single, "{steps}"),
                 ),
                 severity=Severity.WARNING,
-                cost=Cost(breaks="the model learns the current class and forgets the earlier ones"),
+                cost=Cost(breaks=say("the model learns the current class and forgets the earlier ones")),
             )
             return
 
@@ -134,16 +139,21 @@ class NotShuffled(Check):
             order = say("class by class") if classes else say("in one fixed order")
             loop = next(loop for _, loop in loader.loops if loop.role is LoopRole.TRAINING)
             yield self.finding(
-                f"{loader.label} does not shuffle, and {made.method} lists its samples {order}"
+                say(
+                    "{loader} does not shuffle, and {method} lists its samples {order}",
+                    loader=loader.label,
+                    method=made.method,
+                    order=order,
+                )
                 + (
-                    ": the training sees one class after the other."
+                    say(": the training sees one class after the other.")
                     if classes
-                    else ": each epoch repeats the same batches."
+                    else say(": each epoch repeats the same batches.")
                 ),
                 evidence=(loader.call.span, made.span, loop.span),
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING if classes else Severity.NOTE,
-                cost=Cost(breaks="the model learns the current class") if classes else None,
+                cost=Cost(breaks=say("the model learns the current class")) if classes else None,
                 subject=f"{loader.script.path}:{loader.call.span.line}",
             )
 

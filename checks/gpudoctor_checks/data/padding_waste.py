@@ -122,8 +122,13 @@ class PaddingWaste(Check):
         compute = run.share("forward", "backward")
         yield seen_in_run(run, share * compute, spans, whose=Whose.DEVICE).finding(
             self,
-            f"{percent(share)} of the tokens are padding: {tokens / run.lead.steps / len(run.states):,.0f} "
-            f"tokens a step on a rank, forward and backward {percent(compute)} of the time.",
+            say(
+                "{share} of the tokens are padding: {tokens:,.0f} "
+                "tokens a step on a rank, forward and backward {compute} of the time.",
+                share=percent(share),
+                tokens=tokens / run.lead.steps / len(run.states),
+                compute=percent(compute),
+            ),
             name="step_share",
             severity=severity,
             suspected=suspected,

@@ -94,8 +94,14 @@ class SameSeed(Check):
                 continue
             name, maker, draw = held
             yield self.finding(
-                f"{node.name} makes self.{name} once, and each of the {workers} workers of {loader.label} "
-                "gets a copy of it. All of them draw the same random numbers.",
+                say(
+                    "{node} makes self.{name} once, and each of the {workers} workers of {loader} "
+                    "gets a copy of it. All of them draw the same random numbers.",
+                    node=node.name,
+                    name=name,
+                    workers=workers,
+                    loader=loader.label,
+                ),
                 evidence=(script.span(draw), script.span(maker), loader.call.span),
                 confidence=Confidence.SUSPECTED,
                 cost=Cost(breaks=_REPEATS),
@@ -115,8 +121,12 @@ class SameSeed(Check):
         if found is None:
             return
         yield self.finding(
-            f"worker_init_fn seeds each of the {workers} workers with {found.given}: all draw the same random "
-            "numbers.",
+            say(
+                "worker_init_fn seeds each of the {workers} workers with {given}: all draw the same random "
+                "numbers.",
+                workers=workers,
+                given=found.given,
+            ),
             evidence=(found.call.span, found.draws, loader.call.span),
             confidence=Confidence.SUSPECTED,
             cost=Cost(breaks=_REPEATS),

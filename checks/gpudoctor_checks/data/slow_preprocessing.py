@@ -170,7 +170,12 @@ class SlowPreprocessing(Check):
             return
         yield replace(seen, spans=tuple(spans_of(own))).finding(
             self,
-            f"Most of the wait for data ({seen.words}) is the making of items: {who} spends it{where(own)}.",
+            say(
+                "Most of the wait for data ({words}) is the making of items: {who} spends it{where}.",
+                words=seen.words,
+                who=who,
+                where=where(own),
+            ),
             name="preprocessing_share",
             severity=Severity.WARNING if seen.share >= self.limit("share_warned") else Severity.NOTE,
             suspected=suspicions(lambda: self._in_source(patient.source), seen),
@@ -194,9 +199,15 @@ class SlowPreprocessing(Check):
         spans += callers(patient, spans[:1])
         yield seen_in_run(run, share, spans).finding(
             self,
-            f"Making an item takes {duration(each)}, {percent(own)} of it in the program's own "
-            f"lines{at(spans)}. "
-            f"The training waits for its data {percent(wait.always)} of the time.",
+            say(
+                "Making an item takes {each}, {own} of it in the program's own "
+                "lines{at}. "
+                "The training waits for its data {always} of the time.",
+                each=duration(each),
+                own=percent(own),
+                at=at(spans),
+                always=percent(wait.always),
+            ),
             name="preprocessing_share",
             severity=Severity.WARNING if share >= self.limit("share_warned") and not idle else Severity.NOTE,
             suspected=suspected,
@@ -228,8 +239,14 @@ class SlowPreprocessing(Check):
             )
             once = "" if slow.kind == "pixels" else say(", again in every epoch")
             yield self.finding(
-                f"The items of {'the Trainer' if loader.engine else loader.label} are made with {slow.what} "
-                f"({slow.span.path.rpartition('/')[2]}:{slow.span.line}){once}.",
+                say(
+                    "The items of {loader} are made with {slow_what} ({span_path}:{span_line}){once}.",
+                    loader=say("the Trainer") if loader.engine else loader.label,
+                    slow_what=slow.what,
+                    span_path=slow.span.path.rpartition("/")[2],
+                    span_line=slow.span.line,
+                    once=once,
+                ),
                 evidence=(slow.span, *others[:3], loader.call.span),
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING if slow.kind == "pixels" else Severity.NOTE,

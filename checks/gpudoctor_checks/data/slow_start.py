@@ -151,7 +151,12 @@ class SlowStart(Check):
         yield confirmed(
             self,
             [base] if base is not None else (),
-            f"{duration(took)} pass before the first step, {percent(took / whole)} of the run{at(spans)}.",
+            say(
+                "{took} pass before the first step, {took_2} of the run{at}.",
+                took=duration(took),
+                took_2=percent(took / whole),
+                at=at(spans),
+            ),
             evidence=(*spans, measured("start_seconds", took, "s", patient.recording)),
             severity=severity,
             cost=Cost(step_share=took / whole if paid else None, whose=Whose.STEPS),
@@ -180,11 +185,11 @@ class SlowStart(Check):
             if not workers or workers[0].number in (0, 1):
                 place = workers[0].entry if workers else dataset
                 yield self._declared(
-                    file, place.key, "tokenises its data with one process at the start", "workers"
+                    file, place.key, say("tokenises its data with one process at the start"), "workers"
                 )
             again = file.get("overwrite_cache")
             if again is not None and again.value is True:
-                yield self._declared(file, again.key, "tokenises its data again at every start", "cache")
+                yield self._declared(file, again.key, say("tokenises its data again at every start"), "cache")
 
     def _declared(self, file: ConfigFile, key: str, says: str, kind: str) -> Finding:
         entry = file.entries[key]
@@ -222,7 +227,12 @@ class SlowStart(Check):
             return
         cached, processes = call.keywords.get("load_from_cache_file"), call.argument("num_proc")
         if isinstance(cached, Known) and cached.value is False and cached.origin == "literal":
-            yield self._found(script, call, f"{call.receiver}.map tokenises again at every start", "cache")
+            yield self._found(
+                script,
+                call,
+                say("{receiver}.map tokenises again at every start", receiver=call.receiver),
+                "cache",
+            )
         elif processes is None or (isinstance(processes, Known) and processes.value in (None, 1)
                                    and processes.origin == "literal"):  # fmt: skip
             batched = call.argument("batched")
@@ -230,7 +240,10 @@ class SlowStart(Check):
             if (single or _LARGE.search(_loads(script))) and not _capped(script, call):
                 how = say(", item by item") if single else ""
                 yield self._found(
-                    script, call, f"{call.receiver}.map tokenises with one process{how}", "workers"
+                    script,
+                    call,
+                    say("{receiver}.map tokenises with one process{how}", receiver=call.receiver, how=how),
+                    "workers",
                 )
 
     def _found(self, script: Script, call: Call, message: str, kind: str) -> Finding:

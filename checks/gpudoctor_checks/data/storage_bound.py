@@ -80,9 +80,14 @@ class StorageBound(Check):
         spans = [spot(patient, loader.place)] if loader is not None and loader.place is not None else []
         yield seen_in_run(run, wait.share, spans).finding(
             self,
-            f"The training waits for its data {percent(wait.share)} of the time. Its workers wait for "
-            f"a disk {percent(disk)} of "
-            f"their time (I/O wait of the CPUs {percent(io)}).",
+            say(
+                "The training waits for its data {wait_share} of the time. Its workers wait for "
+                "a disk {disk} of "
+                "their time (I/O wait of the CPUs {io}).",
+                wait_share=percent(wait.share),
+                disk=percent(disk),
+                io=percent(io),
+            ),
             name="data_wait_share",
             severity=Severity.WARNING,
             numbers=tuple(run.measured(name, value, "1") for name, value in waits.items()),
@@ -104,9 +109,15 @@ class StorageBound(Check):
         asleep = next((say(", in {channel}", channel=channel) for channel in channels if channel), "")
         yield seen.finding(
             self,
-            f"The training waits for its data, {seen.words}. Meanwhile its workers wait for a disk "
-            f"{percent(disk)} of their time{asleep} (I/O wait of the CPUs "
-            f"{percent(io_wait) if io_wait == io_wait else 'not known'}).",
+            say(
+                "The training waits for its data, {words}. Meanwhile its workers wait for a disk "
+                "{disk} of their time{asleep} (I/O wait of the CPUs "
+                "{io_wait}).",
+                words=seen.words,
+                disk=percent(disk),
+                asleep=asleep,
+                io_wait=percent(io_wait) if io_wait == io_wait else say("not known"),
+            ),
             name="data_wait_share",
             severity=Severity.WARNING,
             numbers=(

@@ -61,8 +61,12 @@ class TransferBound(Check):
             run, share, spans, whose=Whose.DEVICE, worth=min(share, max(1.0 - share, share / 2))
         ).finding(
             self,
-            f"Copies to the device take {percent(share)} of the step by the device's clock, "
-            f"{duration(run.per_step('device_transfer'))} a step{at(spans)}.",
+            say(
+                "Copies to the device take {share} of the step by the device's clock, {per_step} a step{at}.",
+                share=percent(share),
+                per_step=duration(run.per_step("device_transfer")),
+                at=at(spans),
+            ),
             name="device_transfer_share",
             severity=severity,
         )

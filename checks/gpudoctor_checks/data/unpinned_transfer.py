@@ -107,8 +107,12 @@ class UnpinnedTransfer(Check):
         how = say("is off") if not loader.pinned else say("is on, but the copy still blocks")
         yield seen_in_run(run, run.share("transfer"), spans).finding(
             self,
-            f"Copying batches to the device takes {percent(run.share('transfer'))} of the time, "
-            f"{duration(run.per_step('transfer'))} a step; pin_memory {how}.",
+            say(
+                "Copying batches to the device takes {share} of the time, {per_step} a step; pin_memory {how}.",
+                share=percent(run.share("transfer")),
+                per_step=duration(run.per_step("transfer")),
+                how=how,
+            ),
             name="transfer_share",
             severity=severity,
             suspected=suspected,
@@ -132,8 +136,10 @@ class UnpinnedTransfer(Check):
         pinned = loader.pinned
         if isinstance(pinned, Known) and pinned.value is False:
             yield self.finding(
-                f"{loader.call.method} switches pinned memory off: batches are copied to the GPU from pageable "
-                "memory.",
+                say(
+                    "{method} switches pinned memory off: batches are copied to the GPU from pageable memory.",
+                    method=loader.call.method,
+                ),
                 evidence=(loader.call.span,),
                 confidence=Confidence.SUSPECTED,
                 subject=f"{loader.script.path}:{loader.call.span.line}",

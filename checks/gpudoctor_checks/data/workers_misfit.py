@@ -150,14 +150,33 @@ class WorkersMisfit(Check):
         yield seen_in_run(run, wait.starts, spans).finding(
             self,
             (
-                f"{count} {'begins' if one else 'begin'} each {often} with empty queues"
+                say(
+                    "{count} {begins} each {often} with empty queues",
+                    count=count,
+                    begins=say("begins") if one else say("begin"),
+                    often=often,
+                )
                 if loader.persistent
-                else f"{count} {'is' if one else 'are'} started again for each {often}"
+                else say(
+                    "{count} {are} started again for each {often}",
+                    count=count,
+                    are=say("is") if one else say("are"),
+                    often=often,
+                )
             )
-            + (", and the wait for the first batch of an epoch is " if often == "epoch" else ", which takes ")
+            + (
+                say(", and the wait for the first batch of an epoch is ")
+                if often == "epoch"
+                else say(", which takes ")
+            )
             + duration(wait.start_seconds)
-            + (" longer than the others" if often == "epoch" else "")
-            + f": {percent(wait.starts)} of the time, {wait.epochs} times{at(spans)}.",
+            + (say(" longer than the others") if often == "epoch" else "")
+            + say(
+                ": {starts} of the time, {epochs} times{at}.",
+                starts=percent(wait.starts),
+                epochs=wait.epochs,
+                at=at(spans),
+            ),
             name="epoch_start_share",
             severity=severity,
             suspected=suspected,
@@ -196,12 +215,16 @@ class WorkersMisfit(Check):
             if not isinstance(value, Known) or value.value in allowed:
                 continue
             yield self.finding(
-                f"{loader.label} sets {keyword}={value.value!r} with num_workers=0: the constructor raises "
-                "ValueError.",
+                say(
+                    "{loader} sets {keyword}={value!r} with num_workers=0: the constructor raises ValueError.",
+                    loader=loader.label,
+                    keyword=keyword,
+                    value=value.value,
+                ),
                 evidence=(loader.call.span,),
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.ERROR,
-                cost=Cost(breaks="building the loader raises ValueError"),
+                cost=Cost(breaks=say("building the loader raises ValueError")),
                 subject=f"{loader.script.path}:{loader.call.span.line}",
                 detail=WorkersMisfitDetail(
                     kind="without",
@@ -224,7 +247,14 @@ class WorkersMisfit(Check):
             return
         said = "" if origin == "literal" else say(" ({origin})", origin=origin)
         yield self.finding(
-            f"{loader.label} starts {workers} workers{said}, and its process may use {cpus:g} CPUs ({words}).",
+            say(
+                "{loader} starts {workers} workers{said}, and its process may use {cpus:g} CPUs ({words}).",
+                loader=loader.label,
+                workers=workers,
+                said=said,
+                cpus=cpus,
+                words=words,
+            ),
             evidence=(
                 loader.call.span,
                 Measurement(
@@ -253,9 +283,16 @@ class WorkersMisfit(Check):
         if loop is not None:
             step = role is LoopRole.TRAINING
             yield self.finding(
-                f"{loader.label} is built inside the {'training' if step else 'epoch'} loop (line "
-                f"{loop.span.line}): its {workers} workers are started again for every "
-                f"{'step' if step else 'epoch'}.",
+                say(
+                    "{loader} is built inside the {training} loop (line "
+                    "{span_line}): its {workers} workers are started again for every "
+                    "{step}.",
+                    loader=loader.label,
+                    training=say("training") if step else say("epoch"),
+                    span_line=loop.span.line,
+                    workers=workers,
+                    step=say("step") if step else say("epoch"),
+                ),
                 evidence=(loader.call.span, loop.span),
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING if step else Severity.NOTE,
@@ -277,7 +314,12 @@ class WorkersMisfit(Check):
                 continue
             count = say("every epoch") if epochs is None else say("each of {epochs} epochs", epochs=epochs)
             yield self.finding(
-                f"{loader.label} starts its {workers} workers again for {count}: persistent_workers is off.",
+                say(
+                    "{loader} starts its {workers} workers again for {count}: persistent_workers is off.",
+                    loader=loader.label,
+                    workers=workers,
+                    count=count,
+                ),
                 evidence=(loader.call.span, outer.span),
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.NOTE,

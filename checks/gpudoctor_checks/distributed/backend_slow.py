@@ -80,7 +80,7 @@ class BackendSlow(Check):
         yield confirmed(
             self,
             suspected,
-            f"Gradients on the GPU are reduced by {backend}: each goes through the host.",
+            say("Gradients on the GPU are reduced by {backend}: each goes through the host.", backend=backend),
             evidence=(run.measured("ranks", len(run.states), "{ranks}"),),
             severity=Severity.WARNING,
             detail=BackendSlowDetail(),
@@ -107,8 +107,13 @@ class BackendSlow(Check):
                     else ""
                 )
                 yield self.finding(
-                    f"The process group uses {backend}{origin}, and the training runs on CUDA: every gradient "
-                    "goes through the host's memory.",
+                    say(
+                        "The process group uses {backend}{origin}, and the training runs on CUDA: "
+                        "every gradient "
+                        "goes through the host's memory.",
+                        backend=backend,
+                        origin=origin,
+                    ),
                     evidence=(call.span, *(c.span for _, c in program.calls if c.name in DDP | SHARDED)),
                     confidence=Confidence.SUSPECTED,
                     subject=f"{script.path}:{call.span.line}",

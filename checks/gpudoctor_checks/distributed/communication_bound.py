@@ -64,9 +64,15 @@ class CommunicationBound(Check):
             return
         yield seen_in_run(run, share, whose=Whose.DEVICE).finding(
             self,
-            f"Exposed (non-overlapped) collectives take {percent(share)} of the step, "
-            f"{duration(seconds)} a step on {count(len(run.states), 'rank')}"
-            f"{_perhaps_late(run)}.",
+            say(
+                "Exposed (non-overlapped) collectives take {share} of the step, "
+                "{seconds} a step on {ranks}"
+                "{perhaps_late}.",
+                share=percent(share),
+                seconds=duration(seconds),
+                ranks=count(len(run.states), "rank"),
+                perhaps_late=_perhaps_late(run),
+            ),
             name="exposed_communication_share",
             severity=severity,
         )

@@ -109,8 +109,12 @@ class Dataparallel(Check):
         yield confirmed(
             self,
             suspected,
-            f"{model.get('name')} is trained by DataParallel. One process drives {gpus} GPUs and copies the "
-            "model to all of them in every step.",
+            say(
+                "{model} is trained by DataParallel. One process drives {gpus} GPUs and copies the "
+                "model to all of them in every step.",
+                model=model.get("name"),
+                gpus=gpus,
+            ),
             evidence=(*spots(patient, place_of(model)), run.measured("gpus", gpus, "{gpus}")),
             severity=Severity.WARNING,
             detail=DataparallelDetail(),
@@ -151,8 +155,16 @@ class Dataparallel(Check):
             wraps = say("wraps the model") if len(spans) == 1 else say("wrap the models")
             only = say(" if `{chosen}`", chosen=chosen[0]) if all(chosen) else ""
             yield self.finding(
-                f"{capitalised(where)} {wraps} in DataParallel{only}: {several}one process copies "
-                f"{'it' if len(spans) == 1 else 'them'} to every GPU on every step{here}.",
+                say(
+                    "{where} {wraps} in DataParallel{only}: {several}one process copies "
+                    "{it} to every GPU on every step{here}.",
+                    where=capitalised(where),
+                    wraps=wraps,
+                    only=only,
+                    several=several,
+                    it=say("it") if len(spans) == 1 else say("them"),
+                    here=here,
+                ),
                 evidence=(*spans[:8], next(program.loops)[1].span),
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.NOTE if few or only else Severity.WARNING,

@@ -12,6 +12,7 @@ from gpudoctor.analysis.run.steady_run import judged, spots
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import plain, wraps_ddp
 from gpudoctor.analysis.source.syntax import is_name
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan
 
 _WHOLE = re.compile(
@@ -74,9 +75,12 @@ class FindUnused(Check):
         yield confirmed(
             self,
             suspected,
-            f"find_unused_parameters is on, but all parameters were used in {run.lead.steps} steps: each "
-            "step searches the whole "
-            "graph for nothing.",
+            say(
+                "find_unused_parameters is on, but all parameters were used in {steps} steps: each "
+                "step searches the whole "
+                "graph for nothing.",
+                steps=run.lead.steps,
+            ),
             evidence=(
                 *spots(patient, where),
                 run.measured("steps", run.lead.steps, "{steps}"),
@@ -101,8 +105,12 @@ class FindUnused(Check):
                     continue
                 seen.add((script.path, call.span.line))
                 yield self.finding(
-                    f"find_unused_parameters is on (line {call.span.line}), and every forward of {name} "
-                    "uses all its parameters.",
+                    say(
+                        "find_unused_parameters is on (line {span_line}), and every forward of {name} "
+                        "uses all its parameters.",
+                        span_line=call.span.line,
+                        name=name,
+                    ),
                     evidence=(call.span, *used.spans),
                     confidence=Confidence.SUSPECTED,
                     subject=f"{script.path}:{call.span.line}",

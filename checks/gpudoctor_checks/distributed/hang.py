@@ -134,13 +134,17 @@ class Hang(Check):
             return
         listed = [odd, *(item for item in everyone if item is not odd)] if odd is not None else list(everyone)
         yield self.finding(
-            f"No step has ended for {duration(min(item.silent for item in still))}{_who(listed, odd)}.",
+            say(
+                "No step has ended for {still}{who}.",
+                still=duration(min(item.silent for item in still)),
+                who=_who(listed, odd),
+            ),
             evidence=(
                 *dict.fromkeys(spot(patient, item.place) for item in listed[:4] if item.place is not None),
                 measured("seconds_without_a_step", min(item.silent for item in still), "s", recording),
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="the training makes no progress"),
+            cost=Cost(breaks=say("the training makes no progress")),
             subject=f"rank {odd.rank}" if odd is not None else "",
             detail=HangDetail(odd.rank if odd is not None else -1),
         )
@@ -154,11 +158,15 @@ class Hang(Check):
         odd = any(group.odd for group in groups)
         apart = odd or len(groups) > 1
         yield self.finding(
-            f"{capitalised(told(groups))} (by {count(len(log.stacks), 'stack dump')}).",
+            say(
+                "{told} (by {stack_dumps}).",
+                told=capitalised(told(groups)),
+                stack_dumps=count(len(log.stacks), "stack dump"),
+            ),
             evidence=shown(groups),
             confidence=Confidence.PROBABLE if apart else Confidence.SUSPECTED,
             severity=Severity.ERROR if apart else Severity.WARNING,
-            cost=Cost(breaks="the training makes no progress") if apart else None,
+            cost=Cost(breaks=say("the training makes no progress")) if apart else None,
             subject=f"rank {odd_rank(log)}" if odd_rank(log) >= 0 else "",
             detail=HangDetail(odd_rank(log)),
         )
@@ -186,13 +194,19 @@ class Hang(Check):
         shown = [*odd, *(rank for rank in ranks if rank not in odd)][:4]
         silent, how = min(map(standing_for, ranks)), by_hand(window)
         yield self.finding(
-            f"{seen(ranks)} for {duration(silent)} on any rank{who}: {'; '.join(places)}.",
+            say(
+                "{seen} for {silent} on any rank{who}: {places}.",
+                seen=seen(ranks),
+                silent=duration(silent),
+                who=who,
+                places="; ".join(places),
+            ),
             evidence=(
                 *(span for rank in shown for span in spans(rank.places[:1], most=1)),
                 Measurement(name="seconds_without_a_sign", value=round(silent, 1), unit="s", reproduce=how),
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="the training makes no progress"),
+            cost=Cost(breaks=say("the training makes no progress")),
             subject=odd[0].title if alone else "",
             detail=HangDetail(odd[0].rank if odd and odd[0].rank is not None else -1),
         )

@@ -95,7 +95,11 @@ class NoSyncMissing(Check):
             yield confirmed(
                 self,
                 [finding],
-                f"{finding.message} {backwards:.2g} backward passes a step were recorded.",
+                say(
+                    "{message} {backwards:.2g} backward passes a step were recorded.",
+                    message=finding.message,
+                    backwards=backwards,
+                ),
                 evidence=(run.measured("backwards_per_step", backwards, "{passes}"),),
                 severity=Severity.WARNING,  # a note was one for want of the number
                 detail=NoSyncMissingDetail(),
@@ -138,7 +142,12 @@ class NoSyncMissing(Check):
         else:
             head = say("Each optimizer step follows {count} backward passes", count=count)
         yield self.finding(
-            f"{head} ({line_at(place.span)}), and DDP reduces the gradients in each of them: {thrown} wasted.",
+            say(
+                "{head} ({line_at}), and DDP reduces the gradients in each of them: {thrown} wasted.",
+                head=head,
+                line_at=line_at(place.span),
+                thrown=thrown,
+            ),
             evidence=(place.span, loop.span, wrappers(program, DDP)[0][1].span),
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if number is not None else Severity.NOTE,

@@ -72,8 +72,13 @@ class RankMemorySkew(Check):
         if peak < (1 + self.limit("skew")) * usual or peak < self.limit("pressure") * device:
             return
         yield self.finding(
-            f"Rank {worst.rank} needs {size(peak)} of device memory, the median rank {size(usual)}: "
-            f"{percent(peak / usual - 1)} more.",
+            say(
+                "Rank {worst_rank} needs {peak} of device memory, the median rank {usual}: {peak_2} more.",
+                worst_rank=worst.rank,
+                peak=size(peak),
+                usual=size(usual),
+                peak_2=percent(peak / usual - 1),
+            ),
             evidence=(
                 run.measured(f"rank{worst.rank}_memory_peak", peak, "B"),
                 run.measured("median_memory_peak", usual, "B"),

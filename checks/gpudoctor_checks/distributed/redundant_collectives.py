@@ -129,8 +129,13 @@ class RedundantCollectives(Check):
             return
         yield seen.finding(
             self,
-            f"The program's own collectives take {seen.words}: {seen.calls:.2g} a step of {seen.what or 'them'}"
-            f"{seen.where}.",
+            say(
+                "The program's own collectives take {words}: {calls:.2g} a step of {what}{where}.",
+                words=seen.words,
+                calls=seen.calls,
+                what=seen.what or "them",
+                where=seen.where,
+            ),
             name="collective_share",
             severity=severity,
             suspected=suspected,
@@ -151,7 +156,11 @@ class RedundantCollectives(Check):
             return  # they wait for one of them, not for the network
         yield seen.finding(
             self,
-            f"The ranks wait in collectives that the script calls itself, {seen.words}{where(seen.places)}.",
+            say(
+                "The ranks wait in collectives that the script calls itself, {words}{where}.",
+                words=seen.words,
+                where=where(seen.places),
+            ),
             name="collective_share",
             severity=severity,
             suspected=suspicions(lambda: self._suspected(patient), seen),
@@ -185,9 +194,21 @@ class RedundantCollectives(Check):
                 else say("a value for the log synchronises all ranks")
             )
             yield self.finding(
-                f"{names} runs on {often} of the training loop ({where}): {why}."
+                say(
+                    "{names} runs on {often} of the training loop ({where}): {why}.",
+                    names=names,
+                    often=often,
+                    where=where,
+                    why=why,
+                )
                 if period == 1
-                else f"{names} runs {often} of the training loop ({where}): {why}.",
+                else say(
+                    "{names} runs {often} of the training loop ({where}): {why}.",
+                    names=names,
+                    often=often,
+                    where=where,
+                    why=why,
+                ),
                 evidence=(*(item.span for item in here[:8]), loop.span),
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.NOTE if kinds == ("value",) else Severity.WARNING,

@@ -148,9 +148,17 @@ class StragglingRank(Check):
         )
         yield seen_in_run(run, late.share, spans, whose=Whose.DEVICE).finding(
             self,
-            f"Rank {late.rank}{node} is late by {duration(late.seconds)} in every step, "
-            f"{percent(late.share)} of it, "
-            f"and the others wait{cause}{at(spans)}.",
+            say(
+                "Rank {late_rank}{node} is late by {late_seconds} in every step, "
+                "{late_share} of it, "
+                "and the others wait{cause}{at}.",
+                late_rank=late.rank,
+                node=node,
+                late_seconds=duration(late.seconds),
+                late_share=percent(late.share),
+                cause=cause,
+                at=at(spans),
+            ),
             name="straggler_share",
             severity=severity,
             detail=StragglerDetail(rank=late.rank, node=process.node, part=part if named else ""),
@@ -194,8 +202,12 @@ class StragglingRank(Check):
         )
         yield seen.finding(
             self,
-            f"{late.title.capitalize()} makes the others wait, {percent(lost)} of their time"
-            f"{cause if named else ''}.",
+            say(
+                "{capitalize} makes the others wait, {lost} of their time{cause}.",
+                capitalize=late.title.capitalize(),
+                lost=percent(lost),
+                cause=cause if named else "",
+            ),
             name="straggler_share",
             severity=severity,
             detail=StragglerDetail(rank=late.rank or 0, node="", part=part if named else ""),
@@ -217,14 +229,28 @@ class StragglingRank(Check):
                 else say("{share} of the time in collectives", share=share)
             )
             yield self.finding(
-                f"Rank {who.rank} of {called(who)} comes late to its collectives; the others wait {waited}. "
-                f"Its {late.kind} of {size(late.bytes)} takes {duration(late.own_seconds)}, theirs "
-                f"{duration(late.others_seconds)} with the wait.",
+                say(
+                    "Rank {who_rank} of {called} comes late to its collectives; the others wait {waited}. "
+                    "Its {late_kind} of {late_bytes} takes {own_seconds}, theirs "
+                    "{others_seconds} with the wait.",
+                    who_rank=who.rank,
+                    called=called(who),
+                    waited=waited,
+                    late_kind=late.kind,
+                    late_bytes=size(late.bytes),
+                    own_seconds=duration(late.own_seconds),
+                    others_seconds=duration(late.others_seconds),
+                ),
                 evidence=(
                     LogLine(
                         origin=who.path,
-                        text=f"{located(who)}: last in {late.waits:,} of {count(late.all_waits, 'wait')}, "
-                        f"{count(late.paired, 'collective')} compared",
+                        text=say(
+                            "{located}: last in {waits:,} of {waits_2}, {collectives} compared",
+                            located=located(who),
+                            waits=late.waits,
+                            waits_2=count(late.all_waits, "wait"),
+                            collectives=count(late.paired, "collective"),
+                        ),
                     ),
                     Measurement(name="straggler_share", value=round(late.share, 4), unit="1"),
                     Measurement(name="straggler_seconds", value=late.seconds, unit="s"),

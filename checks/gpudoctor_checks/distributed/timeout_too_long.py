@@ -125,7 +125,11 @@ class TimeoutTooLong(Check):
                 continue
             long = duration(written.seconds) if math.isfinite(written.seconds) else say("without end")
             yield self.finding(
-                f"{written.text} lets a collective wait {long}. A hang blocks all GPUs unreported.",
+                say(
+                    "{written} lets a collective wait {long}. A hang blocks all GPUs unreported.",
+                    written=written.text,
+                    long=long,
+                ),
                 evidence=(written.where,),
                 confidence=written.sure,
                 subject=written.subject,

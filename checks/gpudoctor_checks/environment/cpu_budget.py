@@ -185,8 +185,13 @@ class CpuBudget(Check):
             else ""
         )
         yield self.finding(
-            f"torchrun sets OMP_NUM_THREADS=1 for {ranks} ranks, and each has {each:g} CPUs{known}: "
-            "work on the CPU runs on one of them.",
+            say(
+                "torchrun sets OMP_NUM_THREADS=1 for {ranks} ranks, and each has {each:g} CPUs{known}: "
+                "work on the CPU runs on one of them.",
+                ranks=ranks,
+                each=each,
+                known=known,
+            ),
             evidence=(
                 Setting(
                     key="OMP_NUM_THREADS", value="1", origin="torchrun's default", reproduce="torchrun --help"

@@ -102,7 +102,12 @@ class DebugSwitchOn(Check):
             for switch in _table():
                 if switch.name == place.name and switch.is_on(place.value):
                     yield self.finding(
-                        f"The script sets {place.name}={place.value}: {switch.cost}.",
+                        say(
+                            "The script sets {place}={place_2}: {cost}.",
+                            place=place.name,
+                            place_2=place.value,
+                            cost=switch.cost,
+                        ),
                         evidence=(place.span,),
                         confidence=Confidence.SUSPECTED,
                         severity=switch.severity,
@@ -117,7 +122,7 @@ class DebugSwitchOn(Check):
             if environment is None or value is None or switch.name in forced or not switch.is_on(value):
                 continue
             yield self.finding(
-                f"{switch.name}={value} is set: {switch.cost}.",
+                say("{switch}={value} is set: {cost}.", switch=switch.name, value=value, cost=switch.cost),
                 evidence=(environment.evidence(switch.name),),
                 confidence=Confidence.CONFIRMED,
                 severity=switch.severity,

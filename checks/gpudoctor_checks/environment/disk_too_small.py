@@ -224,8 +224,16 @@ class DiskTooSmall(Check):
             return
         kept = say("{keep} kept", keep=keep) if keep else say("without a limit on their number")
         yield self.finding(
-            f"A checkpoint of {billions:g} billion parameters with AdamW takes about {size(one)} ({kept}), and "
-            f"{size(disk.free)} is free under the {disk.role} ({disk.path}).",
+            say(
+                "A checkpoint of {billions:g} billion parameters with AdamW takes about {one} ({kept}), and "
+                "{free} is free under the {role} ({disk_path}).",
+                billions=billions,
+                one=size(one),
+                kept=kept,
+                free=size(disk.free),
+                role=disk.role,
+                disk_path=disk.path,
+            ),
             evidence=(_shown(disk), call.span, *evidence),
             confidence=Confidence.SUSPECTED,
             cost=Cost(bytes=need - disk.free),

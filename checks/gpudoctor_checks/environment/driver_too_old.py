@@ -139,8 +139,14 @@ class DriverTooOld(Check):
         )
         knows = say(", which supports CUDA up to {dotted}", dotted=dotted(newest)) if newest else ""
         yield self.finding(
-            f"torch {torch.version} is built with CUDA {torch.cuda} and {wanted}; "
-            f"the driver is {driver}{knows}.",
+            say(
+                "torch {version} is built with CUDA {cuda} and {wanted}; the driver is {driver}{knows}.",
+                version=torch.version,
+                cuda=torch.cuda,
+                wanted=wanted,
+                driver=driver,
+                knows=knows,
+            ),
             evidence=(
                 Measurement(
                     name="driver_version",
@@ -157,7 +163,7 @@ class DriverTooOld(Check):
                 ),
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="torch cannot start CUDA: the run fails or falls back to the CPU"),
+            cost=Cost(breaks=say("torch cannot start CUDA: the run fails or falls back to the CPU")),
             subject="driver",
             detail=DriverTooOldDetail(
                 torch=torch.version,

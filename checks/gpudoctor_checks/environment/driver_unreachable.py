@@ -183,7 +183,7 @@ class DriverUnreachable(Check):
             evidence=_evidence(survey),
             confidence=Confidence.CONFIRMED,
             severity=Severity.NOTE if meant else Severity.ERROR,
-            cost=None if meant else Cost(breaks="CUDA does not start"),
+            cost=None if meant else Cost(breaks=say("CUDA does not start")),
             detail=DriverUnreachableDetail(
                 cause="container" if bare else cause,
                 container=container or "",

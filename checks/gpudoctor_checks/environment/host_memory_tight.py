@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import has_purpose, optional, read_workers, runs_here
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Absent,
     Check,
@@ -150,9 +151,16 @@ class HostMemoryTight(Check):
             return
         by_grant = granted is not None and room == granted
         yield self.finding(
-            f"{size(room)} of host memory {'is granted' if by_grant else 'is available'}, and "
-            f"{count(ranks, 'rank')} with {count(workers.count or 0, 'worker')} each take about {size(need)} "
-            "before any data.",
+            say(
+                "{room} of host memory {by_grant}, and "
+                "{ranks} with {workers} each take about {need} "
+                "before any data.",
+                room=size(room),
+                by_grant=say("is granted") if by_grant else say("is available"),
+                ranks=count(ranks, "rank"),
+                workers=count(workers.count or 0, "worker"),
+                need=size(need),
+            ),
             evidence=(
                 Measurement(
                     name="memory_granted" if by_grant else "memory_available",
@@ -185,8 +193,13 @@ class HostMemoryTight(Check):
         if limit >= self.limit("gpu_memory_share") * on_gpus:
             return
         yield self.finding(
-            f"The job may use {size(limit)} of host memory, and its {count(ranks, 'GPU')} hold "
-            f"{size(on_gpus)}. A checkpoint of that size does not fit in host memory.",
+            say(
+                "The job may use {limit} of host memory, and its {gpus} hold "
+                "{on_gpus}. A checkpoint of that size does not fit in host memory.",
+                limit=size(limit),
+                gpus=count(ranks, "GPU"),
+                on_gpus=size(on_gpus),
+            ),
             evidence=(
                 Measurement(
                     name="memory_limit", value=limit, unit="B", reproduce="cat /sys/fs/cgroup/memory.max"
@@ -212,8 +225,13 @@ class HostMemoryTight(Check):
         if host.swap_rate < self.limit("swap_rate"):
             return
         yield self.finding(
-            f"The machine swaps {size(host.swap_rate)} a second, with {size(host.swap_used)} of swap in use "
-            f"and {size(host.memory_available)} of memory free.",
+            say(
+                "The machine swaps {swap_rate} a second, with {swap_used} of swap in use "
+                "and {memory_available} of memory free.",
+                swap_rate=size(host.swap_rate),
+                swap_used=size(host.swap_used),
+                memory_available=size(host.memory_available),
+            ),
             evidence=(
                 Measurement(name="swap_rate", value=round(host.swap_rate), unit="B/s", reproduce="vmstat 1 5"),
                 Measurement(name="swap_used", value=host.swap_used, unit="B", reproduce="free -b"),

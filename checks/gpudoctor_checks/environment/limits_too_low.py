@@ -167,7 +167,12 @@ class LimitsTooLow(Check):
         if workers.count:
             with_what = say("and a loader starts {workers}", workers=count(workers.count, "worker"))
         yield self.finding(
-            f"A process may open {soft} files (the limit is {self.limit('open_files'):g}), {with_what}.",
+            say(
+                "A process may open {soft} files (the limit is {limit:g}), {with_what}.",
+                soft=soft,
+                limit=self.limit("open_files"),
+                with_what=with_what,
+            ),
             evidence=(
                 Measurement(name="open_files_soft", value=soft, unit="{files}", reproduce="ulimit -Sn"),
                 *workers.evidence,
@@ -189,7 +194,11 @@ class LimitsTooLow(Check):
             return
         cards = ", ".join(host.infiniband[:4]) + (", ..." if len(host.infiniband) > 4 else "")
         yield self.finding(
-            f"Locked memory is limited to {size(soft)}, and RDMA over {cards} has to lock its buffers.",
+            say(
+                "Locked memory is limited to {soft}, and RDMA over {cards} has to lock its buffers.",
+                soft=size(soft),
+                cards=cards,
+            ),
             evidence=(
                 Measurement(name="locked_memory_soft", value=soft, unit="B", reproduce="ulimit -Sl"),
                 Measurement(
@@ -215,9 +224,16 @@ class LimitsTooLow(Check):
         if soft >= need:
             return
         yield self.finding(
-            f"At most {soft} processes and threads are allowed, and {count(ranks, 'rank')} with "
-            f"{count(workers.count or 0, 'worker')} and {count(threads.count, 'thread')} each take "
-            f"about {need}.",
+            say(
+                "At most {soft} processes and threads are allowed, and {ranks} with "
+                "{workers} and {threads} each take "
+                "about {need}.",
+                soft=soft,
+                ranks=count(ranks, "rank"),
+                workers=count(workers.count or 0, "worker"),
+                threads=count(threads.count, "thread"),
+                need=need,
+            ),
             evidence=(
                 Measurement(
                     name="processes_soft",

@@ -149,7 +149,11 @@ class NcclHobbled(Check):
                 say("{name} {version}", name=name, version=packages.version(name)) for name in installed
             )
             yield self.finding(
-                f"{names} are both installed: they write the same files, and torch loads whichever came last.",
+                say(
+                    "{names} are both installed: they write the same files, and torch loads "
+                    "whichever came last.",
+                    names=names,
+                ),
                 evidence=tuple(
                     Setting(
                         key=name,
@@ -168,9 +172,14 @@ class NcclHobbled(Check):
             preloaded = shadow in environment.variables.get("LD_PRELOAD", "")
             variable = "LD_PRELOAD" if preloaded else "LD_LIBRARY_PATH"
             yield self.finding(
-                f"{variable} has {shadow} in addition to torch's own NCCL ({installed[0]}): which one is "
-                "loaded "
-                "depends on torch's build.",
+                say(
+                    "{variable} has {shadow} in addition to torch's own NCCL ({installed}): which one is "
+                    "loaded "
+                    "depends on torch's build.",
+                    variable=variable,
+                    shadow=shadow,
+                    installed=installed[0],
+                ),
                 evidence=(environment.evidence(variable),),
                 confidence=Confidence.PROBABLE,
                 severity=Severity.WARNING if preloaded else Severity.NOTE,
@@ -187,8 +196,11 @@ class NcclHobbled(Check):
         pairs = f"{len(survey.gpus)} GPUs"
         if not isinstance(host.acs, Absent) and host.acs:
             yield self.finding(
-                f"PCIe access control (ACS) redirects traffic on a bridge above the GPUs. Copies between "
-                f"{pairs} go up to the CPU and back.",
+                say(
+                    "PCIe access control (ACS) redirects traffic on a bridge above the GPUs. Copies between "
+                    "{pairs} go up to the CPU and back.",
+                    pairs=pairs,
+                ),
                 evidence=(
                     Measurement(
                         name="acs_redirect", value=True, unit="", reproduce="sudo lspci -vvv | grep ACSCtl"
@@ -200,7 +212,10 @@ class NcclHobbled(Check):
             )
         if not isinstance(host.iommu, Absent) and host.iommu:
             yield self.finding(
-                f"The IOMMU translates every PCIe transfer between {pairs}; it is not in passthrough mode.",
+                say(
+                    "The IOMMU translates every PCIe transfer between {pairs}; it is not in passthrough mode.",
+                    pairs=pairs,
+                ),
                 evidence=(
                     Measurement(
                         name="iommu_translates",

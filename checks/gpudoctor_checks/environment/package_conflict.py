@@ -311,7 +311,11 @@ class PackageConflict(Check):
         ]
         more = say(" and {named} more", named=len(named) - _NAMED) if len(named) > _NAMED else ""
         yield self.finding(
-            f"The project requires other versions than the installed ones: {', '.join(named[:_NAMED])}{more}.",
+            say(
+                "The project requires other versions than the installed ones: {named}{more}.",
+                named=", ".join(named[:_NAMED]),
+                more=more,
+            ),
             evidence=tuple(
                 Setting(key=item.name, value=item.wanted, origin=item.path, path=item.path, line=item.line)
                 for item in rows
@@ -320,7 +324,9 @@ class PackageConflict(Check):
             severity=Severity.NOTE,
             subject="project",
             detail=PackageConflictDetail(
-                kind="project", name=rows[0].name, asked=tuple(f"{item.name}{item.wanted}" for item in rows)
+                kind="project",
+                name=rows[0].name,
+                asked=tuple(say("{name}{wanted}", name=item.name, wanted=item.wanted) for item in rows),
             ),
         )
 
@@ -378,7 +384,7 @@ class PackageConflict(Check):
             else say("instead of nvidia-ml-py")
         )
         yield self._conflict(
-            f"the legacy package pynvml {version} is installed {state}.",
+            say("the legacy package pynvml {version} is installed {state}.", version=version, state=state),
             packages.distributions["pynvml"],
             PackageConflictDetail(kind="pynvml", name="pynvml"),
             Severity.NOTE,
@@ -400,8 +406,13 @@ class PackageConflict(Check):
         torch = packages.version("torch")
         beside = say(" beside torch {torch}", torch=torch) if torch else ""
         yield self._conflict(
-            f"libraries for {' and '.join(f'CUDA {major}' for major in stacks)} are both "
-            f"installed{beside}: {', '.join(twice)}. Packages that use the same folder overwrite each other.",
+            say(
+                "libraries for {stacks} are both "
+                "installed{beside}: {twice}. Packages that use the same folder overwrite each other.",
+                stacks=" and ".join(f"CUDA {major}" for major in stacks),
+                beside=beside,
+                twice=", ".join(twice),
+            ),
             first,
             PackageConflictDetail(
                 kind="two-stacks",
@@ -421,11 +432,15 @@ class PackageConflict(Check):
         if not numbers(torch.version) or _decimal(torch.version) >= self.limit("numpy2_torch"):
             return
         yield self._conflict(
-            f"torch {torch.version} was compiled for NumPy 1, and numpy {numpy.version} is installed.",
+            say(
+                "torch {version} was compiled for NumPy 1, and numpy {version_2} is installed.",
+                version=torch.version,
+                version_2=numpy.version,
+            ),
             numpy,
             PackageConflictDetail(kind="numpy", name="numpy", torch=torch.version),
             Severity.ERROR,
-            breaks='every exchange with NumPy fails ("Numpy is not available")',
+            breaks=say('every exchange with NumPy fails ("Numpy is not available")'),
         )
 
     def _companions(self, packages: Packages, torch: TorchBuild) -> Iterator[Finding]:
@@ -442,7 +457,14 @@ class PackageConflict(Check):
                 continue
             breaks = None if built == "cpu" else f"import {name} fails, or its operators are missing"
             yield self._conflict(
-                f"{name} {found.version} is built for {_cuda(built)}, torch {torch.version} for {_cuda(own)}.",
+                say(
+                    "{name} {version} is built for {cuda}, torch {version_2} for {cuda_2}.",
+                    name=name,
+                    version=found.version,
+                    cuda=_cuda(built),
+                    version_2=torch.version,
+                    cuda_2=_cuda(own),
+                ),
                 found,
                 PackageConflictDetail(kind="companion", name=name, torch=torch.version, cuda=torch.cuda or ""),
                 Severity.ERROR if breaks else Severity.WARNING,
@@ -457,7 +479,7 @@ class PackageConflict(Check):
         differs = _flash_difference(built.torch, built.cuda, built.cxx11_abi, torch)
         if differs:
             yield self._conflict(
-                f"flash-attn {found.version} was compiled for {differs}.",
+                say("flash-attn {version} was compiled for {differs}.", version=found.version, differs=differs),
                 found,
                 PackageConflictDetail(
                     kind="flash-attn", name="flash-attn", torch=torch.version, cuda=torch.cuda or ""
@@ -482,15 +504,23 @@ class PackageConflict(Check):
             else say("the CPU")
         )
         yield self._conflict(
-            f"bitsandbytes {found.version} has no library for CUDA {wanted[:2]}.{wanted[2:]}"
-            f"{' (BNB_CUDA_VERSION)' if override else ''}, which torch {torch.version} needs; it has libraries "
-            f"for {listed}.",
+            say(
+                "bitsandbytes {version} has no library for CUDA {wanted}.{wanted_2}"
+                "{override}, which torch {version_2} needs; it has libraries "
+                "for {listed}.",
+                version=found.version,
+                wanted=wanted[:2],
+                wanted_2=wanted[2:],
+                override=" (BNB_CUDA_VERSION)" if override else "",
+                version_2=torch.version,
+                listed=listed,
+            ),
             found,
             PackageConflictDetail(
                 kind="bitsandbytes", name="bitsandbytes", override=override, have=" ".join(dict.fromkeys(have))
             ),
             Severity.ERROR,
-            breaks="8-bit optimizers and quantised layers fail on the GPU",
+            breaks=say("8-bit optimizers and quantised layers fail on the GPU"),
         )
 
     def _conflict(

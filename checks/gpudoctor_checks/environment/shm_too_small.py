@@ -238,8 +238,17 @@ class ShmTooSmall(Check):
         if need <= room.total:
             return
         yield self.finding(
-            f"Batches in flight take about {size(need)} ({ranks} x {workers.count} workers x {held} batches of "
-            f"{batch.value} images of {edge} x {edge}). /dev/shm has only {size(room.total)}.",
+            say(
+                "Batches in flight take about {need} ({ranks} x {workers_count} workers x {held} batches of "
+                "{batch} images of {edge} x {edge}). /dev/shm has only {room_total}.",
+                need=size(need),
+                ranks=ranks,
+                workers_count=workers.count,
+                held=held,
+                batch=batch.value,
+                edge=edge,
+                room_total=size(room.total),
+            ),
             evidence=(room.evidence, *workers.evidence),
             confidence=Confidence.SUSPECTED,
             cost=Cost(bytes=need - room.total),

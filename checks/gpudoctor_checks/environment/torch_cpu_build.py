@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -99,8 +100,13 @@ class TorchCpuBuild(Check):
         driver = patient.gpu_survey.driver_version
         python = patient.packages.executable
         yield self.finding(
-            f"torch {torch.version} is built without CUDA, and this machine has {_count(gpus)} ({names}): "
-            "the training cannot use them.",
+            say(
+                "torch {version} is built without CUDA, and this machine has {count} ({names}): "
+                "the training cannot use them.",
+                version=torch.version,
+                count=_count(gpus),
+                names=names,
+            ),
             evidence=(
                 Measurement(
                     name="torch_cuda",
@@ -112,7 +118,7 @@ class TorchCpuBuild(Check):
                 Measurement(name="gpus", value=len(gpus), unit="{GPU}", reproduce="nvidia-smi -L"),
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="the training cannot use the GPU"),
+            cost=Cost(breaks=say("the training cannot use the GPU")),
             subject="torch",
             detail=TorchCpuBuildDetail(
                 torch=torch.version,

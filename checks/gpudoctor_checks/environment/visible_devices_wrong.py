@@ -162,13 +162,13 @@ class VisibleDevicesWrong(Check):
         if asks is None:
             raise Unavailable(survey.absence)
         yield self.finding(
-            f"{asks.words}, and this machine has no GPU.",
+            say("{asks}, and this machine has no GPU.", asks=asks.words),
             evidence=(
                 *asks.evidence,
                 Measurement(name="gpus_found", value=0, unit="{GPUs}", reproduce="nvidia-smi -L"),
             ),
             confidence=Confidence.CONFIRMED if asks.certain else Confidence.SUSPECTED,
-            cost=Cost(breaks="CUDA does not start: the job dies, or trains on the CPU"),
+            cost=Cost(breaks=say("CUDA does not start: the job dies, or trains on the CPU")),
             subject="missing GPUs",
             detail=VisibleDevicesWrongDetail(kind="missing", gpus=0, visible=0, asked=asks.gpus),
         )
@@ -242,19 +242,30 @@ class VisibleDevicesWrong(Check):
             )
         if 0 <= visible < ranks and ranks > 1 and evidence:
             yield self.finding(
-                f"{ranks} ranks are launched on this node, and {words} {count(visible, 'GPU')}.",
+                say(
+                    "{ranks} ranks are launched on this node, and {words} {gpus}.",
+                    ranks=ranks,
+                    words=words,
+                    gpus=count(visible, "GPU"),
+                ),
                 evidence=tuple(evidence),
                 confidence=Confidence.CONFIRMED if survey is not None else Confidence.SUSPECTED,
-                cost=Cost(breaks="ranks without their own GPU die or share one"),
+                cost=Cost(breaks=say("ranks without their own GPU die or share one")),
                 subject="ranks",
                 detail=VisibleDevicesWrongDetail(kind="ranks", gpus=visible, visible=visible),
             )
         elif survey is not None and granted and visible < granted and self._granted_here(patient, job):
             yield self.finding(
-                f"{_origin(job)} {count(granted, 'GPU')}, and {words} {visible}.",
+                say(
+                    "{origin} {gpus}, and {words} {visible}.",
+                    origin=_origin(job),
+                    gpus=count(granted, "GPU"),
+                    words=words,
+                    visible=visible,
+                ),
                 evidence=tuple(evidence),
                 confidence=Confidence.CONFIRMED,
-                cost=Cost(breaks="the job sees fewer GPUs than it was granted"),
+                cost=Cost(breaks=say("the job sees fewer GPUs than it was granted")),
                 subject="granted GPUs",
                 detail=VisibleDevicesWrongDetail(kind="granted", gpus=granted, visible=visible),
             )

@@ -103,14 +103,14 @@ class BusError(Check):
             )
         code = recording.end.exit_code if recording.end is not None else None
         yield self.finding(
-            f"The run died of a bus error{words}",
+            say("The run died of a bus error{words}", words=words),
             evidence=(
                 *spans,
                 measured("exit_code", code if code is not None else -1, "1", recording),
                 *([measured("shm_total", total, "B", recording)] if total is not None else []),
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="the run died"),
+            cost=Cost(breaks=say("the run died")),
             subject=told.kind,
             detail=BusErrorDetail(total is None or total < self.limit("shm_small")),
         )

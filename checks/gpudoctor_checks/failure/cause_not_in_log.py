@@ -10,6 +10,7 @@ from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
 from gpudoctor.analysis.job_log.flight_verdict import flight_verdict
 from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
 from gpudoctor.analysis.run.deaths import death
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count
@@ -66,11 +67,15 @@ class CauseNotInLog(Check):
         lines = sum(item.count for item in cause.of(LogRole.CASCADE))
         needed = evidence_needed(log, cause)
         yield self.finding(
-            f"The job died, and {count(lines, 'error line')} of this log only follow from a failure that is "
-            f"not in it. {needed[0]}",
+            say(
+                "The job died, and {error_lines} of this log only follow from a failure that is "
+                "not in it. {needed}",
+                error_lines=count(lines, "error line"),
+                needed=needed[0],
+            ),
             evidence=log_evidence(cause),
             confidence=Confidence.SUSPECTED,
-            cost=Cost(breaks="the run died"),
+            cost=Cost(breaks=say("the run died")),
             subject="log",
             detail=CauseNotInLogDetail(" ".join(needed)),
         )

@@ -257,7 +257,12 @@ class CollectiveTimeout(Check):
         )
         first = told.message.strip().split(chr(10))[0][:200]
         yield self.finding(
-            f"A collective operation failed{f' at step {told.step}' if told.step else ''}: {first}.{who}",
+            say(
+                "A collective operation failed{step}: {first}.{who}",
+                step=say(" at step {step}", step=told.step) if told.step else "",
+                first=first,
+                who=who,
+            ),
             evidence=(
                 *spans,
                 LogLine(origin="the training", text=f"{told.kind}: {told.message}"[:400]),
@@ -267,7 +272,7 @@ class CollectiveTimeout(Check):
                 ),
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="the run died"),
+            cost=Cost(breaks=say("the run died")),
             subject=told.kind,
             detail=CollectiveTimeoutDetail(odd.rank if odd is not None else -1, mismatch),
         )
@@ -304,7 +309,9 @@ class CollectiveTimeout(Check):
             " ".join((verdict.text, *unproven(records))),
             evidence=_located(verdict, patient),
             confidence=verdict.confidence,
-            cost=Cost(breaks="the run died" if cause is not None else "the training makes no progress"),
+            cost=Cost(
+                breaks=say("the run died") if cause is not None else say("the training makes no progress")
+            ),
             subject=_detail(verdict).who,
             detail=_detail(verdict),
         )

@@ -160,11 +160,17 @@ class DeviceAssert(Check):
         why = say(" {outside}.", outside=outside[0]) if outside is not None else ""
         when = say(" at step {step}", step=told.step) if told.step else ""
         yield self.finding(
-            f"A kernel on the device failed{when}: {first}.{why} The reported line is not always the line that "
-            "launched the kernel.",
+            say(
+                "A kernel on the device failed{when}: {first}.{why} The reported line is not always "
+                "the line that "
+                "launched the kernel.",
+                when=when,
+                first=first,
+                why=why,
+            ),
             evidence=(*spans, LogLine(origin="the training", text=f"{told.kind}: {told.message}"[:400])),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="the run died"),
+            cost=Cost(breaks=say("the run died")),
             subject=told.kind,
             detail=DeviceAssertDetail(
                 asserted="device-side assert" in told.message, cure=outside[1] if outside is not None else ""

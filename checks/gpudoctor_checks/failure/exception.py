@@ -99,7 +99,7 @@ class Uncaught(Check):
                 measured("exit_code", code if code is not None else -1, "1", recording),
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="the run died"),
+            cost=Cost(breaks=say("the run died")),
             subject=told.kind or "exit code",
             detail=ExceptionDetail(
                 cause=cause.word if cause is not None else "",

@@ -339,7 +339,7 @@ class Killed(Check):
                 *([measured("memory_used", used, "B", recording)] if limit else []),
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="the run was killed"),
+            cost=Cost(breaks=say("the run was killed")),
             subject=name,
             detail=KilledDetail(memory),
         )

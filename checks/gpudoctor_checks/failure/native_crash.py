@@ -149,13 +149,19 @@ class NativeCrash(Check):
             else say("the training")
         )
         yield self.finding(
-            f"{who.capitalize()} crashed outside of Python{when} with {told.kind or 'a fault'}{where}.",
+            say(
+                "{capitalize} crashed outside of Python{when} with {kind}{where}.",
+                capitalize=who.capitalize(),
+                when=when,
+                kind=told.kind or say("a fault"),
+                where=where,
+            ),
             evidence=(
                 *spans,
                 *(LogLine(origin="the kernel", text=line) for line in lines[:2]),
                 measured("exit_code", code, "1", recording),
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="the run died"),
+            cost=Cost(breaks=say("the run died")),
             subject=told.kind,
         )

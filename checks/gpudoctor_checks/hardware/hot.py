@@ -135,7 +135,7 @@ class Hot(Check):
         if not hot:
             return
         yield self.finding(
-            "While the training ran: "
+            say("While the training ran: ")
             + "; ".join(f"{found.card.label}: {', '.join(words)}" for found, words in hot)
             + ".",
             evidence=tuple(
@@ -155,7 +155,14 @@ class Hot(Check):
         up_to = say("up to {highest:.0f} °C, ", highest=found.highest) if found.highest is not None else ""
         if over >= self.limit("time_share"):
             most = found.card.fact("temperature_max")
-            words.append(f"{up_to}above its operating maximum of {most:.0f} °C {percent(over)} of the time")
+            words.append(
+                say(
+                    "{up_to}above its operating maximum of {most:.0f} °C {over} of the time",
+                    up_to=up_to,
+                    most=most,
+                    over=percent(over),
+                )
+            )
         elif near is not None and near[1] >= self.limit("time_share"):
             least, share = near
             within = say(
@@ -163,11 +170,24 @@ class Hot(Check):
                 limit=self.limit("margin"),
                 share=percent(share),
             )
-            words.append(f"{up_to}{within} ({max(least, 0.0):.0f} °C at the nearest)")
+            words.append(
+                say(
+                    "{up_to}{within} ({least:.0f} °C at the nearest)",
+                    up_to=up_to,
+                    within=within,
+                    least=max(least, 0.0),
+                )
+            )
         share = found.memory_above()
         if share >= self.limit("time_share"):
             most = found.card.fact("temperature_memory_max")
-            words.append(f"memory above its maximum of {most:.0f} °C {percent(share)} of the time")
+            words.append(
+                say(
+                    "memory above its maximum of {most:.0f} °C {share} of the time",
+                    most=most,
+                    share=percent(share),
+                )
+            )
         return words
 
     def _verdict(self, gpu: Gpu) -> list[str]:
@@ -177,12 +197,18 @@ class Hot(Check):
             most = gpu.temperature_max
             margin = _margin(gpu, float(core))
             if isinstance(most, int | float) and 0 < most < core:
-                words.append(f"{core:.0f} °C, above its operating maximum of {most:.0f} °C")
+                words.append(
+                    say("{core:.0f} °C, above its operating maximum of {most:.0f} °C", core=core, most=most)
+                )
             elif margin is not None and margin < self.limit("margin"):
-                words.append(f"{core:.0f} °C, {max(margin, 0):.0f} °C below its slowdown")
+                words.append(
+                    say("{core:.0f} °C, {margin:.0f} °C below its slowdown", core=core, margin=max(margin, 0))
+                )
         memory, most = gpu.temperature_memory, gpu.temperature_memory_max
         if isinstance(memory, int | float) and isinstance(most, int | float) and 0 < most < memory:
-            words.append(f"memory {memory:.0f} °C, above its maximum of {most:.0f} °C")
+            words.append(
+                say("memory {memory:.0f} °C, above its maximum of {most:.0f} °C", memory=memory, most=most)
+            )
         return words
 
 

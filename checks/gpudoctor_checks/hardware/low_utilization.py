@@ -109,7 +109,7 @@ class LowUtilization(Check):
             else say("no part of the step explains it")
         )
         yield self.finding(
-            f"The GPUs are busy for {percent(busy)} of the time; {why}.",
+            say("The GPUs are busy for {busy} of the time; {why}.", busy=percent(busy), why=why),
             evidence=(
                 run.measured("gpu_busy_share", busy),
                 *(run.measured(f"gpu{gpu.index}_busy_share", share, "1") for gpu, share in used[:8]),
@@ -139,7 +139,7 @@ class LowUtilization(Check):
             **{f"gpu{gpu.index}_busy_share": gpu.activity.mean for gpu in gpus[:8]},
         }
         yield self.finding(
-            f"The GPUs are busy for {percent(busy)} of the time; {why}.",
+            say("The GPUs are busy for {busy} of the time; {why}.", busy=percent(busy), why=why),
             evidence=tuple(
                 Measurement(name=name, value=round(share, 4), unit="1", reproduce="nvidia-smi dmon -s u")
                 for name, share in {"gpu_busy_share": busy, **shares}.items()

@@ -154,14 +154,14 @@ class MemoryErrors(Check):
         yield from self._ecc(gpu)
         yield from self._pages(gpu)
         if gpu.inforom_valid is False:
-            yield _Symptom(Severity.WARNING, "the InfoROM is corrupt", "watch", "inforom_valid", False)
+            yield _Symptom(Severity.WARNING, say("the InfoROM is corrupt"), "watch", "inforom_valid", False)
 
     def _remap(self, gpu: Gpu) -> Iterator[_Symptom]:
         remap = gpu.row_remap
         if isinstance(remap, RowRemap):
             lost = remap.uncorrectable
             if remap.failure:
-                yield _Symptom(Severity.ERROR, "a row remap failed", "replace", "row_remap_failure", True)
+                yield _Symptom(Severity.ERROR, say("a row remap failed"), "replace", "row_remap_failure", True)
             elif lost >= self.limit("uncorrectable_remaps"):
                 words = say("{lost} rows remapped for uncorrectable errors", lost=lost)
                 yield _Symptom(Severity.ERROR, words, "replace", "row_remap_uncorrectable", lost)
@@ -198,7 +198,11 @@ class MemoryErrors(Check):
             full = pages >= self.limit("retired_pages")
             severity = Severity.ERROR if full else Severity.WARNING
             yield _Symptom(
-                severity, f"{pages} retired pages", "replace" if full else "watch", "retired_pages", pages
+                severity,
+                say("{pages} retired pages", pages=pages),
+                "replace" if full else "watch",
+                "retired_pages",
+                pages,
             )
         if gpu.retired_pages_pending is True:
             words = say("a page waits for a reset to be retired")

@@ -90,7 +90,12 @@ class NvlinkDown(Check):
             )
             subject = name_gpus(group)
             yield self.finding(
-                f"The NVLink fabric is {verdict} for {subject}{detail}.",
+                say(
+                    "The NVLink fabric is {verdict} for {subject}{detail}.",
+                    verdict=verdict,
+                    subject=subject,
+                    detail=detail,
+                ),
                 evidence=tuple(
                     Measurement(
                         name=f"gpu{gpu.index}_fabric_state",
@@ -101,7 +106,7 @@ class NvlinkDown(Check):
                     for gpu in group
                 ),
                 confidence=Confidence.CONFIRMED,
-                cost=Cost(breaks="CUDA does not start (error 802) or collectives fail"),
+                cost=Cost(breaks=say("CUDA does not start (error 802) or collectives fail")),
                 subject=subject,
                 detail=NvlinkDownDetail(gpus=list_gpus(group), cause="fabric"),
             )
@@ -116,7 +121,7 @@ class NvlinkDown(Check):
         )
         subject = name_gpus(gpu for gpu, _ in down)
         yield self.finding(
-            f"Some NVLink ports are off while others of the same GPU are on. {words}.",
+            say("Some NVLink ports are off while others of the same GPU are on. {words}.", words=words),
             evidence=tuple(
                 Measurement(
                     name=f"gpu{gpu.index}_nvlinks_off",
@@ -127,7 +132,7 @@ class NvlinkDown(Check):
                 for gpu, links in down
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="collectives between the GPUs fail or lose bandwidth"),
+            cost=Cost(breaks=say("collectives between the GPUs fail or lose bandwidth")),
             subject=subject,
             detail=NvlinkDownDetail(gpus=list_gpus(gpu for gpu, _ in down), cause="port"),
         )

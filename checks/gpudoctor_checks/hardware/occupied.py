@@ -129,7 +129,13 @@ class Occupied(Check):
         )
         pids = sorted({process.pid for gpu in busy for process in held[gpu.index]})
         yield self.finding(
-            f"Other processes compute on {subject} of {len(gpus)}{unseen}. {words}.",
+            say(
+                "Other processes compute on {subject} of {gpus}{unseen}. {words}.",
+                subject=subject,
+                gpus=len(gpus),
+                unseen=unseen,
+                words=words,
+            ),
             evidence=tuple(
                 Measurement(
                     name=f"gpu{gpu.index}_foreign_memory",
@@ -158,8 +164,11 @@ class Occupied(Check):
         words = "; ".join(f"{gpu.label}: {size(memory)}" for gpu, memory in held)
         subject = name_gpus(gpu for gpu, _ in held)
         yield self.finding(
-            f"Memory is in use by no visible process ({words}): another container's process, or one "
-            "that died and left it allocated.",
+            say(
+                "Memory is in use by no visible process ({words}): another container's process, or one "
+                "that died and left it allocated.",
+                words=words,
+            ),
             evidence=tuple(
                 Measurement(
                     name=f"gpu{gpu.index}_unclaimed_memory",
@@ -210,7 +219,7 @@ class Occupied(Check):
                 continue
             subject = name_gpus(group)
             yield self.finding(
-                f"{subject} {words}.",
+                say("{subject} {words}.", subject=subject, words=words),
                 evidence=tuple(
                     Measurement(
                         name=f"gpu{gpu.index}_compute_mode",
@@ -222,7 +231,7 @@ class Occupied(Check):
                 ),
                 confidence=Confidence.CONFIRMED,
                 severity=Severity.ERROR,
-                cost=Cost(breaks="CUDA refuses to create a context"),
+                cost=Cost(breaks=say("CUDA refuses to create a context")),
                 subject=subject,
                 detail=OccupiedDetail(gpus=list_gpus(group), cause="compute-mode"),
             )

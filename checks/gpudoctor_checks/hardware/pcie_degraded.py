@@ -193,7 +193,7 @@ class PcieDegraded(Check):
             return
         words = "; ".join(say("{card}: {rate:.0f} a minute", card=card.label, rate=rate) for card, rate in bad)
         yield self.finding(
-            f"The PCIe link retransmits packets (replays) while the training runs. {words}.",
+            say("The PCIe link retransmits packets (replays) while the training runs. {words}.", words=words),
             evidence=tuple(
                 measured(f"gpu{card.number}_pcie_replays", rate, "1/min", recording) for card, rate in bad
             ),
@@ -220,7 +220,7 @@ class PcieDegraded(Check):
         )
         subject = name_gpus(gpu for gpu, _, _ in narrow)
         yield self.finding(
-            f"The PCIe link is narrower than card and slot support: {words}.",
+            say("The PCIe link is narrower than card and slot support: {words}.", words=words),
             evidence=tuple(_proof(gpu, "width", width, most) for gpu, width, most in narrow),
             confidence=Confidence.CONFIRMED,
             severity=Severity.NOTE if by_design else Severity.WARNING,
@@ -248,7 +248,9 @@ class PcieDegraded(Check):
         )
         subject = name_gpus(gpu for gpu, _, _ in slow)
         yield self.finding(
-            f"The PCIe link is slower than card and slot support while the GPU works: {words}.",
+            say(
+                "The PCIe link is slower than card and slot support while the GPU works: {words}.", words=words
+            ),
             evidence=tuple(_proof(gpu, "generation", now, most) for gpu, now, most in slow),
             confidence=Confidence.CONFIRMED,
             subject=subject,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.gpu import answering, name_gpus
 
@@ -38,7 +39,7 @@ class PersistenceOff(Check):
             return
         subject = name_gpus(off)
         yield self.finding(
-            f"Persistence mode is off on {subject} of {len(patient.gpus)}.",
+            say("Persistence mode is off on {subject} of {gpus}.", subject=subject, gpus=len(patient.gpus)),
             evidence=tuple(
                 Measurement(
                     name=f"gpu{gpu.index}_persistence_mode",

@@ -66,7 +66,7 @@ class PowerLimited(Check):
         lowest = min(limit / default for _, limit, default in limited)
         subject = name_gpus(gpu for gpu, _, _ in limited)
         yield self.finding(
-            f"The power limit is below the default: {_words(limited)}.",
+            say("The power limit is below the default: {words}.", words=_words(limited)),
             evidence=tuple(
                 Measurement(
                     name=f"gpu{gpu.index}_power_limit",

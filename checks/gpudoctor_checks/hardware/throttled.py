@@ -110,7 +110,7 @@ class Throttled(Check):
         )
         indices = ",".join(map(str, sick))
         yield self.finding(
-            f"The GPU is throttled while the training runs. {words}.",
+            say("The GPU is throttled while the training runs. {words}.", words=words),
             evidence=tuple(
                 Measurement(
                     name=f"gpu{index}_throttled_share",
@@ -146,7 +146,7 @@ class Throttled(Check):
             for card, share, bits in sick
         )
         yield self.finding(
-            f"The GPU was throttled while the training ran. {words}.",
+            say("The GPU was throttled while the training ran. {words}.", words=words),
             evidence=tuple(
                 measured(f"gpu{card.number}_throttled_share", share, "1", recording) for card, share, _ in sick
             ),
@@ -175,7 +175,11 @@ class Throttled(Check):
         heat = any(bits & 0x60 for _, bits in sick)
         subject = name_gpus(gpu for gpu, _ in sick)
         yield self.finding(
-            f"The GPU {'was throttled then' if saved else 'is throttled now'}. {words}.",
+            say(
+                "The GPU {saved}. {words}.",
+                saved=say("was throttled then") if saved else say("is throttled now"),
+                words=words,
+            ),
             evidence=tuple(
                 Measurement(
                     name=f"gpu{gpu.index}_clocks_event_reasons",
@@ -204,7 +208,9 @@ def _name(bits: int) -> str:
 def _clocks(gpu: Gpu) -> str:
     parts = []
     if isinstance(gpu.clock_sm, int) and isinstance(gpu.clock_sm_max, int):
-        parts.append(f"{gpu.clock_sm} of {gpu.clock_sm_max} MHz")
+        parts.append(
+            say("{clock_sm} of {clock_sm_max} MHz", clock_sm=gpu.clock_sm, clock_sm_max=gpu.clock_sm_max)
+        )
     if isinstance(gpu.temperature, int | float):
         parts.append(f"{gpu.temperature:.0f} °C")
     return say(" ({parts})", parts=", ".join(parts)) if parts else ""

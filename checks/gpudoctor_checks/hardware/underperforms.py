@@ -91,9 +91,16 @@ class Underperforms(Check):
             return
         process = states[worst].process
         yield self.finding(
-            f"The device of rank {process.rank} ({process.node}) needs {times[worst] * 1e3:.3g} ms per "
-            f"forward pass, the median of the others {usual * 1e3:.3g} ms. It reaches "
-            f"{percent(usual / times[worst])} of their speed.",
+            say(
+                "The device of rank {process_rank} ({node}) needs {time:.3g} ms per "
+                "forward pass, the median of the others {usual:.3g} ms. It reaches "
+                "{usual_2} of their speed.",
+                process_rank=process.rank,
+                node=process.node,
+                time=times[worst] * 1e3,
+                usual=usual * 1e3,
+                usual_2=percent(usual / times[worst]),
+            ),
             evidence=(
                 run.measured(f"rank{process.rank}_device_forward", times[worst], "s"),
                 run.measured("median_device_forward", usual, "s"),

@@ -178,8 +178,12 @@ class AccumulationWrong(Check):
             else ""
         )
         yield self.finding(
-            f"{bound_to(script, made.node)} is built, but the program never steps it{why}. The learning rate "
-            "keeps its first value.",
+            say(
+                "{bound_to} is built, but the program never steps it{why}. The learning rate "
+                "keeps its first value.",
+                bound_to=bound_to(script, made.node),
+                why=why,
+            ),
             evidence=(made.span, *(call.span for call in waiting[:3])),
             confidence=Confidence.SUSPECTED,
             subject=f"{made.span.path}:{made.span.line}",
@@ -236,8 +240,13 @@ class AccumulationWrong(Check):
         yield (
             cycle.backward.node,
             self._finding(
-                f"{cycle.count} micro-batches add up to one {_step(cycle.step)}, and {shown} is not divided by "
-                f"{cycle.count}. The gradient is their sum, not their mean.",
+                say(
+                    "{cycle_count} micro-batches add up to one {step}, and {shown} is not divided by "
+                    "{cycle_count}. The gradient is their sum, not their mean.",
+                    cycle_count=cycle.count,
+                    step=_step(cycle.step),
+                    shown=shown,
+                ),
                 AccumulationWrongDetail(
                     how="undivided",
                     edit_at="" if script is None else extent(script, loss),
@@ -280,8 +289,12 @@ class AccumulationWrong(Check):
             yield (
                 back.node,
                 self._finding(
-                    f"The loss is divided by hand ({ast.unparse(found)}), and {call.receiver}.backward() "
-                    "divides it by gradient_accumulation_steps again.",
+                    say(
+                        "The loss is divided by hand ({unparse}), and {receiver}.backward() "
+                        "divides it by gradient_accumulation_steps again.",
+                        unparse=ast.unparse(found),
+                        receiver=call.receiver,
+                    ),
                     AccumulationWrongDetail(how="twice", edit_at=edit_at),
                     back,
                     back,

@@ -175,11 +175,17 @@ class DeprecatedApi(Check):
             return str(use.entry.get(name, ""))
 
         yield self.finding(
-            f"{use.what} {state}; {lines_at(use.spans)}.",
+            say(
+                "{use_what} {state}; {lines_at}.", use_what=use.what, state=state, lines_at=lines_at(use.spans)
+            ),
             evidence=use.spans[:8],
             confidence=Confidence.SUSPECTED,
             severity=severity,
-            cost=Cost(breaks=f"{use.what} fails with the installed {package}") if fails else None,
+            cost=Cost(
+                breaks=say("{use_what} fails with the installed {package}", use_what=use.what, package=package)
+            )
+            if fails
+            else None,
             subject=f"{path}:{min(span.line for span in use.spans)}",
             detail=DeprecatedApiDetail(
                 what=use.what,
@@ -248,7 +254,7 @@ def _calls(source: Source, script: Script) -> Iterator[tuple[str, Entry, SourceS
                 yield str(row["name"]), row, call.span
         for row in table()["arguments"]:
             if _matches(call, row) and _passed(call, str(row["keyword"])):
-                yield f"{row['keyword']}= of {call.name}", row, call.span
+                yield say("{keyword}= of {call}", keyword=row["keyword"], call=call.name), row, call.span
         for row in table()["missing"]:
             if call.name == row["call"] and call.argument(str(row["keyword"])) is None:
                 yield f"{call.name}() without {row['keyword']}", row, call.span
@@ -306,7 +312,11 @@ def _scalars(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
             continue
         inside = function_of(script, node)
         if (inside, held.id) in backward and not _has_sides(script, inside, held.id):
-            yield f"Indexing a loss ({ast.unparse(node)})", table()["scalars"][0], script.span(node)
+            yield (
+                say("Indexing a loss ({unparse})", unparse=ast.unparse(node)),
+                table()["scalars"][0],
+                script.span(node),
+            )
 
 
 def _has_sides(script: Script, function: ast.AST | None, name: str) -> bool:

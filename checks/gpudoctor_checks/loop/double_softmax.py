@@ -210,8 +210,14 @@ class DoubleSoftmax(Check):
             yield confirmed(
                 self,
                 (),
-                f"nll_loss takes log-probabilities of the classes, and in {count} of {of} losses it got "
-                f"{what}{at(spans)}.",
+                say(
+                    "nll_loss takes log-probabilities of the classes, and in {count} of {of} losses it got "
+                    "{what}{at}.",
+                    count=count,
+                    of=of,
+                    what=what,
+                    at=at(spans),
+                ),
                 evidence=(
                     *spans,
                     run.measured("losses_without_probabilities", count, "{steps}"),
@@ -281,8 +287,11 @@ class DoubleSoftmax(Check):
             if made is None or maker(made) != "softmax" or _once(script, call):
                 continue
             yield self.finding(
-                f"{ast.unparse(call.node)} takes the logarithm of a softmax: it is -inf as soon as a "
-                "probability underflows, and its gradient NaN.",
+                say(
+                    "{unparse} takes the logarithm of a softmax: it is -inf as soon as a "
+                    "probability underflows, and its gradient NaN.",
+                    unparse=ast.unparse(call.node),
+                ),
                 evidence=(call.span,),
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING,

@@ -296,7 +296,12 @@ class EvalModeMisuse(Check):
         for how in [name for name, wrong in (("graph", graph), ("mode", mode)) if wrong]:
             shown = run.span if how == "graph" else loop.span
             yield self.finding(
-                f"The evaluation loop at {line_at(loop.span, shown)} runs {model} {lacks[how]}.",
+                say(
+                    "The evaluation loop at {line_at} runs {model} {lack}.",
+                    line_at=line_at(loop.span, shown),
+                    model=model,
+                    lack=lacks[how],
+                ),
                 evidence=(run.span, loop.span) if how == "graph" else (loop.span, run.span),
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.NOTE if self._minor(how, layers, script, loop) else Severity.WARNING,

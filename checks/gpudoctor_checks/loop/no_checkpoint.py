@@ -150,8 +150,11 @@ class NoCheckpoint(Check):
         script, loop = next(iter(program.loops))
         evidence = [resumed.load.span, resumed.optimizer.span, *([resumed.kept.span] if resumed.kept else [])]
         yield self.finding(
-            f"A resumed run loads only the model's weights: {resumed.optimizer.method} starts with empty "
-            f"state{kept}.",
+            say(
+                "A resumed run loads only the model's weights: {method} starts with empty state{kept}.",
+                method=resumed.optimizer.method,
+                kept=kept,
+            ),
             evidence=tuple(evidence),
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if resumed.kept else Severity.NOTE,
@@ -227,11 +230,11 @@ class NoCheckpoint(Check):
         places: tuple[Evidence, ...] = tuple(call.span for _, call in saved.calls[:2]) or (loop.span,)
         engine = place(saved.calls[0][1].span) if loop.engine is not None and saved.calls else ""
         yield self.finding(
-            f"{capitalised(length.words)}, and {what}.",
+            say("{length}, and {what}.", length=capitalised(length.words), what=what),
             evidence=tuple(dict.fromkeys((*places, length.evidence, _counted(saved)))),
             confidence=Confidence.SUSPECTED,
             severity=severity,
-            cost=Cost(breaks="the training is lost if the job ends early")
+            cost=Cost(breaks=say("the training is lost if the job ends early"))
             if severity is Severity.ERROR
             else None,
             subject=program.entry.path,

@@ -172,7 +172,7 @@ def _nothing(one: Prefetcher) -> Iterator[_Fault]:
             ):
                 names = kept(fetch) or changed(fetch)
                 result = names[0] if len(names) == 1 else f"({', '.join(names)})"
-                edit = (extent(one.script, fetch.body[-1]), f"return {result}")
+                edit = (extent(one.script, fetch.body[-1]), say("return {result}", result=result))
                 yield _Fault("nothing", call, fetch.name, *(edit if names else ()))
                 break
 
@@ -258,7 +258,7 @@ def _last_yield(loop: ast.For, names: set[str]) -> str:
     """The yield of the batch that is still held when the loop has ended."""
     for node in loop.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in names:
-            return f"yield {ast.unparse(node.value)}"
+            return say("yield {unparse}", unparse=ast.unparse(node.value))
     return ""
 
 

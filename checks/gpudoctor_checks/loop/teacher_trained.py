@@ -145,8 +145,13 @@ class TeacherTrained(Check):
         yield confirmed(
             self,
             [item for item in suspected if item.detail_of(TeacherTrainedDetail).how == "graph"],
-            f"{last.get('model') or 'A second model'} built a graph in {steps} training steps{_use(last)}: it "
-            "keeps activations that are never used.",
+            say(
+                "{last} built a graph in {steps} training steps{use}: it "
+                "keeps activations that are never used.",
+                last=last.get("model") or "A second model",
+                steps=steps,
+                use=_use(last),
+            ),
             evidence=(
                 *spots(patient, where),
                 run.measured("forward_passes", steps, "{steps}"),

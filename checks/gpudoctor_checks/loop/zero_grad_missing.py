@@ -159,14 +159,19 @@ class ZeroGradMissing(Check):
         yield confirmed(
             self,
             suspected,
-            f"In {found} of {looked} steps the first backward pass found the gradients that the last optimizer "
-            "step had used. The program never clears them, and each step uses the sum of all earlier ones.",
+            say(
+                "In {found} of {looked} steps the first backward pass found the gradients that the "
+                "last optimizer "
+                "step had used. The program never clears them, and each step uses the sum of all earlier ones.",
+                found=found,
+                looked=looked,
+            ),
             evidence=(
                 *spans,
                 run.measured("uncleared_cycles", found, "{steps}"),
             ),
             severity=Severity.ERROR,
-            cost=Cost(breaks="each update uses the sum of all gradients so far"),
+            cost=Cost(breaks=say("each update uses the sum of all gradients so far")),
             detail=ZeroGradMissingDetail(),
         )
 

@@ -7,6 +7,7 @@ from gpudoctor.analysis.source.control_flow import bound_to, enclosing, steady, 
 from gpudoctor.analysis.source.pretrained_models import model_name, trainers
 from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, nodes
 from gpudoctor.analysis.source.training_arguments import argument_calls
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -71,7 +72,8 @@ class CacheFlagConflict(Check):
         saving = next((item for item in file.meaning("gradient_checkpointing") if item.value is True), None)
         if cache is not None and saving is not None:
             yield self._found(
-                f"{cache.entry.key} and {saving.entry.key} are both on.", (cache.setting, saving.setting)
+                say("{key} and {key_2} are both on.", key=cache.entry.key, key_2=saving.entry.key),
+                (cache.setting, saving.setting),
             )
 
     def _in_loops(self, source: Source) -> Iterator[Finding]:
@@ -84,7 +86,7 @@ class CacheFlagConflict(Check):
                     continue
                 if call.method in {"__call__", "forward"}:
                     yield self._found(
-                        "The training forward pass keeps a key-value cache that is never read.",
+                        say("The training forward pass keeps a key-value cache that is never read."),
                         (_place(source, call),),
                     )
 
@@ -100,12 +102,13 @@ class CacheFlagConflict(Check):
                     continue
                 if not switched_off(source, call) and not _switched_back(script, call.node):
                     yield self._found(
-                        "use_cache=True and gradient checkpointing are both on.", (_place(source, call), saving)
+                        say("use_cache=True and gradient checkpointing are both on."),
+                        (_place(source, call), saving),
                     )
             for node in _assignments(script):
                 if _owner(node) in trained and _on_for_training(script, node):
                     yield self._found(
-                        "use_cache is switched on before the training, and gradient checkpointing is on.",
+                        say("use_cache is switched on before the training, and gradient checkpointing is on."),
                         (script.span(node), saving),
                     )
 

@@ -11,6 +11,7 @@ from gpudoctor.analysis.memory_forecasts import (
 )
 from gpudoctor.analysis.run.run_numbers import rank_memory
 from gpudoctor.analysis.run.steady_run import judged
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads
 from gpudoctor.text import size
 
@@ -56,8 +57,15 @@ class CheckpointingUnneeded(Check):
             if without is None or not checkpoints_needlessly(job):
                 continue
             yield self.finding(
-                f"{describe(job)}: without gradient checkpointing it needs {size(without.peak)}, and up to "
-                f"{size(job.limit)} fits with a margin in {room_words(job)}; with it {size(job.now.peak)}.",
+                say(
+                    "{describe}: without gradient checkpointing it needs {peak}, and up to "
+                    "{limit} fits with a margin in {room_words}; with it {peak_2}.",
+                    describe=describe(job),
+                    peak=size(without.peak),
+                    limit=size(job.limit),
+                    room_words=room_words(job),
+                    peak_2=size(job.now.peak),
+                ),
                 evidence=evidence(job, "checkpointing", "batch", "seq"),
                 confidence=confidence(job),
                 subject=job.title,

@@ -120,7 +120,7 @@ class Fragmented(Check):
             )
             words = " and ".join(filter(None, (said, again)))
             yield self.finding(
-                f"{who}{capitalised(words)}.",
+                say("{who}{words}.", who=who, words=capitalised(words)),
                 evidence=(
                     run.measured("memory_reserved", reserved, "B"),
                     run.measured("memory_peak", used, "B"),
@@ -148,8 +148,12 @@ class Fragmented(Check):
             if reserved < self.limit("ratio") * used or reserved < self.limit("reserved_share") * total:
                 continue
             yield self.finding(
-                f"{rank.title.capitalize()}: {size(reserved)} is reserved for {size(used)} at the peak of a "
-                "step.",
+                say(
+                    "{capitalize}: {reserved} is reserved for {used} at the peak of a step.",
+                    capitalize=rank.title.capitalize(),
+                    reserved=size(reserved),
+                    used=size(used),
+                ),
                 evidence=(
                     Measurement(name="memory_reserved", value=int(reserved), unit="B"),
                     Measurement(name="memory_peak", value=int(used), unit="B"),
@@ -171,8 +175,14 @@ class Fragmented(Check):
                 continue
             values = {"memory_bound": bound, "memory_peak": peak, "memory_loose": memory.loose}
             yield self.finding(
-                f"Device {memory.device}: segments in use reserve {size(bound)}, but at most {size(peak)} was "
-                f"in use at a time. {size(memory.loose)} is free but cannot be released.",
+                say(
+                    "Device {device}: segments in use reserve {bound}, but at most {peak} was "
+                    "in use at a time. {loose} is free but cannot be released.",
+                    device=memory.device,
+                    bound=size(bound),
+                    peak=size(peak),
+                    loose=size(memory.loose),
+                ),
                 evidence=tuple(measured(name, value, "B", snapshot) for name, value in values.items()),
                 confidence=Confidence.PROBABLE,
                 severity=Severity.NOTE,

@@ -104,9 +104,18 @@ class GpuMemoryLeak(Check):
         what = say("; what grew: {thing}", thing=things[0].words) if things else ""
         full = grown.projection(device) if device is not None else ""
         yield self.finding(
-            f"The device memory{who} grew by {size(grown.bytes)} in {grown.steps} steps, "
-            f"{size(grown.per_step)} a step "
-            f"(p={grown.trend.p:.1g}){full}{what}.",
+            say(
+                "The device memory{who} grew by {grown_bytes} in {steps} steps, "
+                "{per_step} a step "
+                "(p={p:.1g}){full}{what}.",
+                who=who,
+                grown_bytes=size(grown.bytes),
+                steps=grown.steps,
+                per_step=size(grown.per_step),
+                p=grown.trend.p,
+                full=full,
+                what=what,
+            ),
             evidence=(
                 *(spot(patient, item.place) for item in things[:3] if item.place is not None),
                 run.measured("bytes_per_step", grown.per_step, "B"),
@@ -114,7 +123,7 @@ class GpuMemoryLeak(Check):
             ),
             confidence=Confidence.CONFIRMED,
             severity=Severity.ERROR if soon else Severity.WARNING,
-            cost=Cost(breaks="the device runs out of memory" if soon else None, bytes=int(grown.bytes)),
+            cost=Cost(breaks=say("the device runs out of memory") if soon else None, bytes=int(grown.bytes)),
             subject=f"rank {process.rank}",
             scarce=frozenset({Resource.DEVICE_MEMORY}),
             detail=LeakDetail(),
@@ -147,9 +156,16 @@ class GpuMemoryLeak(Check):
                     continue
                 place = LinePlace(path=held.path, line=held.line, function=held.function)
                 yield self.finding(
-                    f"The memory that this line allocated in {kept.steps} of {kept.of} steps is still "
-                    f"allocated. It is {size(held.bytes)} on device {memory.device}, "
-                    f"{size(held.bytes / kept.steps)} a step.",
+                    say(
+                        "The memory that this line allocated in {steps} of {of} steps is still "
+                        "allocated. It is {held_bytes} on device {device}, "
+                        "{held_bytes_2} a step.",
+                        steps=kept.steps,
+                        of=kept.of,
+                        held_bytes=size(held.bytes),
+                        device=memory.device,
+                        held_bytes_2=size(held.bytes / kept.steps),
+                    ),
                     evidence=(spot(patient, place), measured("bytes_kept", held.bytes, "B", snapshot)),
                     confidence=Confidence.CONFIRMED,
                     severity=Severity.WARNING,

@@ -167,7 +167,11 @@ class GraphRetained(Check):
         yield self._grew(
             run,
             found,
-            f"{thing.name} grows with the steps and keeps tensors with their autograd graphs: {thing.words}.",
+            say(
+                "{thing} grows with the steps and keeps tensors with their autograd graphs: {thing_2}.",
+                thing=thing.name,
+                thing_2=thing.words,
+            ),
             much=soon or found.bytes >= self.limit("grown"),
             spans=spots(patient, thing.place),
             detail=GraphRetainedDetail(target=thing.name),

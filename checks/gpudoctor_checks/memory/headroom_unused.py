@@ -24,6 +24,7 @@ from gpudoctor.analysis.run.memory_headroom import (
     used,
 )
 from gpudoctor.analysis.run.steady_run import judged
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.memory import JobMemory
 from gpudoctor.text import percent, size
@@ -80,9 +81,16 @@ class HeadroomUnused(Check):
             yield confirmed(
                 self,
                 suspicions(lambda: self._suspected(patient), run),
-                f"The run's peak is {size(int(found.peak))}, {percent(found.share)} of "
-                f"{size(int(found.device))}, and the GPU is busy for {percent(found.busy)} of the time"
-                f"{grows(found)}.",
+                say(
+                    "The run's peak is {peak}, {share} of "
+                    "{device}, and the GPU is busy for {busy} of the time"
+                    "{grows}.",
+                    peak=size(int(found.peak)),
+                    share=percent(found.share),
+                    device=size(int(found.device)),
+                    busy=percent(found.busy),
+                    grows=grows(found),
+                ),
                 evidence=room_evidence(found, run),
                 severity=Severity.NOTE,
                 detail=room_detail(found),
@@ -93,9 +101,17 @@ class HeadroomUnused(Check):
             if sure(job) and "batch" in job.places and self._unused(job):
                 greatest, share = job.batches[-1], job.now.peak / job.device_bytes
                 yield self.finding(
-                    f"{describe(job)}: its peak of {size(job.now.peak)} is {percent(share)} of "
-                    f"{room_words(job)}; "
-                    f"a micro batch of {greatest.changes['batch']} fits ({size(greatest.peak)}).",
+                    say(
+                        "{describe}: its peak of {peak} is {share} of "
+                        "{room_words}; "
+                        "a micro batch of {batch} fits ({peak_2}).",
+                        describe=describe(job),
+                        peak=size(job.now.peak),
+                        share=percent(share),
+                        room_words=room_words(job),
+                        batch=greatest.changes["batch"],
+                        peak_2=size(greatest.peak),
+                    ),
                     evidence=evidence(job, "batch", "seq", "accumulate"),
                     confidence=confidence(job),
                     subject=job.title,

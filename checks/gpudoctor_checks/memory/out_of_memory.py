@@ -247,7 +247,13 @@ class OutOfMemory(Check):
         )
         shares = [say("by the memory snapshot, {lines}", lines=lines)] if held else []
         if device.loose >= self.limit("loose") * device.reserved > 0:
-            shares.append(f"{size(device.loose)} of {size(device.reserved)} was in fragments")
+            shares.append(
+                say(
+                    "{loose} of {reserved} was in fragments",
+                    loose=size(device.loose),
+                    reserved=size(device.reserved),
+                )
+            )
         if not shares:
             return finding
         return replace(
@@ -287,14 +293,24 @@ class OutOfMemory(Check):
             else say("The training")
         )
         yield self.finding(
-            f"{who} ran out of {whose} memory{when}{phase}{f' ({numbers})' if numbers else ''}; {words}.",
+            say(
+                "{who} ran out of {whose} memory{when}{phase}{numbers}; {words}.",
+                who=who,
+                whose=whose,
+                when=when,
+                phase=phase,
+                numbers=say(" ({numbers})", numbers=numbers) if numbers else "",
+                words=words,
+            ),
             evidence=(
                 *spans,
                 LogLine(origin="the training", text=f"{told.kind}: {told.message}"[:300]),
                 *(measured(f"memory_{name}", value, "B", recording) for name, value in held.items()),
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="the run died", bytes=int(held["requested"]) if "requested" in held else None),
+            cost=Cost(
+                breaks=say("the run died"), bytes=int(held["requested"]) if "requested" in held else None
+            ),
             scarce=frozenset({Resource.HOST_MEMORY if _on_host(told) else Resource.DEVICE_MEMORY}),
             detail=OutOfMemoryDetail(cause),
         )
@@ -330,7 +346,14 @@ class OutOfMemory(Check):
             )
             at = last.at
             yield self.finding(
-                f"Device {memory.device} had no memory for {size(last.requested)}{again} ({numbers}){why}.",
+                say(
+                    "Device {device} had no memory for {requested}{again} ({numbers}){why}.",
+                    device=memory.device,
+                    requested=size(last.requested),
+                    again=again,
+                    numbers=numbers,
+                    why=why,
+                ),
                 evidence=(
                     *([spot(patient, LinePlace(path=at.path, line=at.line))] if at.path else []),
                     *(
@@ -339,7 +362,7 @@ class OutOfMemory(Check):
                     ),
                 ),
                 confidence=Confidence.CONFIRMED,
-                cost=Cost(breaks="the allocation failed", bytes=last.requested),
+                cost=Cost(breaks=say("the allocation failed"), bytes=last.requested),
                 subject=f"device {memory.device}",
                 scarce=frozenset({Resource.DEVICE_MEMORY}),
                 detail=OutOfMemoryDetail("fragments" if fragments else "batch"),

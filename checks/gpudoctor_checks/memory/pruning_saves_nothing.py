@@ -78,8 +78,12 @@ class PruningSavesNothing(Check):
         first = calls[0]
         more = say(" and {calls} more", calls=len(calls) - 1) if len(calls) > 1 else ""
         yield self.finding(
-            f"{first.method}{more} keeps the dense weight and adds a mask of its size. The pruned layers take "
-            "twice their memory, and each forward pass multiplies the two.",
+            say(
+                "{method}{more} keeps the dense weight and adds a mask of its size. The pruned layers take "
+                "twice their memory, and each forward pass multiplies the two.",
+                method=first.method,
+                more=more,
+            ),
             evidence=tuple(call.span for call in calls[:6]),
             confidence=Confidence.SUSPECTED,
             subject=f"{script.path}:{first.span.line}",

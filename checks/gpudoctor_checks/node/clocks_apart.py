@@ -70,7 +70,13 @@ class ClocksApart(Check):
                 continue
             way = say("ahead of") if apart > 0 else "behind"
             yield self.finding(
-                f"The clock of {found.name(node.index)} is {duration(abs(apart))} {way} {whom}.",
+                say(
+                    "The clock of {name} is {apart} {way} {whom}.",
+                    name=found.name(node.index),
+                    apart=duration(abs(apart)),
+                    way=way,
+                    whom=whom,
+                ),
                 evidence=(
                     Measurement(name="clock_offset", value=apart, unit="s", reproduce="chronyc tracking"),
                     Measurement(name="uncertainty", value=node.clock_error, unit="s"),

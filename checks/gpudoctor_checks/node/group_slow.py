@@ -55,13 +55,25 @@ class GroupSlow(Check):
             what = "fail" if failed else say("are slow")
             who = say("with {names}", names=names) if one else say("; the fault is among {names}", names=names)
             yield self.finding(
-                f"Groups{size} {what}{speed} {who}, and its pairs are good."
+                say(
+                    "Groups{size} {what}{speed} {who}, and its pairs are good.",
+                    size=size,
+                    what=what,
+                    speed=speed,
+                    who=who,
+                )
                 if one
-                else f"Groups{size} {what}{speed}{who}. Their pairs are good.",
+                else say(
+                    "Groups{size} {what}{speed}{who}. Their pairs are good.",
+                    size=size,
+                    what=what,
+                    speed=speed,
+                    who=who,
+                ),
                 evidence=measurements_of(found, item.tests) or measurements_of(found, found.tests),
                 confidence=item.confidence,
                 severity=Severity.ERROR if failed and item.confidence is not Confidence.SUSPECTED else None,
-                cost=Cost(breaks="the whole job cannot communicate") if failed else Cost(),
+                cost=Cost(breaks=say("the whole job cannot communicate")) if failed else Cost(),
                 subject=names if one else count(len(item.nodes), "node"),
                 detail=NodesDetail(
                     hosts=hosts(found, item.nodes) if one else (), cause="one" if one else "many"

@@ -51,8 +51,12 @@ class LatencyHigh(Check):
             )
             yield self.finding(
                 capitalised(
-                    f"a small message {where} takes {duration(item.own)}, one of its peers "
-                    f"{duration(item.peers)}."
+                    say(
+                        "a small message {where} takes {own}, one of its peers {peers}.",
+                        where=where,
+                        own=duration(item.own),
+                        peers=duration(item.peers),
+                    )
                 ),
                 evidence=measurements_of(found, item.tests),
                 confidence=item.confidence,

@@ -47,10 +47,12 @@ class NodeMissing(Check):
                 who = say("rank {loss_rank}", loss_rank=loss.rank) if loss.rank >= 0 else say("a rank")
                 place = say(" on {name}", name=found.name(loss.node)) if loss.node is not None else ""
                 yield self.finding(
-                    f"{capitalised(who)}{place} was refused: {loss.words}.",
+                    say(
+                        "{who}{place} was refused: {loss}.", who=capitalised(who), place=place, loss=loss.words
+                    ),
                     evidence=(Measurement(name="refused", value=loss.words, unit=""),),
                     confidence=Confidence.CONFIRMED,
-                    cost=Cost(breaks="the job's ranks do not form one group"),
+                    cost=Cost(breaks=say("the job's ranks do not form one group")),
                     subject=who,
                     detail=NodesDetail(hosts=(), cause="refused"),
                 )

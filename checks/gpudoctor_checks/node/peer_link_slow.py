@@ -91,7 +91,9 @@ class PeerLinkSlow(Check):
             ):
                 if item.key not in seen:
                     seen.add(item.key)
-                    yield self._slow(preflight, item, f"all-reduce{_named(algorithm)} inside", item.key)
+                    yield self._slow(
+                        preflight, item, say("all-reduce{named} inside", named=_named(algorithm)), item.key
+                    )
         for test in tests:
             if test.nodes[0] not in seen:
                 yield from self._against_reference(preflight, test)
@@ -108,8 +110,15 @@ class PeerLinkSlow(Check):
                     continue
                 node, cards = preflight.name(test.nodes[0]), count(len(test.units), "card")
                 yield self.finding(
-                    f"The all-reduce{_named(figure.algorithm)} of {cards} inside {node} reaches "
-                    f"{rate(figure.value, 'B/s')}. Elsewhere it reaches {rate(row.value, 'B/s')}.",
+                    say(
+                        "The all-reduce{named} of {cards} inside {node} reaches "
+                        "{figure}. Elsewhere it reaches {row}.",
+                        named=_named(figure.algorithm),
+                        cards=cards,
+                        node=node,
+                        figure=rate(figure.value, "B/s"),
+                        row=rate(row.value, "B/s"),
+                    ),
                     evidence=(
                         Measurement(name="bus_bandwidth", value=figure.value, unit="B/s"),
                         Measurement(name="payload", value=figure.payload, unit="B"),
@@ -140,7 +149,12 @@ class PeerLinkSlow(Check):
             values, share=1 - self.limit("peers"), deviations=self.limit("deviations"), kinds=kinds
         ):
             node, (first, second) = item.key
-            yield self._slow(preflight, item, f"copy from GPU {first} to GPU {second} of", node)
+            yield self._slow(
+                preflight,
+                item,
+                say("copy from GPU {first} to GPU {second} of", first=first, second=second),
+                node,
+            )
 
     def _slow(self, preflight: Preflight, item: PeerComparison[Key], what: str, node: int) -> Finding:
         name = preflight.name(node)

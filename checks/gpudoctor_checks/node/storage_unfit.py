@@ -88,7 +88,13 @@ class StorageUnfit(Check):
             nodes = [test.node for test in bad]
             full = cause == "unwritable" and any("space" in test.failure.lower() for test in bad)
             yield self.finding(
-                f"{folder} {words} on {node_names(preflight, nodes)}{why}.",
+                say(
+                    "{folder} {words} on {node_names}{why}.",
+                    folder=folder,
+                    words=words,
+                    node_names=node_names(preflight, nodes),
+                    why=why,
+                ),
                 evidence=tuple(
                     Measurement(
                         name=f"{cause} on {preflight.name(test.node)}", value=test.failure or words, unit=""
@@ -96,7 +102,7 @@ class StorageUnfit(Check):
                     for test in bad[:8]
                 ),
                 confidence=Confidence.CONFIRMED,
-                cost=Cost(breaks="the job cannot read its data or save there"),
+                cost=Cost(breaks=say("the job cannot read its data or save there")),
                 subject=f"{folder} on {node_names(preflight, nodes)}",
                 detail=NodesDetail(
                     hosts=hosts(preflight, nodes) if len(bad) < len(tests) else (),
@@ -149,7 +155,12 @@ class StorageUnfit(Check):
             nodes = [index for index, _ in items]
             least = min(free for _, free in items)
             yield self.finding(
-                f"{folder} has {size(least)} free on {node_names(preflight, nodes)}.",
+                say(
+                    "{folder} has {least} free on {node_names}.",
+                    folder=folder,
+                    least=size(least),
+                    node_names=node_names(preflight, nodes),
+                ),
                 evidence=tuple(
                     Measurement(
                         name=f"free on {preflight.name(index)}",
