@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail
 from gpudoctor.model import Patient, Ranked, Severity
-from gpudoctor.model.signs.preflight import LossKind, Preflight, StageRun
+from gpudoctor.model.signs.preflight import LossKind, Preflight, Stage, StageRun
 from gpudoctor.text import count, joined
 
 _FEW = 4
@@ -28,8 +28,18 @@ def pronounce_preflight(patient: Patient, ranked: Sequence[Ranked], missing: Seq
     found = patient.preflight
     bad = [item for item in ranked if item.finding.severity is not Severity.NOTE]
     said = _bad(found, ranked, bad) if bad else _good(found, len(ranked), missing)
-    gaps = _gaps(found)
-    return f"{said} {gaps}".strip()
+    return " ".join(part for part in (said, _gaps(found), _links(found)) if part)
+
+
+def _links(found: Preflight) -> str:
+    """How many of the links between nodes a test of two nodes has used, where it is not all of them."""
+    nodes = len(found.nodes)
+    every = nodes * (nodes - 1) // 2
+    met = {frozenset(test.nodes) for test in found.tests if test.stage is Stage.PAIRS and len(test.nodes) == 2}
+    if not met or len(met) >= every:
+        return ""
+    more = "" if found.mode == "deep" else "; --deep tests more of them"
+    return f"{len(met)} of {every} links between two nodes were tested{more}."
 
 
 def _bad(found: Preflight, ranked: Sequence[Ranked], bad: Sequence[Ranked]) -> str:
