@@ -3,6 +3,7 @@
 import os
 import stat
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 from command import gpudoctor
