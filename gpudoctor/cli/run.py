@@ -132,6 +132,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="let `gpudoctor watch` read the ranks under Yama; every process of yours can then",
     )
     add_alarm_flags(run)
+    run.add_argument(
+        "--diff", action="store_true", help="print the safe edits as a unified diff after the report"
+    )
     add_flamegraph_flag(run)
     add_report_flags(parser)
     add_within(parser)
@@ -214,6 +217,8 @@ class _Made:
     steps: int
     findings: "list[dict[str, Any]]"
     """For `--on-finding`."""
+    diff: str
+    """For `--diff`; "" where it was not asked for."""
     flamegraph: str | None
     """For `--flamegraph`."""
     events: tuple[str, bytes] | None
@@ -237,6 +242,11 @@ def _made(
         from gpudoctor.report.strings import presentable
 
         findings = as_object(presentable(report))["findings"]  # type: ignore[assignment]  # by the schema
+    diff = ""
+    if arguments.diff:
+        from gpudoctor.cli.mending import recorded_diff
+
+        diff = recorded_diff(report)
     flamegraph = None
     if arguments.flamegraph is not None:
         from gpudoctor.cli.report import read
@@ -256,6 +266,7 @@ def _made(
         findings=findings,
         events=events,
         flamegraph=flamegraph,
+        diff=diff,
     )
 
 
@@ -263,6 +274,8 @@ def _afterwards(made: _Made, arguments: argparse.Namespace, alarm: Alarm | None)
     """What else was asked for once the report is out."""
     if alarm is not None:
         alarm.end(made.findings)
+    if made.diff:
+        say(made.diff.rstrip("\n"))
     if made.flamegraph is not None:
         write_flamegraph(made.flamegraph, arguments)
     if made.events is not None:
