@@ -1,7 +1,8 @@
 """A scripted agent cures `examples/train_crops.py` by the tools of `gpudoctor mcp` alone: a transcript.
 
-    python benchmarks/agent_session.py [--budget 600] [--machine WORDS] [--date DATE] [--commit ID]
-        [--output docs/agents-session.md]
+    python benchmarks/agent_session.py [--budget 600] [--seconds 60] [--machine WORDS] [--date DATE]
+        [--commit ID]
+        [--output FILE]
 
 The agent knows what the server says: the descriptions of the tools, and in each answer the call to make
 next. It follows the first of these. Two decisions are its own, as the description of `verify` asks for: the
@@ -29,7 +30,7 @@ SHOWN = 2600
 """Characters of an answer in the page."""
 
 
-async def session(folder, budget, tell):
+async def session(folder, budget, seconds, tell):
     """The whole session; gives the answers by tool."""
     environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(ROOT)}
     server = StdioServerParameters(
@@ -55,17 +56,26 @@ async def session(folder, budget, tell):
             return answer
 
         def following(answer, tool):
-            return next(dict(item["arguments"]) for item in answer["next"] if item["tool"] == tool)
+            return next((dict(item["arguments"]) for item in answer["next"] if item["tool"] == tool), None)
+
+        async def until(tool, answer, wanted, most=3):
+            """Call a tool again as its answers propose, until one proposes something else."""
+            for _ in range(most):
+                found = await call(tool, **wanted)
+                if (done := following(found, answer)) is not None:
+                    return found, done
+                wanted = following(found, tool) or wanted
+            raise SystemExit(f"{tool}: no answer after {most} calls proposes {answer}")
 
         found = await call("check", targets=[SCRIPT])
         wanted = following(found, "run")
         wanted["command"] = [*wanted["command"], *LONG]
-        before = await call("run", **wanted, seconds=60)
-        wanted = following(before, "verify")
-        proof = await call("verify", **{**wanted, "budget_seconds": budget})
-        await call("apply", **following(proof, "apply"), dry_run=True)
-        written = await call("apply", **following(proof, "apply"))
-        after = await call("run", **following(written, "run"), seconds=60)
+        before, wanted = await until("run", "verify", {**wanted, "seconds": seconds})
+        wanted["remedies"] = wanted["remedies"][:1]  # change one thing
+        _, edit = await until("verify", "apply", {**wanted, "budget_seconds": budget})
+        await call("apply", **edit, dry_run=True)
+        written = await call("apply", **edit)
+        after = await call("run", **following(written, "run"), seconds=seconds)
         await call("compare", before=before["recording"], after=after["recording"])
     return answers
 
@@ -106,6 +116,7 @@ def main():
     """Run the session and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--budget", type=float, default=600.0)
+    parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--machine", default="a machine")
     parser.add_argument("--date", default="")
     parser.add_argument("--commit", default="")
@@ -116,7 +127,7 @@ def main():
         (folder / "job").mkdir()
         shutil.copy(ROOT / "examples" / SCRIPT, folder / "job")
         page = Page(folder)
-        answers = anyio.run(session, folder, words.budget, page.tell)
+        answers = anyio.run(session, folder, words.budget, words.seconds, page.tell)
     comparison = answers["compare"][0]
     rows = [row for row in answers["verify"][0]["trial"]["rows"] if row["conclusion"] in ("proven", "cured")]
     head = [
@@ -124,7 +135,7 @@ def main():
         "",
         f"Made by `benchmarks/agent_session.py` on {words.machine}, {words.date}, commit {words.commit}.",
         f"A scripted client cures `examples/{SCRIPT}` with the tools of `gpudoctor mcp` alone.",
-        "It follows the `next` of each answer.",
+        "It follows the `next` of each answer, one change at a time.",
         "",
         f"Proven: {', '.join(row['name'] for row in rows)}. Afterwards: {comparison['verdict']}",
         "",

@@ -3,9 +3,9 @@
     python benchmarks/preflight_faults.py                 writes benchmarks/data/preflight-faults.json; as root
     python benchmarks/preflight_faults.py --only slow     the faults whose name holds the word
 
-Agents, coordinator, search and network are the real ones, at rates that tc sets. Workers are the tests' own,
-without torch: their figures of cards are canned, those of links are measured. A rail that fails is a node at
-half the rate.
+Agents, coordinator, search and network are the real ones, at rates that tc sets; a relay loses and delays
+frames. Workers are the tests' own, without torch: their figures of cards are canned, those of links are
+measured. A rail that fails is a node at half the rate.
 """
 
 import argparse
@@ -49,6 +49,8 @@ class Fault:
     ranks: dict[int, dict] = field(default_factory=dict)
     absent: tuple[int, ...] = ()
     common: dict = field(default_factory=dict)
+    megabits: float = RATE
+    """Rate of a good node: a relay in Python passes some 40."""
 
 
 def accusations(ended: Ended) -> list[dict]:
@@ -83,6 +85,11 @@ def accuses(kind: str, *nodes: int) -> Callable[[Ended], bool]:
     return lambda ended: (
         (kind, list(nodes)) in [(item["accused"], item["nodes"]) for item in accusations(ended)]
     )
+
+
+def names(node: int) -> Callable[[Ended], bool]:
+    """Whether this node and no other is accused, in whatever aspect."""
+    return lambda ended: {(item["accused"], *item["nodes"]) for item in accusations(ended)} == {("node", node)}
 
 
 def loses(rank: int, stage: str, *kinds: str) -> Callable[[Ended], bool]:
@@ -127,6 +134,20 @@ def cases(full: str) -> list[Fault]:
             network=lambda net: net.slow(5, 20, sending=False),
         ),
         Fault("one rail of two: half the rate", accuses("node", 3), network=lambda net: net.slow(3, RATE / 2)),
+        Fault(
+            "a relay that loses nothing (control)",
+            lambda ended: not accusations(ended) and not ended.found["losses"],
+            network=lambda net: net.impair(5),
+            megabits=10,
+        ),
+        Fault("lossy link, sending: 3 %", names(5), network=lambda net: net.impair(5, loss=0.03), megabits=10),
+        Fault(
+            "lossy link, receiving: 3 %",
+            names(5),
+            network=lambda net: net.impair(5, loss=0.03, sending=False),
+            megabits=10,
+        ),
+        Fault("delayed link: 20 ms", names(5), network=lambda net: net.impair(5, delay=0.02), megabits=10),
         Fault("rank 0's node slow", accuses("node", 0), network=lambda net: net.slow(0, 20)),
         Fault(
             "blocked between two nodes",
@@ -206,11 +227,15 @@ def run(fault: Fault) -> dict:
     real = not common.pop("quick_links", False)
     with network(NODES) as net:
         for index in range(NODES):
-            net.slow(index, RATE)
+            net.slow(index, fault.megabits)
         fault.network(net)
         base = {"environment": {"STANDIN_REAL": "1"}} if real else {}
         limits = {"pairs": 30.0, "group": 15.0, "arrive": 15.0, "machine": 10.0, **common.pop("limits", {})}
-        size = {"group_seconds": 0.8, "test_limit": 8.0, "payload": 2 << 20} if real else {}
+        size = (
+            {"group_seconds": 0.8, "test_limit": 8.0, "payload": round((2 << 20) * fault.megabits / RATE)}
+            if real
+            else {}
+        )
         ranks = {}
         for rank in range(NODES):
             if rank not in fault.absent:

@@ -1,7 +1,7 @@
 """What `gpudoctor run` costs a training: step times of processes with and without it, and of others beside it.
 
     python benchmarks/run_overhead.py [--teams 6] [--rounds 25] [--jobs JOB;JOB] [--start-pairs 25]
-        [--before CHECKOUT] [--rival-python PYTHON] [--rival-jobs JOB;JOB]
+        [--before CHECKOUT] [--inside] [--rival-python PYTHON] [--rival-jobs JOB;JOB]
         [--machine WORDS] [--date DATE] [--output FILE]
     python benchmarks/run_overhead.py --show FILE
 
@@ -13,6 +13,8 @@ Processes of the same program differ by where their memory happens to lie, so th
 is their median, with an interval of 95 % from the order of the teams (of six, from the lowest to the highest).
 All that a tool does is in it, its readings and its writing too; the first seconds are not. The job also times
 the parts of its steps, which tells where a tool's cost lies: what memory's place does is in all of them.
+
+`--inside` adds a process that records itself (`gpudoctor.record()`).
 
 `--before` names a checkout of an earlier version: it is one more process of every team, and the difference of
 this version to it is told besides. That is the figure that says whether a change has a cost.
@@ -170,11 +172,13 @@ def microseconds(value, digits=0):
     return f"{middle} µs ({low} to {high})"
 
 
-def ours(before):
+def ours(before, inside=False):
     """The tools of this environment: how each is started, and what its job is told besides."""
     run = [sys.executable, "-m", "gpudoctor", "run", "--quiet", "--recording", "recording", "--"]
     bare = ([sys.executable, "JOB"], [])
     tools = {BARE: bare, AGAIN: bare, "gpudoctor": ([*run, sys.executable, "JOB"], [])}
+    if inside:
+        tools["gpudoctor.record()"] = ([sys.executable, str(HERE / "recorded_inside.py"), "JOB"], [])
     if before:
         compileall.compile_dir(before / "gpudoctor", quiet=2, workers=1)
         places = os.pathsep.join(map(str, (before.resolve() / part for part in ("", "checks", "rules"))))
@@ -241,6 +245,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--jobs", default=";".join(JOBS), help="separated by semicolons")
     parser.add_argument("--start-pairs", type=int, default=25, help="0: the start is not measured")
+    parser.add_argument("--inside", action="store_true", help="also gpudoctor.record() in the program")
     parser.add_argument("--before", type=Path, help="a checkout of an earlier version")
     parser.add_argument("--rival-python")
     parser.add_argument("--rival-jobs", default="1 ms;5 ms;20 ms, transformer", help="separated by semicolons")
@@ -264,7 +269,7 @@ def main():
     if words.start_pairs:
         told["start_up"] = started(words.start_pairs)
         keep()
-    groups = [(ours(words.before), words.jobs.split(";"))]
+    groups = [(ours(words.before, words.inside), words.jobs.split(";"))]
     if words.rival_python and Path(words.rival_python).exists():
         groups.append((rivals(words.rival_python), words.rival_jobs.split(";")))
     else:

@@ -106,14 +106,15 @@ def after_verify(arguments: Mapping[str, Any], report: Mapping[str, Any], name: 
     elif trial.get("kept"):
         calls.append(call("run", "measure the changed program", **_kept(arguments)))
     waiting = [row["name"] for row in rows if "time ran out" in str(row.get("reason"))]
-    if waiting:
+    early = not rows and "--budget" in str(report["summary"]["verdict"])  # not one comparison was possible
+    if waiting or early:
         more = min(LONGEST_TRIALS, 3 * float(arguments.get("budget_seconds", 180)))
         calls.append(
             call(
                 "verify",
-                "the time ran out for these",
+                "the budget was too small for these",
                 **_kept(arguments),
-                remedies=waiting,
+                remedies=waiting or arguments.get("remedies"),
                 budget_seconds=more,
             )
         )

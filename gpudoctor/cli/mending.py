@@ -79,6 +79,14 @@ def print_diff(report: "Report", arguments: argparse.Namespace, fail_on: str) ->
     return exit_code(report, fail_on, arguments.strict)
 
 
+def recorded_diff(report: "Report") -> str:
+    """The safe edits of a run's findings as a diff, or the sentence that there are none."""
+    from gpudoctor.mend.plan import make_plan
+
+    diff = make_plan(report.findings, unsafe=False).diff
+    return diff or "gpudoctor: no edit can be made without your decision\n"
+
+
 def write_diff(diff: str) -> None:
     """The diff on standard output; control characters of the files are shown as escapes, and a word says so."""
     from gpudoctor.report.printable import printable

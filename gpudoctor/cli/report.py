@@ -5,6 +5,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.flamegraph_flag import (
+    add_flamegraph_flag,
+    check_flamegraph,
+    recorded_flamegraph,
+    write_flamegraph,
+)
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
 from gpudoctor.cli.run_common import keep_shown, say
 from gpudoctor.cli.run_hooks import add_tensorboard_flag, write_events
@@ -42,12 +48,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "run. Or a profiler trace, nvidia-smi log, saved kernel log or memory snapshot.",
     )
     add_tensorboard_flag(parser)
+    add_flamegraph_flag(parser)
     add_report_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, examine, report."""
     check_output(arguments)
+    check_flamegraph(arguments)
     if not arguments.targets:
         arguments.targets = [_last(quiet=arguments.quiet)]
     from gpudoctor.engine.examination import Request, examine
@@ -61,6 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     recording = read(arguments.targets)
     report = examine(admit_recording(recording, arguments.targets), request)
+    if arguments.flamegraph is not None:
+        write_flamegraph(recorded_flamegraph(recording, report.subject.title, arguments), arguments)
     if arguments.tensorboard is not None:
         from gpudoctor.report.tensorboard import event_file
 

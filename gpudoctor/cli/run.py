@@ -12,6 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.cli.flag_types import positive, seconds
+from gpudoctor.cli.flamegraph_flag import (
+    add_flamegraph_flag,
+    check_flamegraph,
+    recorded_flamegraph,
+    write_flamegraph,
+)
 from gpudoctor.cli.recordings import piled_up
 from gpudoctor.cli.reporting import Rendered, add_report_flags, check_output, rendered, send
 from gpudoctor.cli.run_common import (
@@ -126,6 +132,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="let `gpudoctor watch` read the ranks under Yama; every process of yours can then",
     )
     add_alarm_flags(run)
+    run.add_argument(
+        "--diff", action="store_true", help="print the safe edits as a unified diff after the report"
+    )
+    add_flamegraph_flag(run)
     add_report_flags(parser)
     add_within(parser)
 
@@ -134,6 +144,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run, record, report; the exit code is the command's own unless --fail-on says otherwise."""
     command = command_of(arguments, "run")
     check_output(arguments)
+    check_flamegraph(arguments)
     from gpudoctor.recorder.folder import new_folder
     from gpudoctor.vitals.output_files import own_output
 
@@ -206,6 +217,10 @@ class _Made:
     steps: int
     findings: "list[dict[str, Any]]"
     """For `--on-finding`."""
+    diff: str
+    """For `--diff`; "" where it was not asked for."""
+    flamegraph: str | None
+    """For `--flamegraph`."""
     events: tuple[str, bytes] | None
     """Host and contents of an event file, for `--tensorboard`."""
 
@@ -227,6 +242,16 @@ def _made(
         from gpudoctor.report.strings import presentable
 
         findings = as_object(presentable(report))["findings"]  # type: ignore[assignment]  # by the schema
+    diff = ""
+    if arguments.diff:
+        from gpudoctor.cli.mending import recorded_diff
+
+        diff = recorded_diff(report)
+    flamegraph = None
+    if arguments.flamegraph is not None:
+        from gpudoctor.cli.report import read
+
+        flamegraph = recorded_flamegraph(read([str(folder)]), report.subject.title, arguments)
     events = None
     if arguments.tensorboard is not None:
         from gpudoctor.cli.report import read
@@ -234,13 +259,25 @@ def _made(
 
         events = (report.subject.host, event_file(read([str(folder)])))
     steps = report.run.steps if report.run is not None else 0
-    return _Made(out=out, verdict=report.summary.verdict, steps=steps, findings=findings, events=events)
+    return _Made(
+        out=out,
+        verdict=report.summary.verdict,
+        steps=steps,
+        findings=findings,
+        events=events,
+        flamegraph=flamegraph,
+        diff=diff,
+    )
 
 
 def _afterwards(made: _Made, arguments: argparse.Namespace, alarm: Alarm | None) -> None:
     """What else was asked for once the report is out."""
     if alarm is not None:
         alarm.end(made.findings)
+    if made.diff:
+        say(made.diff.rstrip("\n"))
+    if made.flamegraph is not None:
+        write_flamegraph(made.flamegraph, arguments)
     if made.events is not None:
         write_events(arguments.tensorboard, *made.events)
 

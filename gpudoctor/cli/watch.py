@@ -7,6 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.flag_types import positive, seconds
+from gpudoctor.cli.flamegraph_flag import (
+    add_flamegraph_flag,
+    check_flamegraph,
+    flamegraph_text,
+    write_flamegraph,
+)
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, load_settings
 from gpudoctor.errors import UsageError
 
@@ -61,12 +67,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     files.add_argument("--replay", metavar="FILE", help="replay such a file instead of watching a process")
     files.add_argument("--csv", metavar="FILE", help="write readings of the GPUs in the format of nvidia-smi")
     files.add_argument("--prometheus", type=_port, metavar="PORT", help="serve metrics on 127.0.0.1:PORT")
+    add_flamegraph_flag(files)
     add_report_flags(parser, json=False)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Find, or watch; the exit code is `gpudoctor.engine.exit_codes`'s."""
     check_output(arguments)
+    check_flamegraph(arguments)
     if arguments.find:
         return _find(arguments)
     _check_view(arguments)
@@ -98,9 +106,17 @@ def open_source(arguments: argparse.Namespace, stack: ExitStack) -> "tuple[TickS
     settings = load_settings(arguments, registry, Path())
     arguments.fail_on = arguments.fail_on or settings.fail_on
     source = _source(arguments, *_requests(arguments, registry, settings), stack)
+    if arguments.flamegraph is not None:
+        # Called at the end, before the source is closed: the stacks of the whole watch.
+        stack.callback(lambda: write_flamegraph(_flames(source, arguments), arguments))
     if arguments.record:
         source.record(Path(arguments.record))
     return source, registry
+
+
+def _flames(source: "TickSource", arguments: argparse.Namespace) -> str:
+    pids = " ".join(map(str, arguments.targets))
+    return flamegraph_text(source.flames(), f"gpudoctor watch {pids}", arguments)
 
 
 def _silent(arguments: argparse.Namespace) -> bool:
@@ -109,6 +125,8 @@ def _silent(arguments: argparse.Namespace) -> bool:
 
 
 def _check_view(arguments: argparse.Namespace) -> None:
+    if arguments.replay and arguments.flamegraph:
+        raise UsageError("--flamegraph draws the stacks of a running process; remove --replay")
     if arguments.replay and arguments.targets:
         raise UsageError("--replay shows a file; remove the process ids")
     if arguments.plain and arguments.json:

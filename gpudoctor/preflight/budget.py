@@ -14,6 +14,8 @@ class Budget:
     """`quick`, `standard` or `deep`."""
     limits: Mapping[Stage, float]
     """Longest time of each stage; of a burn, what it may take beyond its own seconds."""
+    whole: float
+    """Longest time of all stages but storage and burn, which are asked for apart; a stage gets what is left."""
     test_limit: float
     """Longest time of one test of a group, a new process group included."""
     card_seconds: float
@@ -44,6 +46,7 @@ BUDGETS = {
             Stage.STORAGE: 6.0,
             Stage.BURN: 15.0,
         },
+        whole=45.0,
         test_limit=5.0,
         card_seconds=1.5,
         group_seconds=0.6,
@@ -62,6 +65,7 @@ BUDGETS = {
             Stage.STORAGE: 20.0,
             Stage.BURN: 30.0,
         },
+        whole=180.0,
         test_limit=10.0,
         card_seconds=4.0,
         group_seconds=1.5,
@@ -80,6 +84,7 @@ BUDGETS = {
             Stage.STORAGE: 120.0,
             Stage.BURN: 120.0,
         },
+        whole=2400.0,
         test_limit=40.0,
         card_seconds=20.0,
         group_seconds=5.0,

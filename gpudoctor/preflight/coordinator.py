@@ -40,6 +40,8 @@ _ECHO = re.compile(
     r"closed by peer|closed the connection|reset by peer|broken pipe|timed out|remote process exited", re.I
 )
 """What a worker says that waited for another one: the other one's words come first."""
+_APART = (Stage.STORAGE, Stage.BURN)
+"""Stages that a user asks for apart, with time of their own."""
 _OUR_WORKER = "/preflight/worker.py:"
 
 
@@ -99,6 +101,9 @@ class Coordinator:
         self._deputy: ArrivedRank | None = None
         self._stage = Stage.ARRIVE
         self._end = 0.0
+        self._apart = 0.0
+        """Seconds that count to no budget: waiting beyond the mode's time, storage, burn."""
+        self._began = time.monotonic()
         self._late = False
         self._questions = 0
         self._begun = False
@@ -159,6 +164,7 @@ class Coordinator:
 
     async def examine(self) -> Preflight:
         """All stages; what was measured, however it ended."""
+        self._began = time.monotonic()
         self._note(what="head", mode=self._budget.mode, world=self._place.world, backend="")
         self._watch = asyncio.create_task(self._watching())
         stages: list[tuple[Stage, Callable[[], Awaitable[None]], bool]] = [
@@ -184,8 +190,11 @@ class Coordinator:
         return self.gathered.preflight()
 
     async def _run(self, stage: Stage, body: Callable[[], Awaitable[None]]) -> None:
-        limit = self._limit(stage)
         begin = time.monotonic()
+        limit = self._limit(stage)
+        if limit <= 0:
+            self._untested(f"No time was left for the stage {stage.value}: {self._budget.whole:g} s are over.")
+            return
         self._stage, self._late, self._end = stage, False, begin + limit
         for member in self._present():
             send(member.writer, {"type": "stage", "stage": stage.value})
@@ -210,6 +219,8 @@ class Coordinator:
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
             seconds = time.monotonic() - begin
+            if stage in _APART or (stage is Stage.ARRIVE and self._wishes.arrive):
+                self._apart += seconds
             self._note(what="stage", stage=stage.value, seconds=seconds, limit=limit, ended=not self._late)
 
     def _limit(self, stage: Stage) -> float:
@@ -217,7 +228,10 @@ class Coordinator:
             return self._wishes.arrive
         if stage is Stage.BURN:
             return self._wishes.burn * 1.2 + self._budget.limits[Stage.BURN]
-        return self._budget.limits[stage]
+        if stage in _APART:
+            return self._budget.limits[stage]
+        left = self._began + self._apart + self._budget.whole - time.monotonic()
+        return min(self._budget.limits[stage], left)
 
     def _left(self) -> float:
         """Seconds left of this stage."""

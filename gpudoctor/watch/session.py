@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gpudoctor.engine.examination import Request, examine
 from gpudoctor.model import Patient, PatientKind, Report, Sign
+from gpudoctor.model.flames import FlameProfile
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.process import ProcessWindow, Rank
 from gpudoctor.model.watch import Tick
@@ -58,6 +59,10 @@ class WatchSession:
         """Stop looking at stacks, or go on."""
         self.paused = on
         self._watcher.pause(on)
+
+    def flames(self) -> list[FlameProfile]:
+        """The stacks of each rank since the watch began."""
+        return self._watcher.flames()
 
     def close(self) -> None:
         """End; the target goes on."""

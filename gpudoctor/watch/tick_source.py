@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from gpudoctor.model.flames import FlameProfile
 from gpudoctor.model.watch import Tick
 from gpudoctor.watch.session import WatchSession
 from gpudoctor.watch.tape import TapeReader, TapeWriter
@@ -38,6 +39,10 @@ class TickSource:
         if self._tape is not None:
             self._tape.write(tick)
         return tick
+
+    def flames(self) -> list[FlameProfile]:
+        """The stacks of the whole watch; none of a tape."""
+        return self._inner.flames() if isinstance(self._inner, WatchSession) else []
 
     def pause(self, on: bool) -> None:
         """Stop looking, or go on."""

@@ -234,4 +234,4 @@ def test_without_the_package_a_sentence_says_what_to_install(tmp_path):
     )
     done = gpudoctor("mcp", PYTHONPATH=str(tmp_path))
     assert done.returncode == 2
-    assert "pip install 'gpudoctor[mcp]'" in done.stderr and "Traceback" not in done.stderr
+    assert "pip install 'mcp>=1.24'" in done.stderr and "Traceback" not in done.stderr

@@ -7,9 +7,13 @@ Names begin with `gpd` and the process's number, so that tests beside each other
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
+
+RELAY = str(Path(__file__).with_name("relay.py"))
 
 
 @cache
@@ -43,6 +47,7 @@ class Net:
         self.switch = f"{self.mark}s"
         self.names = [f"{self.mark}n{index}" for index in range(count)]
         self.made: list[str] = []
+        self.relays: list[subprocess.Popen[str]] = []
 
     def open(self) -> None:
         self._namespace(self.switch)
@@ -74,6 +79,9 @@ class Net:
         ip("link", "set", "lo", "up", inside=name)
 
     def close(self) -> None:
+        for process in self.relays:
+            process.kill()
+            process.wait()
         for name in self.made:
             subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
 
@@ -92,6 +100,31 @@ class Net:
             ["tc", "-n", inside, "qdisc", "replace", "dev", device, "root", "tbf", *rate],
             check=True, capture_output=True, timeout=20,
         )  # fmt: skip
+
+    def impair(self, index: int, *, loss: float = 0.0, delay: float = 0.0, sending: bool = True) -> None:
+        """Lose this share of what a node sends, or else receives, or let it come so many seconds late.
+
+        A relay stands between the node and the switch, because the kernel may have no netem.
+        """
+        for name in self.names:
+            self._python(name, "plain", "eth0")
+        near, far = f"p{index}", f"r{index}"
+        ip("link", "set", near, "nomaster", inside=self.switch)
+        ip("link", "add", far, "type", "veth", "peer", "name", f"b{index}", inside=self.switch)
+        ip("link", "set", f"b{index}", "master", "br0", "up", inside=self.switch)
+        ip("link", "set", far, "up", inside=self.switch)
+        ends = (near, far) if sending else (far, near)
+        words = [*self.inside(self.switch), sys.executable, RELAY, *ends, str(loss), str(delay)]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        self.relays.append(process)
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+
+    def _python(self, name: str, *words: str) -> None:
+        subprocess.run([*self.inside(name), sys.executable, RELAY, *words], check=True, timeout=20)
+
+    @staticmethod
+    def inside(name: str) -> list[str]:
+        return ["ip", "netns", "exec", name]
 
     def block(self, index: int, other: int) -> None:
         """Drop what a node sends to another one, without a word."""

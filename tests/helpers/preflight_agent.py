@@ -41,6 +41,7 @@ def main() -> int:
     budget = replace(
         BUDGETS["quick"],
         limits=limits,
+        whole=asked.get("whole", 120.0),
         test_limit=asked.get("test_limit", 2.0),
         card_seconds=0.1,
         group_seconds=asked.get("group_seconds", 0.15),

@@ -3,10 +3,12 @@
 import os
 import stat
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 from command import gpudoctor
 
+from gpudoctor.cli.mending import recorded_diff
 from gpudoctor.errors import IncompleteError
 from gpudoctor.mend.plan import make_plan, patch_of
 from gpudoctor.mend.write import write_plan
@@ -271,3 +273,13 @@ def test_a_line_that_needs_an_import_comes_behind_it(tmp_path):
     patch = patch_of(remedy)
     assert patch is not None
     assert patch.index("+import torch") < patch.index("+torch.backends")
+
+
+def test_a_runs_safe_edits_are_a_diff_or_a_sentence(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("a = 1\n")
+    findings = [ranked(remedy(text_edit(path, 1, "a = 1", "a = 3")))]
+    assert "-a = 1\n+a = 3" in recorded_diff(SimpleNamespace(findings=findings))
+    assert (
+        recorded_diff(SimpleNamespace(findings=[])) == "gpudoctor: no edit can be made without your decision\n"
+    )

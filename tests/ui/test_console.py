@@ -12,6 +12,7 @@ from some import some
 
 from gpudoctor.engine.manual import read_page
 from gpudoctor.model import Check, Code, Maturity, Reads, Severity, Threshold
+from gpudoctor.model.run import RunSummary
 from gpudoctor.ui.console import render_preflight, render_text
 from gpudoctor.ui.console.canvas import Canvas
 from gpudoctor.ui.console.manual_page import render_listing, render_manual_page
@@ -106,9 +107,28 @@ def test_colour_repeats_the_severity_and_nothing_else():
     coloured = render_text(full_report(), width=80, colour=True)
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
     painted = re.findall(r"\x1b\[[1-9][0-9;]*m(.*?)\x1b\[0m", coloured)
-    assert set(painted) == {
-        "GPU003", "DATA001", "ENV006", "LOOP008", "error", "warning", "note"
-    }  # fmt: skip
+    severities = {"GPU003", "DATA001", "ENV006", "LOOP008", "error", "warning", "note"}
+    first = {full_report().summary.verdict}
+    next_steps = {part for part in painted if part.startswith("gpudoctor ")}
+    assert set(painted) == severities | first | next_steps and next_steps
+
+
+def test_phase_bars_have_the_colours_of_the_palette():
+    phases = {"data_wait": 0.5, "forward": 0.5}
+    run = RunSummary(recording="r", steps=50, step_seconds=None, samples=10, phases=phases)
+    text = render_text(dataclasses.replace(full_report(), run=run), width=80, colour=True)
+    styles = {
+        line.split("\x1b[")[1].split("m")[0]
+        for line in text.splitlines()
+        if "data wait  " in line or "forward  " in line
+    }
+    assert len(styles) == 2 and all(style.startswith("38;5;") for style in styles)
+
+
+def test_the_next_step_stands_before_what_was_skipped():
+    lines = render_text(full_report(), width=80, colour=False).splitlines()
+    tally = next(place for place, line in enumerate(lines) if "checks passed" in line or "check passed" in line)
+    assert next(place for place, line in enumerate(lines) if line.startswith("why: ")) < tally
 
 
 @pytest.mark.parametrize("variable", ["NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM"])

@@ -12,7 +12,7 @@ from gpudoctor.model import Severity
 from gpudoctor.report.printable import one_line, printable
 
 STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
-"""Colour carries severity and nothing else."""
+"""Colours of severities, by name: the terminal's own theme decides how they look. The word stands beside it."""
 NARROWEST = 24
 """Columns below which wrapping would cost more than a line that runs over."""
 
@@ -27,7 +27,7 @@ class Canvas:
             file=self._file,
             width=self.width,
             height=100,
-            color_system="standard" if colour else None,
+            color_system="256" if colour else None,
             force_terminal=colour,
             no_color=not colour,
             force_interactive=False,
@@ -71,6 +71,10 @@ class Canvas:
     def literal_raw(self, text: str, indent: int = 0) -> None:
         """Like `literal`, with runs of spaces kept."""
         self._print(Text(" " * indent + printable(text).expandtabs().rstrip()))
+
+    def styled(self, line: Text, indent: int = 0) -> None:
+        """One line as it is, with its styles: never wrapped."""
+        self._print(Text(" " * indent) + line)
 
     def clipped(self, text: str, indent: int = 0) -> None:
         """One line with its spaces kept, cut with an ellipsis where it does not fit."""

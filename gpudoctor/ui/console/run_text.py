@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
+from rich.style import Style
+from rich.text import Text
+
 from gpudoctor.model.comparison import Comparison
 from gpudoctor.model.log_message import LogSummary
 from gpudoctor.model.run import RunSummary, SyntheticSummary
 from gpudoctor.model.signs.preflight import Preflight
 from gpudoctor.report.comparison import groups, remarks
+from gpudoctor.report.palette import phase_colour
 from gpudoctor.report.preflight_words import figure_rows, untested
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import (
@@ -120,7 +124,9 @@ def phase_bars(canvas: Canvas, run: RunSummary) -> None:
     for place, (name, share, each) in enumerate(phase_rows(run)):
         if place == 0:
             canvas.blank()
-        canvas.literal_raw(f"{name:<{_LABEL}} {bar(share, width)} {percent(share):>6}  {each:>9}", indent=2)
+        colour = phase_colour(name.replace(" ", "_"))
+        drawn = Text(bar(share, width), Style(color=colour.dark))  # the one that reads on either background
+        canvas.styled(Text.assemble(f"{name:<{_LABEL}} ", drawn, f" {percent(share):>6}  {each:>9}"), indent=2)
     if run.device_idle is not None and run.phases:
         busy = 1 - run.device_idle
         canvas.literal_raw(

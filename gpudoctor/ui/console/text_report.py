@@ -56,12 +56,12 @@ _INDENT = 3
 _EVIDENCE, _FIX = template("evidence: "), template("fix: ")
 """Labels of a finding's parts; the columns that they take are the indentation of what follows."""
 _REMARKS = 6
-_PLACES, _REMEDIES, _STEPS, _REASONS = 2, 3, 2, 4
+_PLACES, _REMEDIES, _STEPS, _REASONS = 2, 3, 2, 2
 """How many of each are shown unless asked for all."""
 
 
 def render_text(report: Report, *, width: int, colour: bool, verbose: bool = False) -> str:
-    """The report for people, `width` columns wide; colour is ANSI and only repeats the severity's word.
+    """The report for people, `width` columns wide. Colour repeats the word of a severity or of a phase.
 
     `verbose` adds every outcome, all evidence with the commands that show it, remedies that were set aside and
     the reason for each rank.
@@ -71,7 +71,7 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     canvas.joined(_heading(shown), hang=2)
     if shown.findings or shown.run:
         canvas.blank()
-    canvas.paragraph(shown.summary.verdict)
+    canvas.paragraph(Text(one_line(shown.summary.verdict), "bold"))
     bars = shown.run is not None and (verbose or not (shown.run.healthy or shown.run.failed))
     if shown.synthetic:
         synthetic_part(canvas, shown.synthetic, verbose)
@@ -88,14 +88,15 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
         log_part(canvas, shown.log)
     if shown.preflight:
         preflight_part(canvas, shown.preflight, verbose)
+    if shown.findings:
+        canvas.blank()
+        _next_step(canvas, shown)
     if shown.findings or bars or shown.trial or shown.synthetic:
         canvas.blank()
     _tally(canvas, shown, verbose)
     if verbose:
         _all_outcomes(canvas, shown)
         _all_silenced(canvas, shown)
-    if shown.findings:
-        _next_step(canvas, shown)
     if shown.trial:
         trial_ending(canvas, shown.trial)
     if shown.synthetic:
@@ -230,9 +231,8 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
             if isinstance(item, Skipped) and not item.deselected
         ]
         # With `verbose` each stands in the table of outcomes.
-        parts.append(
-            tr("{skipped:,} skipped", skipped=summary.skipped) + ("" if verbose else f": {_reasons(reasons)}")
-        )
+        passed_over = tr("{skipped:,} skipped", skipped=summary.skipped)
+        parts.append(passed_over + ("" if verbose else _why_skipped(reasons)))
     if summary.silenced:
         parts.append(tr("{silenced:,} silenced", silenced=summary.silenced))
     deselected = sum(isinstance(item, Skipped) and item.deselected for item in report.outcomes)
@@ -254,10 +254,12 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
         canvas.paragraph(f"and {count(len(report.remarks) - len(shown), 'more remark')}: --verbose", hang=2)
 
 
-def _reasons(reasons: Sequence[str]) -> str:
+def _why_skipped(reasons: Sequence[str]) -> str:
+    """The reasons, where they are few; what to type for many: they must not outweigh what is to be done."""
     listed = most_frequent(reasons)
-    more = len(listed) - _REASONS
-    return "; ".join(listed[:_REASONS]) + (f"; and {count(more, 'more reason')}" if more > 0 else "")
+    if len(listed) > _REASONS:
+        return f" for {len(listed)} reasons (--verbose)"
+    return f": {'; '.join(listed)}"
 
 
 def _all_outcomes(canvas: Canvas, report: Report) -> None:
@@ -306,8 +308,16 @@ def _next_step(canvas: Canvas, report: Report) -> None:
     named = examined or tuple(dict.fromkeys(edit.path for edit in edits))
     if named and edits:
         targets = " ".join(shlex.quote(target) for target in named)
-        canvas.literal(f"fix it: gpudoctor check {targets} --diff")
-    canvas.literal(f"why: gpudoctor explain {report.findings[0].finding.code}")
+        _command(canvas, "fix it", f"gpudoctor check {targets} --diff")
+    tried = any(remedy.override for item in report.findings for remedy in item.remedies)
+    if tried and report.run is not None and report.run.command and report.trial is None:
+        _command(canvas, "prove it", f"gpudoctor verify -- {shlex.join(report.run.command)}")
+    _command(canvas, "why", f"gpudoctor explain {report.findings[0].finding.code}")
+
+
+def _command(canvas: Canvas, label: str, command: str) -> None:
+    """A line to copy, never wrapped."""
+    canvas.styled(Text.assemble(f"{label}: ", (one_line(command), "bold")))
 
 
 # The report as one paragraph for the log of a job that is about to start.

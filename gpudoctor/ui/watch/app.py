@@ -215,6 +215,8 @@ class WatchApp(App[None]):
         """Look at once; what loads meanwhile does so behind the first frame."""
         self.query_one("#gpus").border_title = "gpu"
         self.query_one("#phases").border_title = "where the loop is"
+        for name in ("#gpus", "#steps", "#ranks", "#places"):  # until a tick has something for them
+            self.query_one(name).add_class("empty")
         self.query_one("#findings").focus()
         if _light_terminal():
             self.action_theme()
@@ -451,6 +453,8 @@ _STEPS_FROM = 100
 """Columns from which the steps stand beside the GPUs; below, the header has the newest of them."""
 _BOTH = 9
 """Lines of the middle row from which ranks and host share a column."""
+_BAND = 5
+"""Lines from which on the phases have a band."""
 _FEWEST = {"phases": 5, "findings": 4, "middle": 5, "places": 4}
 """Lines that a part needs at least, with its edge; in this order they are given away."""
 
@@ -480,8 +484,9 @@ def heights(wanted: Mapping[str, int], findings: int, height: int) -> dict[str, 
             more = max(0, min(room, want[name] - given[name]))
             given[name] += more
             room -= more
-    given["phases"] += min(room, max(0, height // 4))
-    room -= min(room, max(0, height // 4))
+    taller = min(room, height // 4) if wanted["phases"] >= _BAND else 0  # nothing seen: no band to grow
+    given["phases"] += taller
+    room -= taller
     given["findings"] += room
     return given
 
