@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 
-from gpudoctor.analysis.preflight.named_nodes import NodesDetail
+from gpudoctor.analysis.preflight.named_nodes import NodesDetail, judgement
 from gpudoctor.model import Patient, Ranked, Severity
 from gpudoctor.model.signs.preflight import LossKind, Preflight, Stage, StageRun
 from gpudoctor.text import count, joined
 
 _FEW = 4
+_SENTENCES = 2
+"""What tests do not decide, in full; more of them are counted."""
 
 
 def nodes_to_leave_out(ranked: Sequence[Ranked]) -> tuple[str, ...]:
@@ -28,7 +30,14 @@ def pronounce_preflight(patient: Patient, ranked: Sequence[Ranked], missing: Seq
     found = patient.preflight
     bad = [item for item in ranked if item.finding.severity is not Severity.NOTE]
     said = _bad(found, ranked, bad) if bad else _good(found, len(ranked), missing)
-    return " ".join(part for part in (said, _gaps(found), _links(found)) if part)
+    return " ".join(part for part in (said, _gaps(found), _links(found), *_open(patient)) if part)
+
+
+def _open(patient: Patient) -> tuple[str, ...]:
+    """What the tests between nodes do not decide, the first sentences: above all a run that varies too much."""
+    said = judgement(patient).undecided
+    more = f"{len(said) - _SENTENCES} more questions are open." if len(said) > _SENTENCES else ""
+    return (*said[:_SENTENCES], more)
 
 
 def _links(found: Preflight) -> str:
