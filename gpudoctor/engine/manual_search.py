@@ -124,7 +124,8 @@ def _score(weight: float, documents: int, total: int) -> float:
 
 def _terms(query: str) -> list[tuple[str, ...]]:
     """For each word of the query the words that may stand for it."""
-    words = [word for word in _WORD.findall(query.lower()) if word not in _STOP and not word.isdigit()]
+    found = _WORD.findall(query.lower())
+    words = [word for word in found if len(word) > 1 and word not in _STOP and not word.isdigit()]
     terms: list[tuple[str, ...]] = []
     for word in dict.fromkeys(words):
         root = _root(word)
