@@ -20,9 +20,9 @@ _HEAD, _TAIL = 1 << 16, 1 << 15
 _LAST_LINES = 60
 _RECENT = 14 * 86400.0
 """Seconds after which a log or a recording is history."""
+_RAISED = re.compile(r"(?:\[?\w{1,40}\]?:\s{0,8})?[\w.]{0,200}(?:Error|Exception)\b")
 _DEATH = re.compile(
-    r"^\W*(?:\[?\w+\]?:\s*)?(?:[\w.]*(?:Error|Exception)\b.*|.*CUDA out of memory.*|.*Segmentation fault.*|"
-    r".*oom[-_ ]kill.*|.*DUE TO TIME LIMIT.*|.*Killed\s*$|.*exceeded memory limit.*)",
+    r"CUDA out of memory|Segmentation fault|oom[-_ ]kill|DUE TO TIME LIMIT|\bKilled$|exceeded memory limit",
     re.IGNORECASE,
 )
 _TRAINS = re.compile(r"\.backward\(|\.step\(|\bTrainer\(|Trainer\b.*\.train\(|\.fit\(|accelerator\.")
@@ -114,7 +114,12 @@ def _last_error(path: str) -> str:
     except OSError:
         return ""
     lines = [line.strip() for line in text.replace("\r", "\n").splitlines() if line.strip()][-_LAST_LINES:]
-    return next((line for line in reversed(lines) if _DEATH.match(line[:400])), "")
+    return next((line for line in reversed(lines) if _died(line[:400])), "")
+
+
+def _died(line: str) -> bool:
+    """Whether it is the line of an exception or of an end from outside, whatever brackets precede it."""
+    return bool(_RAISED.match(line.lstrip(" -*>|[(.:#=")) or _DEATH.search(line.rstrip()))
 
 
 def _recording() -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_ENTRY = re.compile(r'((?:^\#.*\n)*)^msgid[ ]((?:".*"\n)+)^msgstr[ ]((?:".*"(?:\n|\Z))+)', re.MULTILINE)
-_STRING = re.compile(r'"(.*)"')
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
 _HEADER = """\
@@ -42,13 +40,26 @@ class CatalogueEntry:
 
 def read_po(text: str) -> Iterator[CatalogueEntry]:
     """The entries of a PO file, without its header."""
-    for comments, source, translation in _ENTRY.findall(text):
-        name = _unquoted(source)
-        if name:
-            places = tuple(
-                word for line in re.findall(r"^#: (.*)$", comments, re.MULTILINE) for word in line.split()
-            )
-            yield CatalogueEntry(name, _unquoted(translation), places, "#, fuzzy" in comments)
+    comments: list[str] = []
+    texts: dict[str, str] = {}
+    keyword = ""
+    for line in [*text.splitlines(), ""]:
+        first, _, rest = line.partition(" ")
+        if first in ("msgid", "msgstr"):
+            keyword, texts[first] = first, rest[1:-1]
+        elif line.startswith('"') and keyword:
+            texts[keyword] += line[1:-1]
+        elif line.startswith("#"):
+            comments.append(line)
+        else:  # an entry ends with an empty line
+            if texts.get("msgid") and "msgstr" in texts:
+                yield _entry(comments, **texts)
+            comments, texts, keyword = [], {}, ""
+
+
+def _entry(comments: list[str], msgid: str, msgstr: str) -> CatalogueEntry:
+    places = tuple(word for line in comments if line.startswith("#: ") for word in line[3:].split())
+    return CatalogueEntry(_unescaped(msgid), _unescaped(msgstr), places, "#, fuzzy" in comments)
 
 
 def translations(paths: Iterable[Path]) -> dict[str, str]:
@@ -72,16 +83,18 @@ def written_po(entries: Iterable[CatalogueEntry], language: str) -> str:
     return "\n".join(blocks)
 
 
-def _unquoted(text: str) -> str:
-    joined = "".join(_STRING.findall(text))
-    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), joined) if "\\" in joined else joined
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), text) if "\\" in text else text
 
 
 def _quoted(keyword: str, text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     if len(escaped) <= _LONGEST:
         return f'{keyword} "{escaped}"'
-    pieces = re.findall(rf".{{1,{_LONGEST - 1}}}(?: |$)|\S+(?: |$)|\s+", escaped)
-    if "".join(pieces) != escaped:
-        return f'{keyword} "{escaped}"'
+    pieces = [""]
+    for word in escaped.split(" "):
+        if pieces[-1] and len(pieces[-1]) + len(word) >= _LONGEST:
+            pieces.append("")
+        pieces[-1] += f"{word} "
+    pieces[-1] = pieces[-1][:-1]
     return "\n".join((f'{keyword} ""', *(f'"{piece}"' for piece in pieces)))

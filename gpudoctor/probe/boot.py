@@ -103,7 +103,8 @@ class Waiting:
     def ends(self) -> None:
         """The interpreter ends: where torch was never there, nobody else tells of what ended it."""
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-        if self.probe is None and isinstance(error, BaseException):
+        # After Ctrl-C nothing is imported: Python would forget to end by SIGINT. Its cause is known anyway.
+        if self.probe is None and isinstance(error, BaseException) and not isinstance(error, KeyboardInterrupt):
             try:
                 load(self.folder, ".early_death").write(error)
             except Exception:

@@ -16,13 +16,11 @@ _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
 def write(error: BaseException) -> None:
     """The traceback, secrets masked, as `early-RANK-PARENT-PROCESS.txt`. Raises `OSError`."""
-    if isinstance(error, KeyboardInterrupt):
-        return  # whoever asked for the end knows why
     rank = next((value for name in _RANKS if (value := os.environ.get(name, "")).isdigit()), "x")
     text = mask_cut("".join(traceback.format_exception(type(error), error, error.__traceback__)), _LONGEST)
     name = f"early-{rank}-{os.getppid()}-{os.getpid()}.txt"
     path = os.path.join(os.environ["GPUDOCTOR_RECORDING"], name)
     before = f"[rank{rank}]: " if rank != "x" else ""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
         stream.writelines(f"{before}{line}\n" for line in text.splitlines())

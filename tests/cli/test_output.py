@@ -1,6 +1,7 @@
 """Colours and the pager: when they are used, and what turns them off."""
 
 import io
+import shlex
 import sys
 
 import pytest
@@ -44,11 +45,10 @@ def terminal(monkeypatch, tmp_path):
     """A terminal of 24 lines, and a pager that keeps what it gets in a file."""
     kept = tmp_path / "paged.txt"
     pager = tmp_path / "a pager"
-    pager.write_text(f"#!{sys.executable}\nimport sys\nopen({str(kept)!r}, 'w').write(sys.stdin.read())\n")
-    pager.chmod(0o755)
+    pager.write_text(f"import sys\nopen({str(kept)!r}, 'w').write(sys.stdin.read())\n")
     monkeypatch.setenv("LINES", "24")
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("PAGER", f"'{pager}'")
+    monkeypatch.setenv("PAGER", shlex.join([sys.executable, str(pager)]))
 
     def paged(text: str, shown: io.StringIO) -> tuple[str, bool]:
         """What is on the terminal, and whether the pager got it. (pytest sets its own streams before each test.)"""

@@ -56,12 +56,3 @@ def test_the_twin_goes_on_where_it_was_stopped(tmp_path):
 
     assert [line[:8] for line in run(1).splitlines()[1:]] == ["epoch 0:"]
     assert [line[:8] for line in run(2).splitlines()[1:]] == ["epoch 1:"]
-
-
-def test_no_page_sends_to_a_package_index_that_has_no_gpudoctor():
-    root = EXAMPLES.parent
-    pages = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("examples/**/*.*")]
-    pages += [path for folder in ("gpudoctor", "checks", "rules") for path in root.glob(f"{folder}/**/*.py")]
-    assert len(pages) > 500
-    asks = re.compile(r"(?:pip3? install|pipx (?:run|install)|uvx?(?: tool install)?) [^\n`&|;]*\bgpudoctor\b(?!/)")
-    assert [path.name for path in pages if path.name != "CHANGELOG.md" and asks.search(path.read_text("utf-8"))] == []
