@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +27,8 @@ WIDTH = 88
 """Columns of the terminal."""
 LIMIT = 300.0
 """Seconds that a command may take."""
+START = 10.0
+"""Seconds until a started program trains."""
 _DIES = """
 import os, time
 import torch
@@ -65,6 +68,7 @@ def draw(folder: Path, progress: Callable[[str], None]) -> set[str]:
         take.shot("report.svg", "report", "before")
         take.shot("compare.svg", "compare", "before", "after")
         take.page("report.html", "report", "before")
+        take.page("compare.html", "compare", "before", "after")
         take.dead_job("job.out", "train_shards.py")
         take.shot("autopsy.svg", "autopsy", "job.out", "train_shards.py")
         take.living_job("watch.svg", script)
@@ -143,6 +147,7 @@ class _Camera:
             start_new_session=True,
         )
         try:
+            time.sleep(START)
             self.shot(name, "watch", str(job.pid), "--once")
         finally:
             os.killpg(job.pid, signal.SIGKILL)
