@@ -29,7 +29,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.process import ProcessWindow, Rank
 from gpudoctor.model.signs.recording import Recording
-from gpudoctor.text import duration
+from gpudoctor.text import count, duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,17 +192,16 @@ class LoaderDead(Check):
     def _lost(self, rank: Rank) -> Finding:
         """Workers that died while the others run on."""
         pids = ", ".join(str(worker.pid) for worker in rank.lost_workers[:4])
-        count = len(rank.lost_workers)
+        lost = len(rank.lost_workers)
         return self.finding(
             say(
-                "{count} loader worker{count_2} of {title} died (pid {pids}) while the others run on.",
-                count=count,
-                count_2="s" * (count > 1),
+                "{workers} of {title} died (pid {pids}) while the others run on.",
+                workers=count(lost, "loader worker"),
                 title=rank.title,
                 pids=pids,
             ),
             evidence=(
-                Measurement(name="workers_lost", value=count, unit="{workers}", reproduce="dmesg | tail"),
+                Measurement(name="workers_lost", value=lost, unit="{workers}", reproduce="dmesg | tail"),
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("the training fails or waits for ever")),

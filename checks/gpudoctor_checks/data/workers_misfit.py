@@ -30,7 +30,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.job_devices import cpus_per_rank, without_gpus
 from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
-from gpudoctor.text import duration, percent
+from gpudoctor.text import count, duration, percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,21 +145,21 @@ class WorkersMisfit(Check):
         spans = loader_spans(patient, loader.place)
         often = "step" if wait.each_step else "epoch"
         one = loader.workers == 1
-        count = say("{workers} worker{s}", workers=loader.workers, s="" if one else say("s"))
+        started = count(loader.workers, "worker")
         call = loader_call(patient, loader.place)
         yield seen_in_run(run, wait.starts, spans).finding(
             self,
             (
                 say(
                     "{count} {begins} each {often} with empty queues",
-                    count=count,
+                    count=started,
                     begins=say("begins") if one else say("begin"),
                     often=often,
                 )
                 if loader.persistent
                 else say(
                     "{count} {are} started again for each {often}",
-                    count=count,
+                    count=started,
                     are=say("is") if one else say("are"),
                     often=often,
                 )

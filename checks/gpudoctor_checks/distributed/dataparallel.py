@@ -33,7 +33,7 @@ from gpudoctor.model import (
 from gpudoctor.model.job_devices import VARIABLE, job_gpus
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source, Value
 from gpudoctor.model.visible_devices import entries
-from gpudoctor.text import capitalised
+from gpudoctor.text import capitalised, count
 
 _MORE_THAN_ONE = re.compile(r"(\w{0,80}gpus?) > 1\b")
 _SEVERAL = re.compile(r"gpu\w{0,40}\)? > 1$|device_count\(\) > 1$")
@@ -147,7 +147,11 @@ class Dataparallel(Check):
             seen |= {(span.path, span.line) for span in spans}
             several = "" if gpus is not None else say("on a machine with several visible GPUs ")
             here = (
-                say("; {gpus} GPU{gpus_2} here", gpus=gpus, gpus_2=say("s are") if gpus != 1 else say(" is"))
+                (
+                    say("; {gpus} is here", gpus=count(gpus, "GPU"))
+                    if gpus == 1
+                    else say("; {gpus} are here", gpus=count(gpus, "GPU"))
+                )
                 if gpus is not None
                 else ""
             )

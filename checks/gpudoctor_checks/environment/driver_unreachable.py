@@ -21,6 +21,7 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.signs.gpu import DriverState, GpuSurvey
+from gpudoctor.text import count
 
 # Drivers that keep a GPU for a virtual machine: it is not for this system to use.
 _GIVEN_AWAY = frozenset({"vfio-pci", "xen-pciback", "pci-stub"})
@@ -228,10 +229,10 @@ def _asked_for_gpus(patient: Patient) -> bool:
     return any(value not in {"", "void", "none", "-1"} for value in values)
 
 
-def _message(survey: GpuSurvey, count: int, container: str | None) -> str:
+def _message(survey: GpuSurvey, found: int, container: str | None) -> str:
     gpus = (
-        say("{count} NVIDIA GPU{s} on the PCI bus", count=count, s=say("s") if count != 1 else "")
-        if count
+        say("{gpus} on the PCI bus", gpus=count(found, "NVIDIA GPU"))
+        if found
         else say("A GPU's device node exists")
     )
     words = {

@@ -25,7 +25,7 @@ from gpudoctor.model import (
 from gpudoctor.model.log_message import PLAIN
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import optional
-from gpudoctor.text import capitalised
+from gpudoctor.text import capitalised, count
 from gpudoctor_checks.failure.exception_causes import NOT_A_NUMBER, OVERFLOW, CauseClass, cause_of
 
 _OF_VALUES = frozenset({NOT_A_NUMBER, OVERFLOW, "outside-0-1"})
@@ -204,10 +204,9 @@ def _silence(recording: Recording, told: DeathMessage) -> str:
 
 
 def _echoes(told: DeathMessage) -> str:
-    count = len(told.cascade)
-    if not count:
+    if not told.cascade:
         return ""
-    return say(" {count} other rank{s} died as a consequence.", count=count, s=say("s") if count > 1 else "")
+    return say(" {ranks} died as a consequence.", ranks=count(len(told.cascade), "other rank"))
 
 
 def _who(recording: Recording, told: DeathMessage) -> str:

@@ -104,18 +104,7 @@ class GpuMemoryLeak(Check):
         what = say("; what grew: {thing}", thing=things[0].words) if things else ""
         full = grown.projection(device) if device is not None else ""
         yield self.finding(
-            say(
-                "The device memory{who} grew by {grown_bytes} in {steps} steps, "
-                "{per_step} a step "
-                "(p={p:.1g}){full}{what}.",
-                who=who,
-                grown_bytes=size(grown.bytes),
-                steps=grown.steps,
-                per_step=size(grown.per_step),
-                p=grown.trend.p,
-                full=full,
-                what=what,
-            ),
+            grown.sentence(say("The device memory"), who, full, what),
             evidence=(
                 *(spot(patient, item.place) for item in things[:3] if item.place is not None),
                 run.measured("bytes_per_step", grown.per_step, "B"),

@@ -37,7 +37,6 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.text import size
 
 _UNNAMED, _MUCH = 200, 0.1
 """Steps, and share of the memory that there is, below which growth that nothing of Python's explains is a note:
@@ -168,18 +167,7 @@ class HostMemoryLeak(Check):
         words = _WHOSE.get(kind, _TRAINING)
         who = say(" (rank {process_rank})", process_rank=process.rank) if len(run.states) > 1 else ""
         return self.finding(
-            say(
-                "{words}{who} grew by {grown_bytes} in {steps} steps, {per_step} a step "
-                "(p={p:.1g}){full}{what}.",
-                words=words,
-                who=who,
-                grown_bytes=size(grown.bytes),
-                steps=grown.steps,
-                per_step=size(grown.per_step),
-                p=grown.trend.p,
-                full=full,
-                what=what,
-            ),
+            grown.sentence(words, who, full, what),
             evidence=(
                 *(spot(patient, place) for place in places),
                 run.measured("bytes_per_step", grown.per_step, "B"),

@@ -19,6 +19,7 @@ from gpudoctor.analysis.source.call_frequency import (
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Call, Known, Source
+from gpudoctor.text import count
 
 _SYNCS = frozenset({"os.fsync", "os.fdatasync", "os.sync"})
 _OPENS = frozenset({"open", "builtins.open", "io.open", "codecs.open"})
@@ -132,11 +133,7 @@ class LogFlush(Check):
             "flush": say("{receiver}.flush() empties its buffer", receiver=first.call.receiver),
             "print": "print(flush=True) empties the buffer of standard output",
         }
-        more = (
-            say(", and {found} more such call{found_2}", found=len(found) - 1, found_2="s" * (len(found) > 2))
-            if len(found) > 1
-            else ""
-        )
+        more = say(", and {calls}", calls=count(len(found) - 1, "more such call")) if len(found) > 1 else ""
         return self.finding(
             say(
                 "{word} {often} (loop at line {span_line}){more}.",

@@ -9,6 +9,7 @@ from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.run_numbers import started
 from gpudoctor.analysis.run.steady_state import steady
 from gpudoctor.analysis.run.trends import Trend, trend
+from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.text import forecast, size
 
@@ -50,6 +51,20 @@ class MemoryGrowth:
     steps: int
     """Steps looked at."""
     trend: Trend
+
+    def sentence(self, whose: str, rank: str, projection: str, what: str) -> str:
+        """Whose memory grew, by how much, how surely; then when it is full, and what grew."""
+        return say(
+            "{whose}{rank} grew by {grown} in {steps} steps, {per_step} a step (p={p:.1g}){projection}{what}.",
+            whose=whose,
+            rank=rank,
+            grown=size(self.bytes),
+            steps=self.steps,
+            per_step=size(self.per_step),
+            p=self.trend.p,
+            projection=projection,
+            what=what,
+        )
 
     def seconds_to(self, limit: float) -> float:
         """Seconds until it reaches a limit in bytes; 0 where it has."""

@@ -7,6 +7,7 @@ from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource, Rule
 from gpudoctor.model.signs.source import Call, Script
+from gpudoctor.text import count
 from gpudoctor_checks.environment.cpu_budget import CpuBudgetDetail
 
 _OMP = "https://docs.pytorch.org/docs/stable/threading_environment_variables.html"
@@ -75,10 +76,9 @@ class CpuBudgetRule(Rule):
             title=say("set num_workers={fewer} per rank instead of {workers}", fewer=fewer, workers=workers),
             steps=(
                 say(
-                    "num_workers={fewer}: each rank has {each} CPU{s} to itself",
+                    "num_workers={fewer}: each rank has {cpus} to itself",
                     fewer=fewer,
-                    each=each,
-                    s=say("s") if each > 1 else "",
+                    cpus=count(each, "CPU"),
                 ),
             ),
             applicability=Applicability.SAFE,

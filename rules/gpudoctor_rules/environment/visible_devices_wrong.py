@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.job_devices import ranks_here
+from gpudoctor.text import count
 from gpudoctor_checks.environment.visible_devices_wrong import VisibleDevicesWrongDetail
 
 _VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -53,7 +54,7 @@ class VisibleDevicesWrongRule(Rule):
     def _ranks(self, gpus: int) -> Remedy:
         return Remedy(
             id=f"{self.answers}-ranks",
-            title=say("launch {gpus} rank{s} on this node", gpus=gpus, s=say("s") if gpus > 1 else ""),
+            title=say("launch {ranks} on this node", ranks=count(gpus, "rank")),
             steps=(
                 say(
                     "torchrun --nproc_per_node={gpus} ...   # keep the batch: accumulate more steps", gpus=gpus

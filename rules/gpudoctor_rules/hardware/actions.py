@@ -3,6 +3,7 @@
 from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Unavailable
 from gpudoctor.model.job_devices import CardsDetail, chosen, job_gpus
+from gpudoctor.text import count
 
 RESET_DOC = "https://docs.nvidia.com/deploy/gpu-debug-guidelines/index.html"
 
@@ -34,7 +35,7 @@ def leave_out(code: Code, finding: Finding, patient: Patient, why: str) -> Remed
     if not rest or not indices(finding) or _aside(finding, patient):
         return None
     listed = ",".join(str(index) for index in rest)
-    ranks = say("one rank a GPU is {rest} rank{s} then", rest=len(rest), s=say("s") if len(rest) != 1 else "")
+    ranks = say("one rank a GPU is {ranks} then", ranks=count(len(rest), "rank"))
     return Remedy(
         id=f"{code}-leave-out",
         title=f"CUDA_VISIBLE_DEVICES={listed}",

@@ -185,7 +185,11 @@ def _others(code: Code, bad: BadStepDetail) -> Iterator[Remedy]:
 def _data(code: Code, bad: BadStepDetail) -> Remedy:
     items = ", ".join(map(str, bad.replay.items)) if bad.replay is not None else ""
     which = (
-        say("item{s} {items} of the data set", s=say("s") if "," in items else "", items=items)
+        (
+            say("items {items} of the data set", items=items)
+            if "," in items
+            else say("item {items} of the data set", items=items)
+        )
         if items
         else say("the data")
     )
