@@ -6,6 +6,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from gpudoctor.lang import say
+
 COLLECT_AFTER = 500_000
 """New objects between two passes of the garbage collector (Python's default: 700, 2,000 from 3.12 on).
 
@@ -35,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
             return code
     except DoctorError as error:
-        _say(f"gpudoctor: {error}")
+        _say(say("gpudoctor: {error}", error=error))
         return error.exit_code
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nothing is wrong, and nothing more can be said there.
@@ -45,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say("gpudoctor: interrupted")
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001  # the one guard: no traceback, and no fault of ours as the user's
-        _say(f"gpudoctor: {_fault(error)}")
+        _say(say("gpudoctor: {fault}", fault=_fault(error)))
         return DoctorError.exit_code
     finally:
         gc.set_threshold(*before)
@@ -71,8 +73,10 @@ def _fault(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "out of memory; examine fewer files at once, or use a machine with more memory"
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
-        return (
-            f"the operating system refused: {error.strerror}{f': {error.filename}' if error.filename else ''}"
+        return say(
+            "the operating system refused: {strerror}{filename}",
+            strerror=error.strerror,
+            filename=say(": {filename}", filename=error.filename) if error.filename else "",
         )
     import traceback
 
@@ -81,11 +85,17 @@ def _fault(error: Exception) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if (file := _our_file(frame.filename))
     ]
-    place = " < ".join(f"{file}:{frame.lineno} in {frame.name}" for file, frame in reversed(frames[-3:]))
+    place = " < ".join(
+        say("{file}:{lineno} in {name}", file=file, lineno=frame.lineno, name=frame.name)
+        for file, frame in reversed(frames[-3:])
+    )
     words = " ".join(str(error).split())[:300]
-    return (
-        f"internal error: {type(error).__name__}: {words} ({place}). This is a bug in gpudoctor; "
-        "please report it with this line and its input"
+    return say(
+        "internal error: {kind}: {words} ({place}). This is a bug in gpudoctor; please report it "
+        "with this line and its input",
+        kind=type(error).__name__,
+        words=words,
+        place=place,
     )
 
 

@@ -22,6 +22,7 @@ from gpudoctor.cli.reporting import (
     load_settings,
 )
 from gpudoctor.errors import IncompleteError, UsageError
+from gpudoctor.lang import say
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
@@ -174,7 +175,9 @@ def _take_what_was_named(patient: "Patient", arguments: argparse.Namespace) -> N
             try:
                 sign.take()
             except Unavailable as reason:
-                raise IncompleteError(f"{flag} {value}: {reason}") from reason
+                raise IncompleteError(
+                    say("{flag} {value}: {reason}", flag=flag, value=value, reason=reason)
+                ) from reason
 
 
 def _card(name: str | None) -> str | None:

@@ -16,6 +16,7 @@ from gpudoctor.cli.output import (
 from gpudoctor.cli.report import read
 from gpudoctor.cli.reporting import check_output
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 
 if TYPE_CHECKING:
     from gpudoctor.model import Report
@@ -63,7 +64,11 @@ def run(arguments: argparse.Namespace) -> int:
     for recording in recordings:
         if recording.kernel_log is not None or recording.snapshot is not None:
             raise UsageError(
-                f"{recording.path}: a {recording.origin} has no run to compare; use `gpudoctor report`"
+                say(
+                    "{path}: a {origin} has no run to compare; use `gpudoctor report`",
+                    path=recording.path,
+                    origin=recording.origin,
+                )
             )
     reports = tuple(_examined(item) for item in recordings)
     result = compare(*recordings, (reports[0], reports[1]))
@@ -72,7 +77,10 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(text, sys.stdout, rendered=True)
     else:
         write_file(Path(arguments.output), text)
-        write_text(f"gpudoctor: {result.verdict} Comparison: {arguments.output}\n", sys.stderr)
+        write_text(
+            say("gpudoctor: {verdict} Comparison: {output}\n", verdict=result.verdict, output=arguments.output),
+            sys.stderr,
+        )
     most = arguments.max_regression
     if most is None:
         return 0
@@ -117,7 +125,7 @@ def _share(text: str) -> float:
     try:
         number = float(word.removesuffix("%")) / (100.0 if word.endswith("%") else 1.0)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share; give 5% or 0.05") from None
+        raise argparse.ArgumentTypeError(say("{text!r} is not a share; give 5% or 0.05", text=text)) from None
     if not 0 <= number < 100 or (not word.endswith("%") and number > 1):
-        raise argparse.ArgumentTypeError(f"{text} is not a share; give 5% or 0.05")
+        raise argparse.ArgumentTypeError(say("{text} is not a share; give 5% or 0.05", text=text))
     return number

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpudoctor.cli.output import PIPE_WIDTH, add_color_flag, add_format_flags, terminal_width, wants_colour
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 from gpudoctor.model.external_files import read_text
 from gpudoctor.model.read_limits import SYSTEM_FILE
 
@@ -176,7 +177,13 @@ def _answer(arguments: argparse.Namespace) -> "Answer":
     shape = found.shape
     if "seq" not in fields and shape.positions == "learned" and 0 < shape.max_positions < 2048:
         fields["seq"] = shape.max_positions
-        assumptions.append(f"sequence {shape.max_positions}, the most that {shape.name} has positions for")
+        assumptions.append(
+            say(
+                "sequence {max_positions}, the most that {name} has positions for",
+                max_positions=shape.max_positions,
+                name=shape.name,
+            )
+        )
     jobs = _jobs(found, fields)
     estimates, left_out = _estimates(shape, jobs, card, several="method" not in fields, calibration=calibration)
     said_once = dict.fromkeys(text for each in estimates for text in each.assumptions)
@@ -228,7 +235,10 @@ def _asked(arguments: argparse.Namespace) -> tuple["FoundModel", dict[str, Any],
             model = told.model
         if model is None and not numbers:
             raise UsageError(
-                f"{', '.join(targets)}: it names no model; add --model (7b, llama-3-8b, a config.json)"
+                say(
+                    "{targets}: it names no model; add --model (7b, llama-3-8b, a config.json)",
+                    targets=", ".join(targets),
+                )
             )
     found = find_model(model, numbers)
     return found, fields, [*found.assumptions, *assumptions, *_shared_out(fields)]
@@ -278,7 +288,7 @@ def _estimates(
         except UsageError as error:
             if not several or job is jobs[0]:
                 raise
-            left_out.append(f"{job.method} is left out: {error}")
+            left_out.append(say("{method} is left out: {error}", method=job.method, error=error))
     return tuple(done), left_out
 
 
@@ -295,7 +305,7 @@ def _own_card(root: Path = _DRIVER) -> tuple["Device | None", str]:
         return None, ""
     for name in dict.fromkeys(names):
         try:
-            return find_device(name), f"the card is this machine's own, {name}"
+            return find_device(name), say("the card is this machine's own, {name}", name=name)
         except UsageError:
             continue
     return None, ""

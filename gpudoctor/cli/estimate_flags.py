@@ -9,6 +9,7 @@ from gpudoctor.errors import UsageError
 from gpudoctor.estimate import Device, ModelShape, TrainingJob, estimate_job, job
 from gpudoctor.estimate.answer import Variation
 from gpudoctor.estimate.job import FIELDS
+from gpudoctor.lang import say
 
 SHAPE_FLAGS = {
     "hidden": "width of the residual stream",
@@ -151,7 +152,7 @@ def whole(text: str) -> int:
     try:
         return int(digits.removesuffix("k")) * times
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number (2048, 4k)") from None
+        raise argparse.ArgumentTypeError(say("{text!r} is not a whole number (2048, 4k)", text=text)) from None
 
 
 def _metavar(allowed: tuple[str, ...], name: str) -> str:

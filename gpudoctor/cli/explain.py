@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import add_color_flag, add_format_flags
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 
 if TYPE_CHECKING:
     from gpudoctor.engine.manual_search import Hit
@@ -120,5 +121,7 @@ def _near(registry: "Registry", word: str, cutoff: float) -> "type[Check] | None
 
 
 def _unknown(word: str, near: "type[Check] | None") -> UsageError:
-    hint = f"; did you mean {near.code} ({near.name})?" if near is not None else ""
-    return UsageError(f"no check has the code or name {word!r}{hint} (all of them: gpudoctor list)")
+    hint = say("; did you mean {code} ({name})?", code=near.code, name=near.name) if near is not None else ""
+    return UsageError(
+        say("no check has the code or name {word!r}{hint} (all of them: gpudoctor list)", word=word, hint=hint)
+    )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import show, write_file
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 
 if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
@@ -65,14 +66,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--print", dest="show", action="store_true", help="show what would be written, write nothing"
     )
-    parser.add_argument("--pre-commit", action="store_true", help=f"also write a hook into a new {HOOKS}")
+    parser.add_argument(
+        "--pre-commit", action="store_true", help=say("also write a hook into a new {hooks}", hooks=HOOKS)
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write what is missing, and say what was written and what was there."""
     folder = Path(arguments.folder)
     if not folder.is_dir():
-        raise UsageError(f"{folder}: no such folder; name the project's folder")
+        raise UsageError(say("{folder}: no such folder; name the project's folder", folder=folder))
     _settings(folder, arguments.show)
     if arguments.pre_commit:
         _hook(folder, arguments.show)
@@ -87,14 +90,14 @@ def _settings(folder: Path, only_show: bool) -> None:
     registry = load_registry()
     if own.is_file():
         read_settings(own, registry)
-        show(f"{own}: it is there already; nothing was changed\n")
+        show(say("{own}: it is there already; nothing was changed\n", own=own))
         return
     if not project.is_file():
         _put(own, "", section("", registry), only_show)
         return
     before = _valid(project)
     if "gpudoctor" in before:
-        show(f"{project}: [tool.gpudoctor] is there already; nothing was changed\n")
+        show(say("{project}: [tool.gpudoctor] is there already; nothing was changed\n", project=project))
         return
     _put(
         project,
@@ -115,9 +118,13 @@ def _valid(path: Path) -> "dict[str, object]":
     try:
         tool = tomllib.loads(path.read_bytes().decode("utf-8")).get("tool", {})
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise UsageError(
+            say("{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error)
+        ) from None
     except ValueError as error:
-        raise UsageError(f"{path}: not valid TOML: {error}; correct it first") from None
+        raise UsageError(
+            say("{path}: not valid TOML: {error}; correct it first", path=path, error=error)
+        ) from None
     return tool if isinstance(tool, dict) else {}
 
 
@@ -145,15 +152,21 @@ def _put(path: Path, before: str, added: str, only_show: bool) -> None:
         path.write_bytes(text.encode("utf-8"))
     if mode is not None:
         os.chmod(path, mode & 0o7777)
-    show(f"{path}: {'settings were added at its end' if before else 'written'}\n")
+    show(
+        say(
+            "{path}: {before}\n",
+            path=path,
+            before=say("settings were added at its end") if before else say("written"),
+        )
+    )
 
 
 def _hook(folder: Path, only_show: bool) -> None:
     path = folder / HOOKS
     before = path.read_text(encoding="utf-8") if path.is_file() else ""
     if "gpudoctor" in before:
-        show(f"{path}: a hook of gpudoctor is there already; nothing was changed\n")
+        show(say("{path}: a hook of gpudoctor is there already; nothing was changed\n", path=path))
     elif before:
-        show(f"{path}: it has other hooks; add this below `repos:`\n{_HOOK}")
+        show(say("{path}: it has other hooks; add this below `repos:`\n{hook}", path=path, hook=_HOOK))
     else:
         _put(path, "", f"repos:\n{_HOOK}", only_show)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import add_color_flag, add_format_flags
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 
 if TYPE_CHECKING:
     from gpudoctor.report.pages import Override
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not checks:
             checks, ranked = [hit.check for hit in search(registry, query)], True
         if not checks:
-            raise UsageError(f"no check is about {query!r} (all of them: gpudoctor list)")
+            raise UsageError(say("no check is about {query!r} (all of them: gpudoctor list)", query=query))
     if not ranked:
         checks.sort(key=lambda check: topic_order(check.code))
     pages = [read_page(check, answered=check.code in registry.rules) for check in checks]
@@ -86,7 +87,11 @@ def _overrides(arguments: argparse.Namespace) -> int:
     found = listed_overrides()
     if arguments.words:
         words = [word.lower() for word in arguments.words]
-        found = [item for item in found if all(word in f"{item.name} {item.what}".lower() for word in words)]
+        found = [
+            item
+            for item in found
+            if all(word in say("{name} {what}", name=item.name, what=item.what).lower() for word in words)
+        ]
     if arguments.format == "json":
         deliver_page(overrides_json(found), arguments, through_pager=False)
     else:

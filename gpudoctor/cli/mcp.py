@@ -6,6 +6,7 @@ import sys
 from importlib.util import find_spec
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 
 EPILOG = """\
 examples:
@@ -25,7 +26,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(_arguments: argparse.Namespace) -> int:
     """Serve until the agent closes standard input. Raises `UsageError` without the package."""
     if find_spec("mcp") is None:
-        raise UsageError(f"the package mcp is not installed in {sys.prefix}; install it: {INSTALL}")
+        raise UsageError(
+            say(
+                "the package mcp is not installed in {prefix}; install it: {install}",
+                prefix=sys.prefix,
+                install=INSTALL,
+            )
+        )
     from gpudoctor.agents.protocol import serve
 
     serve()

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from gpudoctor import __version__
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import LANGUAGES
+from gpudoctor.lang import LANGUAGES, say
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "check": (
@@ -79,7 +79,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise `UsageError` with argparse's sentence and where to look."""
-        raise UsageError(f"{message}; see: {self.prog} --help")
+        raise UsageError(say("{message}; see: {prog} --help", message=message, prog=self.prog))
 
 
 LANGUAGE_FLAG = "--lang"
@@ -185,7 +185,7 @@ def _near_flag(parser: argparse.ArgumentParser, command: str, left: Sequence[str
         for flag in action.choices[command]._option_string_actions
     ]
     near = get_close_matches(left[0].partition("=")[0], flags, n=1, cutoff=0.7)
-    return f"; did you mean {near[0]}?" if near else ""
+    return say("; did you mean {near}?", near=near[0]) if near else ""
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -214,6 +214,13 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
             if sentence := meant_instead([*words[1:], *rest]):
                 raise UsageError(sentence)
         near = _near_flag(parser, words[0], left)
-        raise UsageError(f"unknown arguments: {' '.join(left)}{near}; see: gpudoctor {words[0]} --help")
+        raise UsageError(
+            say(
+                "unknown arguments: {left}{near}; see: gpudoctor {words} --help",
+                left=" ".join(left),
+                near=near,
+                words=words[0],
+            )
+        )
     arguments.script_arguments = tuple(rest)
     return arguments

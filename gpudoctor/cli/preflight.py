@@ -17,6 +17,7 @@ from gpudoctor.cli.reporting import (
     load_settings,
 )
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 
 if TYPE_CHECKING:
     from gpudoctor.model import Patient
@@ -161,7 +162,9 @@ def _patient(preflight: "Preflight", arguments: argparse.Namespace) -> "Patient"
 
     sign = Sign.of("the preflight", preflight)
     if len(preflight.nodes) > 1:
-        return Patient(PatientKind.CLUSTER, f"{len(preflight.nodes)} nodes", Signs(preflight=sign))
+        return Patient(
+            PatientKind.CLUSTER, say("{nodes} nodes", nodes=len(preflight.nodes)), Signs(preflight=sign)
+        )
     from gpudoctor.vitals.build_patient import PatientRequest, admit
     from gpudoctor.vitals.targets import sort_targets
 

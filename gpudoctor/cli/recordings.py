@@ -17,6 +17,8 @@ from gpudoctor.cli.output import (
     wants_colour,
 )
 from gpudoctor.errors import IncompleteError, UsageError
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 
 if TYPE_CHECKING:
     from gpudoctor.recorder.kept_recordings import KeptRecording
@@ -81,19 +83,25 @@ def _remove(recordings: "list[KeptRecording]", arguments: argparse.Namespace) ->
             )
         show("nothing to remove\n")
         return 0
-    what = f"{counted(len(unwanted), 'recording')}, {size(sum(item.bytes for item in unwanted))}"
+    what = say(
+        "{counted}, {unwanted}",
+        counted=counted(len(unwanted), "recording"),
+        unwanted=size(sum(item.bytes for item in unwanted)),
+    )
     if not arguments.yes:
         page(
             _listed(unwanted, text_width(), wants_colour(arguments.color, sys.stdout.isatty()), total=False),
             rendered=True,
         )
-        if not answers_yes(f"remove {what}?"):
-            show(f"nothing was removed; these are {what}; remove them: add --yes\n")
+        if not answers_yes(say("remove {what}?", what=what)):
+            show(say("nothing was removed; these are {what}; remove them: add --yes\n", what=what))
             return 0
-    failed = [f"{item.path}: {reason}" for item in unwanted if (reason := remove(item))]
-    show(f"removed {counted(len(unwanted) - len(failed), 'recording')}\n")
+    failed = [
+        say("{path}: {reason}", path=item.path, reason=reason) for item in unwanted if (reason := remove(item))
+    ]
+    show(say("removed {counted}\n", counted=counted(len(unwanted) - len(failed), "recording")))
     if failed:
-        raise IncompleteError("; ".join(failed))
+        raise IncompleteError(concatenated("; ", failed))
     return 0
 
 
@@ -127,7 +135,7 @@ def _listed(recordings: "list[KeptRecording]", width: int, colour: bool, *, tota
 
     canvas = Canvas(width, colour)
     if not recordings:
-        canvas.paragraph(f"No recording in {state_folder()}.")
+        canvas.paragraph(say("No recording in {state_folder}.", state_folder=state_folder()))
         canvas.literal("make one: gpudoctor run -- python train.py")
         return canvas.text()
     now = time.time()
@@ -149,9 +157,14 @@ def _listed(recordings: "list[KeptRecording]", width: int, colour: bool, *, tota
     if total:
         canvas.blank()
         canvas.literal(
-            f"{counted(len(rows), 'recording')}, {size(sum(i.bytes for i in recordings))} in {state_folder()}"
+            say(
+                "{counted}, {recordings} in {state_folder}",
+                counted=counted(len(rows), "recording"),
+                recordings=size(sum(i.bytes for i in recordings)),
+                state_folder=state_folder(),
+            )
         )
-        canvas.literal(f"report on one: gpudoctor report {recordings[0].name}")
+        canvas.literal(say("report on one: gpudoctor report {name}", name=recordings[0].name))
         canvas.literal("remove all but the 10 newest: gpudoctor recordings --keep 10")
     return canvas.text()
 
@@ -168,7 +181,7 @@ def ago(seconds: float) -> str:
     for unit, name in ((86400, "day"), (3600, "h"), (60, "min")):
         if (number := int(seconds // unit)) >= 1:
             plural = "s" if name == "day" and number > 1 else ""
-            return f"{number} {name}{plural} ago"
+            return say("{number} {name}{plural} ago", number=number, name=name, plural=plural)
     return "just now"
 
 
@@ -180,5 +193,5 @@ def piled_up() -> str:
     number = len(recording_folders())
     if number < MANY:
         return ""
-    many = f"{counted(number, 'recording')} piled up"
-    return f"gpudoctor: {many}; see and remove them: gpudoctor recordings --keep 10"
+    many = say("{counted} piled up", counted=counted(number, "recording"))
+    return say("gpudoctor: {many}; see and remove them: gpudoctor recordings --keep 10", many=many)

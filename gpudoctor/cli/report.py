@@ -12,9 +12,10 @@ from gpudoctor.cli.flamegraph_flag import (
     write_flamegraph,
 )
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
-from gpudoctor.cli.run_common import keep_shown, say
+from gpudoctor.cli.run_common import keep_shown, write_line
 from gpudoctor.cli.run_hooks import add_tensorboard_flag, write_events
 from gpudoctor.errors import IncompleteError, UsageError
+from gpudoctor.lang import say
 from gpudoctor.text import cut
 
 if TYPE_CHECKING:
@@ -89,11 +90,14 @@ def _last(*, quiet: bool) -> str:
     newest = newest_recording()
     if newest is None:
         raise UsageError(
-            f"no recording is in {state_folder()}; name one, or make one: gpudoctor run -- python train.py"
+            say(
+                "no recording is in {state_folder}; name one, or make one: gpudoctor run -- python train.py",
+                state_folder=state_folder(),
+            )
         )
     if not quiet:
         command = cut(short_command(newest.command), _LONGEST)
-        say(f"gpudoctor: the last recording, {newest.name} ({ago(time.time() - newest.started)}): {command}")
+        write_line(say("gpudoctor: the last recording, {name} ({ago}): {command}", name=newest.name, ago=ago(time.time() - newest.started), command=command))
     return str(newest.path)
 
 

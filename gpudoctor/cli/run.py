@@ -1,5 +1,6 @@
 """`gpudoctor run -- COMMAND`: the job as it is, recorded; a diagnosis at the end."""
 
+from gpudoctor.lang import say
 import argparse
 import math
 import signal
@@ -28,7 +29,7 @@ from gpudoctor.cli.run_common import (
     examine_recorded,
     keep_shown,
     request_of,
-    say,
+    write_line,
     short_report,
 )
 from gpudoctor.cli.run_hooks import Alarm, add_alarm_flags, hang_text, write_events
@@ -150,7 +151,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     request = request_of(arguments)
     folder, remark = new_folder(arguments.recording)
-    say(remark)
+    write_line(remark)
     output = own_output()
     alarm = Alarm(arguments.on_finding, folder) if arguments.on_finding else None
     interrupts = Interrupts()
@@ -184,23 +185,23 @@ def _reported(
             _afterwards(made, arguments, alarm)
             keep_shown(folder, made.verdict, made.steps)
             if not arguments.quiet:
-                say(piled_up())
+                write_line(piled_up())
     except Expired as error:
-        say(f"gpudoctor: {error}; make it with: gpudoctor report {folder}")
-        say(short_report(command, folder, *ended))
+        write_line(say("gpudoctor: {error}; make it with: gpudoctor report {folder}", error=error, folder=folder))
+        write_line(short_report(command, folder, *ended))
         found = error.exit_code
     except DoctorError as error:
-        say(f"gpudoctor: {error}")
+        write_line(say("gpudoctor: {error}", error=error))
         found = error.exit_code
     except KeyboardInterrupt:
-        say(f"gpudoctor: interrupted; make the report with: gpudoctor report {folder}")
+        write_line(say("gpudoctor: interrupted; make the report with: gpudoctor report {folder}", folder=folder))
     except (OSError, ValueError) as error:
-        say(f"gpudoctor: the report could not be written ({error}); make it with: gpudoctor report {folder}")
+        write_line(say("gpudoctor: the report could not be written ({error}); make it with: gpudoctor report "
+"{folder}", error=error, folder=folder))
     except Exception as error:  # noqa: BLE001  # a fault of our own is none of the training's
-        say(
-            f"{str(error) if isinstance(error, Fault) else traceback.format_exc().rstrip()}\n"
-            "gpudoctor: internal error (see above); no report was written. "
-            f"The command's exit code is unchanged. Recording: {folder}"
+        write_line(
+            say("{error}\ngpudoctor: internal error (see above); no report was written. The command's "
+"exit code is unchanged. Recording: {folder}", error=str(error) if isinstance(error, Fault) else traceback.format_exc().rstrip(), folder=folder)
         )
     finally:
         if alarm is not None:
@@ -275,7 +276,7 @@ def _afterwards(made: _Made, arguments: argparse.Namespace, alarm: Alarm | None)
     if alarm is not None:
         alarm.end(made.findings)
     if made.diff:
-        say(made.diff.rstrip("\n"))
+        write_line(made.diff.rstrip("\n"))
     if made.flamegraph is not None:
         write_flamegraph(made.flamegraph, arguments)
     if made.events is not None:
@@ -317,7 +318,7 @@ def _record(
 
     def tell(text: str) -> None:
         line.release()
-        say(text)
+        write_line(text)
 
     def observe(now: "Now", passed: float) -> None:
         nonlocal last

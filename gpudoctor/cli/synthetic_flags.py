@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.read_limits import CONFIG
 
@@ -51,7 +52,7 @@ def asked(arguments: argparse.Namespace) -> bool:
     if not given:
         return False
     if arguments.words or arguments.script_arguments:
-        raise UsageError(f"{given[0]} {_OF_COMMAND}")
+        raise UsageError(say("{given} {of_command}", given=given[0], of_command=_OF_COMMAND))
     return True
 
 
@@ -106,7 +107,13 @@ def _defaults(found: "FoundModel", fields: dict[str, Any]) -> list[str]:
     longest = found.shape.max_positions
     if "seq" not in fields and found.shape.positions == "learned" and 0 < longest < 2048:
         fields["seq"] = longest
-        said.append(f"sequence {longest}, the most that {found.shape.name} has positions for")
+        said.append(
+            say(
+                "sequence {longest}, the most that {name} has positions for",
+                longest=longest,
+                name=found.shape.name,
+            )
+        )
     return said
 
 
@@ -135,7 +142,15 @@ def _read_deepspeed(path: str | None, fields: dict[str, Any]) -> tuple[dict[str,
     for name, value in told.fields.items():
         if name in fields and fields[name] != value and name not in _SAID:
             shown = name.replace("_", "-")
-            raise UsageError(f"--{shown} {fields[name]} and {path} ({value}) disagree; remove one of them")
+            raise UsageError(
+                say(
+                    "--{shown} {fields} and {path} ({value}) disagree; remove one of them",
+                    shown=shown,
+                    fields=fields[name],
+                    path=path,
+                    value=value,
+                )
+            )
     settled = settle({key: value for key, value in fields.items() if key not in _SAID}, told)
     low = raw.get("bf16"), raw.get("fp16")
     if any(isinstance(section, dict) and section.get("enabled") is True for section in low):

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from gpudoctor.errors import DoctorError
+from gpudoctor.lang import say
 from gpudoctor.text import duration
 
 T = TypeVar("T")
@@ -106,7 +107,7 @@ def _answer(reading: int, seconds: float) -> bytes:
             if not part:
                 return b"".join(parts)
             parts.append(part)
-    raise Expired(f"the report was not finished in {duration(seconds)}")
+    raise Expired(say("the report was not finished in {seconds}", seconds=duration(seconds)))
 
 
 def _end(pid: int) -> int:

@@ -15,6 +15,7 @@ from gpudoctor.cli.flamegraph_flag import (
 )
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, load_settings
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
@@ -221,16 +222,23 @@ def _only_job(arguments: argparse.Namespace) -> int | None:
     if len(jobs) == 1:
         if not arguments.quiet:
             write_text(
-                f"gpudoctor: the only training here is pid {jobs[0].pid}: {jobs[0].command}\n", sys.stderr
+                say(
+                    "gpudoctor: the only training here is pid {pid}: {command}\n",
+                    pid=jobs[0].pid,
+                    command=jobs[0].command,
+                ),
+                sys.stderr,
             )
         return jobs[0].pid
     _show_jobs(jobs, arguments)
-    write_text(f"gpudoctor: {len(jobs)} trainings run on this machine; name one of them\n", sys.stderr)
+    write_text(
+        say("gpudoctor: {jobs} trainings run on this machine; name one of them\n", jobs=len(jobs)), sys.stderr
+    )
     return None
 
 
 def _port(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() else -1
     if not 1 <= number <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port (1 to 65535)")
+        raise argparse.ArgumentTypeError(say("{text!r} is not a port (1 to 65535)", text=text))
     return number

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.reporting import deliver
 from gpudoctor.errors import IncompleteError
+from gpudoctor.lang import say
 from gpudoctor.text import duration
 
 if TYPE_CHECKING:
@@ -46,11 +47,17 @@ def _last(
         if not arguments.replay and (left <= 0 or tick.window.ended):
             last = source.tick(judge=True) or last
             break
-        show(f"watching: {tick.window.samples} samples, {duration(max(0, round(left)))} to go")
+        show(
+            say(
+                "watching: {samples} samples, {value} to go",
+                samples=tick.window.samples,
+                value=duration(max(0, round(left))),
+            )
+        )
         if not arguments.replay:
             time.sleep(max(0.0, min(arguments.interval, left)))
     if last is None:
-        raise IncompleteError(f"{arguments.replay}: the recording has no tick")
+        raise IncompleteError(say("{replay}: the recording has no tick", replay=arguments.replay))
     return last
 
 

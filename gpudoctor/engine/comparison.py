@@ -12,6 +12,7 @@ from gpudoctor.analysis.run.steady_run import run_of
 from gpudoctor.analysis.run.steady_state import Steady, steady
 from gpudoctor.engine.claims import FEWEST_COMPARED, OTHER_SPEED, ComparedRuns
 from gpudoctor.engine.run_summary import summarise
+from gpudoctor.lang import say
 from gpudoctor.model import Report
 from gpudoctor.model.comparison import Change, Comparison, Ratio, Row
 from gpudoctor.model.run import RunSummary
@@ -61,7 +62,7 @@ def other_setting(before: Recording, after: Recording) -> tuple[str, ...]:
 
 
 def _differ(what: str, before: str, after: str) -> str:
-    return f"the {what} differ ({before}, then {after})"
+    return say("the {what} differ ({before}, then {after})", what=what, before=before, after=after)
 
 
 def _lead_process(recording: Recording) -> Process | None:
@@ -83,7 +84,11 @@ def _model(process: Process) -> str:
     found = main_model(process)
     if found is None or not found.get("parameters"):
         return ""
-    return f"{found.get('name') or 'a model'} of {found.get('parameters'):,} parameters"
+    return say(
+        "{found} of {found2:,} parameters",
+        found=found.get("name") or say("a model"),
+        found2=found.get("parameters"),
+    )
 
 
 def _marker(process: Process) -> str:
@@ -112,7 +117,7 @@ def _arguments(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
 
 def _short(words: Sequence[str]) -> str:
     text = " ".join(words[:_WORDS]) or "none"
-    return cut(text if len(words) <= _WORDS else f"{text} ...", _LONG)
+    return cut(text if len(words) <= _WORDS else say("{text} ...", text=text), _LONG)
 
 
 BLOCKS = (50, 36, 25, 18, 12, 8)
@@ -157,7 +162,12 @@ def compare(before: Recording, after: Recording, reports: tuple[Report, Report])
 def _crowds(before: Recording, after: Recording) -> tuple[str, ...]:
     """What other processes took beside either run, a clause each: its times are theirs, too."""
     return tuple(
-        f"{found.others:.2g} of the {counted(found.cpus, 'CPU')} during the {which} run"
+        say(
+            "{others:.2g} of the {counted} during the {which} run",
+            others=found.others,
+            counted=counted(found.cpus, "CPU"),
+            which=which,
+        )
         for which, recording in (("first", before), ("second", after))
         if (found := crowd(recording)) is not None
     )
@@ -244,7 +254,7 @@ def _speed(before: RunSummary, after: RunSummary) -> tuple[Row, ...]:
     steps = [run.step_seconds for run in (before, after)]
     rows = [
         Row(
-            name=f"step, {name}",
+            name=say("step, {name}", name=name),
             unit="s",
             before=getattr(steps[0], name, None),
             after=getattr(steps[1], name, None),
@@ -292,7 +302,7 @@ def _loss(before: Recording, after: Recording) -> str:
     tail = common[-max(1, len(common) // 5) :]  # its last fifth: the way there may differ by chance
     one, two = (sum(curve[step] for step in tail) / len(tail) for curve in curves)
     difference = abs(two - one) / max(abs(one), 1e-12)
-    return f"within {difference * 100:.2g} %" if difference <= _LOSS else "different"
+    return say("within {difference:.2g} %", difference=difference * 100) if difference <= _LOSS else "different"
 
 
 def _curve(recording: Recording) -> dict[int, float]:
@@ -311,9 +321,12 @@ def _medians(runs: tuple[RunSummary, RunSummary]) -> str:
     if first is None or second is None:
         return ""
     counts = [counted(run.steady_steps, "step") for run in runs]
-    return (
-        f" The median step took {duration(first.median)} in {counts[0]} of the first"
-        f" and {duration(second.median)} in {counts[1]} of the second."
+    return say(
+        " The median step took {median} in {counts} of the first and {median2} in {counts2} of the second.",
+        median=duration(first.median),
+        counts=counts[0],
+        median2=duration(second.median),
+        counts2=counts[1],
     )
 
 
@@ -328,20 +341,37 @@ def _verdict(case: ComparedRuns, measure: str, runs: tuple[RunSummary, RunSummar
         ]
         which = " and the ".join(short)
         others = missing[2:]  # the first two, too few steps and perhaps chance, are said
-        jobs = f" {capitalised(joined(others))}." if others else ""
-        return (
-            f"No difference can be distinguished from chance: the {which} run made fewer than "
-            f"{FEWEST_COMPARED} steady"
-            f" steps.{_medians(runs)}{jobs}"
+        jobs = say(" {others}.", others=capitalised(joined(others))) if others else ""
+        return say(
+            "No difference can be distinguished from chance: the {which} run made fewer than "
+            "{fewest_compared} steady steps.{medians}{jobs}",
+            which=which,
+            fewest_compared=FEWEST_COMPARED,
+            medians=_medians(runs),
+            jobs=jobs,
         )
-    span = f"{ratio.low:.3f} to {ratio.high:.3f}"
-    takes = f"a {measure} takes {ratio.value:.3f}x the time ({span})"
+    span = say("{low:.3f} to {high:.3f}", low=ratio.low, high=ratio.high)
+    takes = say(
+        "a {measure} takes {ratio:.3f}x the time ({span})", measure=measure, ratio=ratio.value, span=span
+    )
     if case.change is Change.UNCLEAR:
-        return f"No clear difference: {takes}." + (f" But {joined(missing[1:])}." if missing[1:] else "")
+        return say("No clear difference: {takes}.", takes=takes) + (
+            say(" But {missing}.", missing=joined(missing[1:])) if missing[1:] else ""
+        )
     if missing:
-        return f"{capitalised(takes)}, but {joined(missing)}."
+        return say("{takes}, but {missing}.", takes=capitalised(takes), missing=joined(missing))
     if case.change is Change.SLOWER:
-        span = f"{ratio.low:.2f} to {ratio.high:.2f}"
-        return f"The second run is slower: a {measure} takes {ratio.value:.2f}x the time ({span})."
-    span = f"{1 / ratio.high:.2f} to {1 / ratio.low:.2f}"
-    return f"The second run is faster: {1 / ratio.value:.2f}x the {measure}s in the same time ({span})."
+        span = say("{low:.2f} to {high:.2f}", low=ratio.low, high=ratio.high)
+        return say(
+            "The second run is slower: a {measure} takes {ratio:.2f}x the time ({span}).",
+            measure=measure,
+            ratio=ratio.value,
+            span=span,
+        )
+    span = say("{high:.2f} to {low:.2f}", high=1 / ratio.high, low=1 / ratio.low)
+    return say(
+        "The second run is faster: {ratio:.2f}x the {measure}s in the same time ({span}).",
+        ratio=1 / ratio.value,
+        measure=measure,
+        span=span,
+    )

@@ -19,6 +19,8 @@ from gpudoctor.engine.claims import (
     UNEXPLAINED,
     Ran,
 )
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Crashed, Outcome, Ranked, Severity, Trait
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording, RunEnd
@@ -82,7 +84,9 @@ def pronounce_run(
     if told is not None:
         return _dead(title, recording, run, told) + _suspected(recording, ranked)
     if not run.steps and not _stood_still(errors):
-        said = f"{title} made no training step that gpudoctor could see, so its speed is unknown."
+        said = say(
+            "{title} made no training step that gpudoctor could see, so its speed is unknown.", title=title
+        )
         return said + _interrupted(recording.end) + _suspected(recording, ranked)
     if errors:
         return _wrong(title, run, errors) + _interrupted(recording.end) + _crowded(recording)
@@ -106,8 +110,12 @@ def _interrupted(end: RunEnd | None) -> str:
     """How a run ended that somebody asked to end, and that no verdict calls dead."""
     if end is None or end.stopped_by != "interrupt":
         return ""
-    how = f"by {end.signal}" if end.signal else f"with exit code {end.exit_code}"
-    return f" It was interrupted, and ended {how}."
+    how = (
+        say("by {signal}", signal=end.signal)
+        if end.signal
+        else say("with exit code {exit_code}", exit_code=end.exit_code)
+    )
+    return say(" It was interrupted, and ended {how}.", how=how)
 
 
 def _crowded(recording: Recording) -> str:
@@ -116,10 +124,15 @@ def _crowded(recording: Recording) -> str:
     if found is None:
         return ""
     cpus = count(found.cpus, "CPU")
-    when = "meanwhile" if found.share > _ALWAYS else f"during {percent(found.share)} of the run"
-    return (
-        f" Other processes used {found.others:.2g} of the {cpus} {when}, and no CPU was idle: "
-        "alone the run would be faster."
+    when = (
+        "meanwhile" if found.share > _ALWAYS else say("during {share} of the run", share=percent(found.share))
+    )
+    return say(
+        " Other processes used {others:.2g} of the {cpus} {when}, and no CPU was idle: alone the "
+        "run would be faster.",
+        others=found.others,
+        cpus=cpus,
+        when=when,
     )
 
 
@@ -130,14 +143,14 @@ def _steps_are(run: RunSummary) -> str:
 
 def _wrong(title: str, run: RunSummary, errors: Sequence[Ranked]) -> str:
     """A run that did not die, and that has errors: what they mean for it."""
-    more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
+    more = say(", and {errors} more", errors=len(errors) - 1) if len(errors) > 1 else ""
     name = errors[0].finding.name
     if _stood_still(errors):
-        since = f"after step {run.steps:,}" if run.steps else "from its start"
-        return f"{title} made no progress {since} until it was ended."
+        since = say("after step {steps:,}", steps=run.steps) if run.steps else "from its start"
+        return say("{title} made no progress {since} until it was ended.", title=title, since=since)
     wrong = any(item.finding.code.startswith(_WRONG) for item in errors)
     said = "its result is unreliable" if wrong else "it has a fault to fix"
-    return f"{title} ran, and {said}: {name}{more}."
+    return say("{title} ran, and {said}: {name}{more}.", title=title, said=said, name=name, more=more)
 
 
 def in_good_health(
@@ -167,19 +180,45 @@ def _dead(title: str, recording: Recording, run: RunSummary, told: DeathMessage)
     """Where it died and of what; the root of all deaths says more than an exit code."""
     after = _after(run, told)
     many = told.process is not None and len(recording.ranks) > 1
-    rank = f"rank {told.process.rank}" if many and told.process is not None else ""
+    rank = say("rank {rank}", rank=told.process.rank) if many and told.process is not None else ""
     lines = told.message.strip().splitlines()
     message = _short(lines[0]) if lines else ""
     if told.kind == EXIT:
         how = "with exit code " if message.lstrip("-").isdigit() else "by sys.exit: "
-        return _ended(f"{title}{f' ({rank})' if rank else ''} ended itself{after} {how}{message}")
+        return _ended(
+            say(
+                "{title}{rank} ended itself{after} {how}{message}",
+                title=title,
+                rank=say(" ({rank})", rank=rank) if rank else "",
+                after=after,
+                how=how,
+                message=message,
+            )
+        )
     if told.record is not None and told.record.type == "exception":
-        said = f"{told.kind}: {message}" if message else told.kind
-        return _ended(f"{title} died{after}{f' of {rank}' if rank else ''}: {said}")
+        said = say("{kind}: {message}", kind=told.kind, message=message) if message else told.kind
+        return _ended(
+            say(
+                "{title} died{after}{rank}: {said}",
+                title=title,
+                after=after,
+                rank=say(" of {rank}", rank=rank) if rank else "",
+                said=said,
+            )
+        )
     if rank:
-        killed = f"was killed by {told.kind}" if told.kind else "disappeared without a message"
-        return _ended(f"{title} died{after}: {rank} {killed}{_for_memory(recording.end, told.kind)}")
-    return f"{title} {death(recording.end) or 'died'}{after}."
+        killed = say("was killed by {kind}", kind=told.kind) if told.kind else "disappeared without a message"
+        return _ended(
+            say(
+                "{title} died{after}: {rank} {killed}{for_memory}",
+                title=title,
+                after=after,
+                rank=rank,
+                killed=killed,
+                for_memory=_for_memory(recording.end, told.kind),
+            )
+        )
+    return say("{title} {death}{after}.", title=title, death=death(recording.end) or say("died"), after=after)
 
 
 def _after(run: RunSummary, told: DeathMessage) -> str:
@@ -187,7 +226,12 @@ def _after(run: RunSummary, told: DeathMessage) -> str:
     if run.steps:
         told_it = told.record is not None and told.record.type == "exception"
         least = "" if told_it or told.process is None or told.process.clean else "at least "
-        return f" after {least}{run.steps:,} {'step' if run.steps == 1 else 'steps'}"
+        return say(
+            " after {least}{steps:,} {step}",
+            least=least,
+            steps=run.steps,
+            step=say("step") if run.steps == 1 else say("steps"),
+        )
     began = told.process is not None and told.process.first("loop") is not None
     return " in its first steps" if began else " before its first step"
 
@@ -211,8 +255,8 @@ def _slow(case: Ran, warnings: Sequence[Ranked]) -> str:
         return f"{lead}{promised}"
     names = ", ".join(item.finding.name for item in warnings[:_FIRST])
     why = case.run.gain_unknown
-    unknown = f" The possible speedup is unknown: {why}." if why else ""
-    return f"{lead}To look at: {names}.{unknown}".strip()
+    unknown = say(" The possible speedup is unknown: {why}.", why=why) if why else ""
+    return say("{lead}To look at: {names}.{unknown}", lead=lead, names=names, unknown=unknown).strip()
 
 
 def promise(
@@ -235,13 +279,17 @@ def _promise(case: Ran, warnings: Sequence[Ranked]) -> str:
     which = ("the first finding", "the first two findings", "the first three findings")[len(dear) - 1]
     if [item.rank for item in dear] != list(range(1, len(dear) + 1)):
         which = joined([item.finding.name for item in dear])
-    gain = f"{_factor(low)} to {_factor(high)}" if _WORTH <= low < high else f"up to {_factor(high)}"
+    gain = (
+        say("{factor} to {factor2}", factor=_factor(low), factor2=_factor(high))
+        if _WORTH <= low < high
+        else say("up to {factor}", factor=_factor(high))
+    )
     rest = (
         "; no other finding is worth your time"
         if len(dear) == len(warnings) and not REST_WELL.lacks(case)
         else ""
     )
-    return f"Fixing {which} should make this run {gain} faster{rest}."
+    return say("Fixing {which} should make this run {gain} faster{rest}.", which=which, gain=gain, rest=rest)
 
 
 def _together(run: RunSummary, shares: Sequence[tuple[Ranked, float]]) -> float:
@@ -283,15 +331,17 @@ def _lead(run: RunSummary) -> str:
     if run.device_idle is not None:
         if run.device_idle < _MUCH_IDLE:
             return ""
-        return f"The device is idle for up to {percent(run.device_idle)} of each step. "
+        return say(
+            "The device is idle for up to {device_idle} of each step. ", device_idle=percent(run.device_idle)
+        )
     name, share = max(_losses(run).items(), key=lambda item: item[1], default=("", 0.0))
     if share < _MUCH_IDLE:
         return ""
     words = {"data_wait": "The training waits for data", "other": "Code outside all known phases takes"}
     if name == "data_wait":
-        return f"{words[name]} {percent(share)} of each step. "
-    said = words.get(name, f"{name.replace('_', ' ').capitalize()} takes")
-    return f"{said} {percent(share)} of each step. "
+        return say("{words} {share} of each step. ", words=words[name], share=percent(share))
+    said = words.get(name, say("{name} takes", name=name.replace("_", " ").capitalize()))
+    return say("{said} {share} of each step. ", said=said, share=percent(share))
 
 
 def _losses(run: RunSummary) -> dict[str, float]:
@@ -313,26 +363,50 @@ def _bound(run: RunSummary) -> float:
 def _well(case: Ran) -> str:
     """Health with its margins, or why it cannot be called that."""
     losses = sorted(_losses(case.run).items(), key=lambda item: -item[1])
-    said = ", ".join(
-        f"{name.replace('_', ' ')} {percent(share)}" for name, share in losses[:2] if share >= 0.001
+    said = concatenated(
+        ", ",
+        (
+            say("{name} {share}", name=name.replace("_", " "), share=percent(share))
+            for name, share in losses[:2]
+            if share >= 0.001
+        ),
     )
     missing = RUN_HEALTHY.lacks(case)
     if any(isinstance(item, Crashed) for item in case.outcomes):
-        return f"Nothing wrong was found, but {joined(missing)}."
+        return say("Nothing wrong was found, but {missing}.", missing=joined(missing))
     if case.run.steady_steps < FEWEST_STEPS:
         return _few(case, said)
     noted = _noted(case.ranked)
     why = case.run.gain_unknown
-    unknown = f"the possible speedup is unknown: {why}" if why else ""
+    unknown = say("the possible speedup is unknown: {why}", why=why) if why else ""
     if case.bound > UNEXPLAINED:
-        gain = unknown or f"{case.bound:.2f}x is the largest possible speedup"
+        gain = unknown or say("{bound:.2f}x is the largest possible speedup", bound=case.bound)
         if noted:
-            return f"No fault was found; {said} of each step is not computation ({gain}): see note {noted[0]}."
-        return f"No finding explains it: {said} of each step is not computation ({gain})."
-    margin = unknown or f"the possible speedup is at most {max(case.bound, 1.01):.2f}x"
-    more = f" Note {noted[0]} is about {percent(noted[1])} of the time." if noted else ""
-    begin = f"Nothing wrong was found, but {joined(missing)}: " if missing else "In good health: "
-    return f"{begin}{said}, {margin}.{more}" if said else f"{begin}{margin}.{more}"
+            return say(
+                "No fault was found; {said} of each step is not computation ({gain}): see note {noted}.",
+                said=said,
+                gain=gain,
+                noted=noted[0],
+            )
+        return say(
+            "No finding explains it: {said} of each step is not computation ({gain}).", said=said, gain=gain
+        )
+    margin = unknown or say("the possible speedup is at most {bound:.2f}x", bound=max(case.bound, 1.01))
+    more = (
+        say(" Note {noted} is about {noted2} of the time.", noted=noted[0], noted2=percent(noted[1]))
+        if noted
+        else ""
+    )
+    begin = (
+        say("Nothing wrong was found, but {missing}: ", missing=joined(missing))
+        if missing
+        else "In good health: "
+    )
+    return (
+        say("{begin}{said}, {margin}.{more}", begin=begin, said=said, margin=margin, more=more)
+        if said
+        else say("{begin}{margin}.{more}", begin=begin, margin=margin, more=more)
+    )
 
 
 def _few(case: Ran, said: str) -> str:
@@ -340,13 +414,29 @@ def _few(case: Ran, said: str) -> str:
     steps = count(case.run.steady_steps, "steady step")
     more = "record more of them" if case.recording.origin == TRACED else "let the run make more"
     noted = _noted(case.ranked)
-    note = f" Note {noted[0]} is about {percent(noted[1])} of the time." if noted else ""
+    note = (
+        say(" Note {noted} is about {noted2} of the time.", noted=noted[0], noted2=percent(noted[1]))
+        if noted
+        else ""
+    )
     why = case.run.gain_unknown
-    note += f" The possible speedup is unknown: {why}." if why else ""
+    note += say(" The possible speedup is unknown: {why}.", why=why) if why else ""
     if case.bound > UNEXPLAINED:
-        return f"{capitalised(said)} of {steps} is not computation: {more} for a verdict on its speed.{note}"
+        return say(
+            "{said} of {steps} is not computation: {more} for a verdict on its speed.{note}",
+            said=capitalised(said),
+            steps=steps,
+            more=more,
+            note=note,
+        )
     found = "No fault" if noted else "Nothing wrong"
-    return f"{found} was found in {steps}; for a verdict on its speed {more}.{note}"
+    return say(
+        "{found} was found in {steps}; for a verdict on its speed {more}.{note}",
+        found=found,
+        steps=steps,
+        more=more,
+        note=note,
+    )
 
 
 def _noted(ranked: Sequence[Ranked]) -> tuple[int, float] | None:
@@ -364,10 +454,16 @@ def nobody_reported(recording: Recording, output: str = "") -> str:
     launched = bool(recording.launchers)
     why = _wall(recording.command) or (_RANKS_NOT_SEEN if launched else _NOT_SEEN)
     died = death(recording.end)
-    failed = f" {capitalised(first)}." if (first := first_failed(recording)) else ""
-    advice = f"{output}." if output else _KEEP_RANKS if launched else _KEEP_OUTPUT
-    ended = f" The command {died}.{failed} {advice}" if died else _interrupted(recording.end)
-    return f"No rank reported, so gpudoctor knows nothing about the training: {why}.{ended}"
+    failed = say(" {first}.", first=capitalised(first)) if (first := first_failed(recording)) else ""
+    advice = say("{output}.", output=output) if output else _KEEP_RANKS if launched else _KEEP_OUTPUT
+    ended = (
+        say(" The command {died}.{failed} {advice}", died=died, failed=failed, advice=advice)
+        if died
+        else _interrupted(recording.end)
+    )
+    return say(
+        "No rank reported, so gpudoctor knows nothing about the training: {why}.{ended}", why=why, ended=ended
+    )
 
 
 def death(end: RunEnd | None) -> str:
@@ -375,8 +471,8 @@ def death(end: RunEnd | None) -> str:
     if end is None or not end.failed:
         return ""
     if end.signal is None:
-        return f"ended with exit code {end.exit_code}"
-    return f"was killed by {end.signal}{_for_memory(end, end.signal)}"
+        return say("ended with exit code {exit_code}", exit_code=end.exit_code)
+    return say("was killed by {signal}{for_memory}", signal=end.signal, for_memory=_for_memory(end, end.signal))
 
 
 def _for_memory(end: RunEnd | None, signal: str) -> str:

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from gpudoctor.analysis.job_log.findings import log_findings
 from gpudoctor.analysis.run.unmeasured import elsewhere
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -92,4 +93,9 @@ def _place(error: BaseException) -> str:
     if not frames:
         return "no traceback"
     last = frames[-1]
-    return f"{last.filename.rpartition('/')[2]}:{last.lineno} in {last.name}"
+    return say(
+        "{rpartition}:{lineno} in {name}",
+        rpartition=last.filename.rpartition("/")[2],
+        lineno=last.lineno,
+        name=last.name,
+    )

@@ -10,6 +10,7 @@ from dataclasses import replace
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import CardReading, Device, Instant, Line, Verdict
 from gpudoctor.estimate.tables import stack
+from gpudoctor.lang import say
 from gpudoctor.model import Provenance
 from gpudoctor.text import size
 
@@ -92,7 +93,7 @@ def read_card(
         _line(
             "cached",
             middle - peak.bytes,
-            f"{low - peak.bytes:,} to {high - peak.bytes:,} B of freed blocks",
+            say("{low:,} to {high:,} B of freed blocks", low=low - peak.bytes, high=high - peak.bytes),
             source,
         )
     )
@@ -115,7 +116,11 @@ def _as_measured(line: Line, device: Device | None) -> Line:
     if known is None or found is None:
         return line
     return replace(
-        line, bytes=found, formula=f"{found:,} B measured", source=known.title(), provenance=Provenance.MEASURED
+        line,
+        bytes=found,
+        formula=say("{found:,} B measured", found=found),
+        source=known.title(),
+        provenance=Provenance.MEASURED,
     )
 
 
@@ -126,12 +131,21 @@ def _share(job: TrainingJob, peak: Instant) -> float:
 
 
 def _verdict(peak: Instant, limit: int, room: int, device: Device) -> tuple[Verdict, str]:
-    numbers = f"{size(peak.bytes)} allocated at {peak.title}, of {size(device.bytes)}"
+    numbers = say(
+        "{bytes} allocated at {title}, of {bytes2}",
+        bytes=size(peak.bytes),
+        title=peak.title,
+        bytes2=size(device.bytes),
+    )
     if peak.bytes > room:
-        return Verdict.DOES_NOT_FIT, f"{numbers} ({size(room)} after context and communicators)"
+        return Verdict.DOES_NOT_FIT, say(
+            "{numbers} ({room} after context and communicators)", numbers=numbers, room=size(room)
+        )
     if peak.bytes > limit:
-        return Verdict.TIGHT, f"{numbers}; above {size(limit)} fragmentation decides"
-    return Verdict.FITS, f"{numbers}; fits up to {size(limit)}"
+        return Verdict.TIGHT, say(
+            "{numbers}; above {limit} fragmentation decides", numbers=numbers, limit=size(limit)
+        )
+    return Verdict.FITS, say("{numbers}; fits up to {limit}", numbers=numbers, limit=size(limit))
 
 
 def expected_reserved(job: TrainingJob, instants: tuple[Instant, ...], peak: Instant) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, TypeAlias
 
+from gpudoctor.lang import say
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.finding import Code, Confidence, Cost, Detail, Finding, Resource, Severity, Trait
 from gpudoctor.model.log_message import LogMessage
@@ -94,8 +95,16 @@ class TrackRecord:
 
 def track_record_text(record: TrackRecord, costs_time: bool) -> str:
     """The track record as a manual page says it; `costs_time` as in `Check`."""
-    counted = f"{record.right} of {record.judged} warnings from source alone were right on public code"
-    return f"{counted}; it is a note until a run has measured it" if costs_time and record.poor else counted
+    counted = say(
+        "{right} of {judged} warnings from source alone were right on public code",
+        right=record.right,
+        judged=record.judged,
+    )
+    return (
+        say("{counted}; it is a note until a run has measured it", counted=counted)
+        if costs_time and record.poor
+        else counted
+    )
 
 
 def weighed(severity: Severity, confidence: Confidence, record: TrackRecord | None) -> Severity:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+from gpudoctor.lang import say
+
 
 class Unavailable(Exception):
     """A sign cannot be taken. The text is a clause that completes "skipped: ...", for a person."""
@@ -26,7 +28,7 @@ class Absent:
 
     def __bool__(self) -> bool:
         """Refuse to be used as a value: "not measured" must never turn into a number or a truth."""
-        raise TypeError(f"an absent reading was used as a value ({self.reason})")
+        raise TypeError(say("an absent reading was used as a value ({reason})", reason=self.reason))
 
 
 T = TypeVar("T")

@@ -18,6 +18,8 @@ from typing import Any
 from gpudoctor import __version__
 from gpudoctor.analysis.preflight.search import NodeGroup, next_round, plan_for
 from gpudoctor.errors import IncompleteError
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.signs.preflight import LossKind, Preflight, Stage
 from gpudoctor.preflight.budget import Budget, Wishes
 from gpudoctor.preflight.gathered import Gathered
@@ -49,7 +51,7 @@ class Stopped(Exception):
     """A signal asked for the end."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(number).name}")
+        super().__init__(say("stopped by {name}", name=signal.Signals(number).name))
 
 
 @dataclass(slots=True, eq=False)
@@ -128,8 +130,12 @@ class Coordinator:
                 )
         except OSError as error:
             raise IncompleteError(
-                f"rank 0 cannot listen at port {self._place.port}: {error.strerror or error}; another program "
-                "uses it, or the last examination has not ended: give every rank another --port"
+                say(
+                    "rank 0 cannot listen at port {port}: {strerror}; another program uses it, or the last "
+                    "examination has not ended: give every rank another --port",
+                    port=self._place.port,
+                    strerror=error.strerror or error,
+                )
             ) from None
         listening = self._server.sockets[0]
         self.port = listening.getsockname()[1]
@@ -184,8 +190,14 @@ class Coordinator:
                 await self._run(stage, body)
             except Stopped as reason:
                 left = [later.value for later, _, due in stages[index + 1 :] if due]
-                words = f"The examination was {reason} in the stage {stage.value}"
-                self._untested(f"{words}. It did not measure: {joined(left)}." if left else f"{words}.")
+                words = say(
+                    "The examination was {reason} in the stage {stage}", reason=reason, stage=stage.value
+                )
+                self._untested(
+                    say("{words}. It did not measure: {left}.", words=words, left=joined(left))
+                    if left
+                    else say("{words}.", words=words)
+                )
                 break
         return self.gathered.preflight()
 
@@ -193,7 +205,13 @@ class Coordinator:
         begin = time.monotonic()
         limit = self._limit(stage)
         if limit <= 0:
-            self._untested(f"No time was left for the stage {stage.value}: {self._budget.whole:g} s are over.")
+            self._untested(
+                say(
+                    "No time was left for the stage {stage}: {whole:g} s are over.",
+                    stage=stage.value,
+                    whole=self._budget.whole,
+                )
+            )
             return
         self._stage, self._late, self._end = stage, False, begin + limit
         for member in self._present():
@@ -212,7 +230,9 @@ class Coordinator:
                 self._stopping.result()
             else:
                 self._late = True
-                self._untested(f"The stage {stage.value} did not end within {limit:g} s.")
+                self._untested(
+                    say("The stage {stage} did not end within {limit:g} s.", stage=stage.value, limit=limit)
+                )
         finally:
             if not task.done():
                 task.cancel()
@@ -278,7 +298,9 @@ class Coordinator:
         try:
             hello = await asyncio.wait_for(receive(reader), GREETING_SECONDS)
         except (BrokenProtocol, asyncio.TimeoutError) as error:
-            self._strangers.append(f"{address} connected and sent {error or 'nothing'}")
+            self._strangers.append(
+                say("{address} connected and sent {error}", address=address, error=error or say("nothing"))
+            )
             writer.close()
             return
         if hello is None:
@@ -312,44 +334,81 @@ class Coordinator:
         """Why a rank is not taken in, with what to do; "" where it is."""
         rank, world = hello.get("rank"), hello.get("world")
         if hello["type"] != "hello" or not isinstance(rank, int) or not isinstance(world, int):
-            self._strangers.append(f"{address} connected and did not say who it is")
+            self._strangers.append(say("{address} connected and did not say who it is", address=address))
             return "this port belongs to gpudoctor preflight"
         if hello.get("token") != self._place.token:
             return self._refuse(
                 -1,
-                f"{address} belongs to another job (rank {rank} of {world})",
+                say(
+                    "{address} belongs to another job (rank {rank} of {world})",
+                    address=address,
+                    rank=rank,
+                    world=world,
+                ),
                 "it belongs to another job; give the two jobs different ports by --port",
             )
         if hello.get("version") != VERSION or hello.get("gpudoctor") != __version__:
             theirs = hello.get("gpudoctor")
             return self._refuse(
                 rank,
-                f"{hello.get('host')} runs gpudoctor {theirs}, and rank 0 runs {__version__}",
-                f"it runs gpudoctor {theirs}, and rank 0 runs {__version__}; install one version on every node",
+                say(
+                    "{hello} runs gpudoctor {theirs}, and rank 0 runs {version}",
+                    hello=hello.get("host"),
+                    theirs=theirs,
+                    version=__version__,
+                ),
+                say(
+                    "it runs gpudoctor {theirs}, and rank 0 runs {version}; install one version on every node",
+                    theirs=theirs,
+                    version=__version__,
+                ),
             )
         if world != self._place.world:
             return self._refuse(
                 rank,
-                f"{hello.get('host')} came with the world size {world}, and rank 0 has {self._place.world}",
-                f"its world size is {world}, and rank 0 has {self._place.world}; give every rank the same",
+                say(
+                    "{hello} came with the world size {world}, and rank 0 has {world2}",
+                    hello=hello.get("host"),
+                    world=world,
+                    world2=self._place.world,
+                ),
+                say(
+                    "its world size is {world}, and rank 0 has {world2}; give every rank the same",
+                    world=world,
+                    world2=self._place.world,
+                ),
             )
         if not 0 <= rank < world:
             return self._refuse(
                 rank,
-                f"{hello.get('host')} came as rank {rank} of {world}",
-                f"there is no rank {rank} among {world}; ranks go from 0 to {world - 1}",
+                say("{hello} came as rank {rank} of {world}", hello=hello.get("host"), rank=rank, world=world),
+                say(
+                    "there is no rank {rank} among {world}; ranks go from 0 to {world2}",
+                    rank=rank,
+                    world=world,
+                    world2=world - 1,
+                ),
             )
         if rank in self._members:
             first = self._members[rank].host
             return self._refuse(
                 rank,
-                f"{hello.get('host')} came as rank {rank} as well, which {first} has",
-                f"{first} has come as rank {rank} before; give each rank a number of its own",
+                say(
+                    "{hello} came as rank {rank} as well, which {first} has",
+                    hello=hello.get("host"),
+                    rank=rank,
+                    first=first,
+                ),
+                say(
+                    "{first} has come as rank {rank} before; give each rank a number of its own",
+                    first=first,
+                    rank=rank,
+                ),
             )
         if self._begun:
             return self._refuse(
                 rank,
-                f"{hello.get('host')} came after the examination had begun",
+                say("{hello} came after the examination had begun", hello=hello.get("host")),
                 "it came after the examination had begun; start all ranks together, or give a longer --wait",
             )
         return ""
@@ -370,7 +429,7 @@ class Coordinator:
             try:
                 message = await receive(reader)
             except BrokenProtocol as error:
-                words = f"it sent {error}"
+                words = say("it sent {error}", error=error)
                 break
             if message is None:
                 break
@@ -409,7 +468,13 @@ class Coordinator:
             return
         self._out.add(node)
         name = self._name(node)
-        self._untested(f"{name} took no part in what followed its loss in the stage {self._stage.value}.")
+        self._untested(
+            say(
+                "{name} took no part in what followed its loss in the stage {stage}.",
+                name=name,
+                stage=self._stage.value,
+            )
+        )
 
     async def _watching(self) -> None:
         """Beats to every rank, and a look at who is silent."""
@@ -422,7 +487,11 @@ class Coordinator:
                 if stood_still:
                     member.heard = max(member.heard, now - BEAT_SECONDS)  # it was we who did not listen
                 elif now - member.heard > self._budget.silence:
-                    self._lose(member, LossKind.SILENT, f"it answered nothing for {self._budget.silence:g} s")
+                    self._lose(
+                        member,
+                        LossKind.SILENT,
+                        say("it answered nothing for {silence:g} s", silence=self._budget.silence),
+                    )
             await asyncio.sleep(BEAT_SECONDS)
 
     # Questions.
@@ -441,9 +510,11 @@ class Coordinator:
         except asyncio.TimeoutError:
             quiet = time.monotonic() - member.heard
             if quiet > 2 * BEAT_SECONDS:
-                self._lose(member, LossKind.SILENT, f"it answered nothing for {quiet:.0f} s")
+                self._lose(member, LossKind.SILENT, say("it answered nothing for {quiet:.0f} s", quiet=quiet))
             else:
-                words = f"it gave no answer within {round(limit, 1):g} s and still sent signs of life"
+                words = say(
+                    "it gave no answer within {limit:g} s and still sent signs of life", limit=round(limit, 1)
+                )
                 self._lose(member, LossKind.STUCK, words)
             return None
         except asyncio.CancelledError:
@@ -473,12 +544,22 @@ class Coordinator:
         if missing:
             self._late = True
             limit = self._limit(Stage.ARRIVE)
-            beside = f"; {'; '.join(self._strangers[:3])}" if self._strangers else ""
+            beside = (
+                say("; {strangers}", strangers=concatenated("; ", self._strangers[:3]))
+                if self._strangers
+                else ""
+            )
             for rank in missing:
-                words = f"nothing came within {limit:g} s{beside}"
+                words = say("nothing came within {limit:g} s{beside}", limit=limit, beside=beside)
                 self._loss(rank, None, LossKind.NEVER_CAME, words)
             who = capitalised(ranks(missing))
-            self._untested(f"{who} of {world} did not come. gpudoctor did not measure what is there.")
+            self._untested(
+                say(
+                    "{who} of {world} did not come. gpudoctor did not measure what is there.",
+                    who=who,
+                    world=world,
+                )
+            )
         self._number_nodes()
         self._appoint()
 
@@ -533,11 +614,20 @@ class Coordinator:
         )
         why = answer.get("failure") or answer.get("cards_failure")
         if why and answer.get("kind") in ("late", "stuck"):
-            why = f"torch could not be imported within {round(limit, 1):g} s{_where(answer)}"
+            why = say(
+                "torch could not be imported within {limit:g} s{where}",
+                limit=round(limit, 1),
+                where=_where(answer),
+            )
         if why:
             hint = " Name the training's interpreter with --python." if "not installed" in why else ""
             self._untested(
-                f"The units of {self._name(member.node)} were not measured with torch: {why.rstrip('.')}.{hint}"
+                say(
+                    "The units of {name} were not measured with torch: {why}.{hint}",
+                    name=self._name(member.node),
+                    why=why.rstrip("."),
+                    hint=hint,
+                )
             )
         if answer.get("kind") == "stuck":
             self._loss(member.rank, member.node, LossKind.STUCK, str(why), answer.get("stack", ()))
@@ -548,7 +638,9 @@ class Coordinator:
         if answer is None:
             return
         if answer.get("failure"):
-            self._untested(f"On {self._name(member.node)}, {answer['failure']}.")
+            self._untested(
+                say("On {name}, {failure}.", name=self._name(member.node), failure=answer["failure"])
+            )
             return
         self._note(what="node", index=member.node, findings=answer["findings"], unexamined=answer["unexamined"])
 
@@ -666,11 +758,17 @@ class Coordinator:
             if answer is None or answer.get("failure"):
                 words = "its rank was lost" if answer is None else answer["failure"] + _where(answer)
                 places = [[node, unit.local] for unit in units]
-                self._note_test(Stage.NODE, 0, [node], places, [], failure=f"copies between cards: {words}")
+                self._note_test(
+                    Stage.NODE, 0, [node], places, [], failure=say("copies between cards: {words}", words=words)
+                )
         for turn, algorithm in enumerate(ALGORITHMS):
             if self._end - time.monotonic() < 2.0:
                 self._untested(
-                    f"All-reduce by {algorithm or 'the default'} inside {self._name(node)}: no time left."
+                    say(
+                        "All-reduce by {algorithm} inside {name}: no time left.",
+                        algorithm=algorithm or say("the default"),
+                        name=self._name(node),
+                    )
                 )
                 return
             found = await self._together(Stage.NODE, turn, units, algorithm)
@@ -706,7 +804,12 @@ class Coordinator:
                 return
             if self._end - time.monotonic() < 1.0:
                 self._late = True
-                self._untested(f"The search had more tests to make when the time of {stage.value} was over.")
+                self._untested(
+                    say(
+                        "The search had more tests to make when the time of {stage} was over.",
+                        stage=stage.value,
+                    )
+                )
                 return
             before = len(self.gathered.tests)
             await asyncio.gather(*(self._test(group) for group in groups))
@@ -818,7 +921,9 @@ class Coordinator:
         worst = failures[0][0]
         blamed = sorted({unit.node for kind, unit, _ in failures if kind in ("lost", "stuck", "died")})
         where = {unit.node for _, unit, _ in failures if worst in ("lost", "stuck", "died", "wrong")}
-        names = f"{self._name(failures[0][1].node)}: " if where or len(failures) < len(units) else ""
+        names = (
+            say("{name}: ", name=self._name(failures[0][1].node)) if where or len(failures) < len(units) else ""
+        )
         return {"failure": f"{names}{failures[0][2]}", "blamed": blamed if worst != "wrong" else []}
 
     async def _renew(self, units: Sequence[MeasuredUnit]) -> None:
@@ -832,7 +937,7 @@ class Coordinator:
         nodes = [node for node in self.gathered.nodes if node not in self._out]
         workers = {node: self._usable(node)[0] for node in nodes if self._usable(node)}
         if not workers:
-            self._untested(f"{folder} was not measured: no node is left.")
+            self._untested(say("{folder} was not measured: no node is left.", folder=folder))
             return
         content = secrets.token_hex(16)
         common = {"folder": folder, "name": f".gpudoctor-preflight-{self._token}"}
@@ -873,4 +978,4 @@ def _where(answer: Mapping[str, Any]) -> str:
     if not stack:
         return ""
     place, _, function = stack[-1].rpartition(" ")
-    return f" in {function} ({place.rpartition('/')[2]})"
+    return say(" in {function} ({rpartition})", function=function, rpartition=place.rpartition("/")[2])

@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from gpudoctor.lang import say
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.read_limits import MANIFEST as MANIFEST_LIMIT
 from gpudoctor.probe.wire.frames import COLUMNS, ForeignFile, Frames, private, unpacked
@@ -69,8 +70,8 @@ class KeptRecording:
             return self.verdict
         if self.exit_code is None:
             return "its end was not recorded"
-        how = f" ({self.stopped_by})" if self.stopped_by else ""
-        return f"ended with exit code {self.exit_code}{how}"
+        how = say(" ({stopped_by})", stopped_by=self.stopped_by) if self.stopped_by else ""
+        return say("ended with exit code {exit_code}{how}", exit_code=self.exit_code, how=how)
 
 
 def kept_recordings() -> list[KeptRecording]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.answer import Answer, label
+from gpudoctor.lang import say
 from gpudoctor.report.estimate_words import GIB, card_text, parameters_text
 from gpudoctor.report.printable import printable
 
@@ -82,7 +83,7 @@ def _paint(axes: Any, answer: Answer) -> None:
     if answer.device is not None:
         end = answer.device.bytes / GIB
         axes.axhline(end, linestyle="--", color="#444444", linewidth=1)
-        said = f" {card_text(answer.device)}: the card ends here"
+        said = say(" {card_text}: the card ends here", card_text=card_text(answer.device))
         halo = {"facecolor": "#ffffff", "edgecolor": "none", "pad": 0.5}
         axes.text(-0.5, end + top / 80, said, color="#444444", fontsize=9, bbox=halo)
     slant = {"rotation": 30, "ha": "right"} if _slanted(values) else {}
@@ -106,7 +107,12 @@ def _series(answer: Answer) -> tuple[str, list[str], list[tuple[str, list[float]
 
 
 def _title(answer: Answer, key: str) -> str:
-    return f"{answer.shape.name}, {parameters_text(answer.shape)}: memory over {key.replace('_', ' ')}"
+    return say(
+        "{name}, {parameters_text}: memory over {key}",
+        name=answer.shape.name,
+        parameters_text=parameters_text(answer.shape),
+        key=key.replace("_", " "),
+    )
 
 
 def _axis(key: str) -> str:
@@ -195,7 +201,12 @@ def _card_line(answer: Answer, top: float) -> list[str]:
         f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{WIDTH - _RIGHT}" y2="{y:.1f}" stroke="#444444" '
         'stroke-dasharray="6 4"/>',
         '<g stroke="#ffffff" stroke-width="4" paint-order="stroke">',
-        _text(_LEFT + 6, y - 6, f"{card_text(card)}: the card ends here", colour="#444444"),
+        _text(
+            _LEFT + 6,
+            y - 6,
+            say("{card_text}: the card ends here", card_text=card_text(card)),
+            colour="#444444",
+        ),
         "</g>",
     ]
 

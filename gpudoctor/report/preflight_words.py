@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.preflight.named_nodes import unit_name
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.signs.preflight import Figure, LinkTest, Preflight, Quantity, Stage
 from gpudoctor.text import count, duration, quantity
 
@@ -44,7 +46,11 @@ def preflight_facts(found: Preflight) -> list[str]:
     names = Counter(unit.name for unit in found.units)
     cards = [f"{number} x {name}" if number > 1 else name for name, number in names.items()]
     parts = [count(len(found.nodes), "node"), count(found.world, "rank"), *cards, found.backend]
-    return [part for part in (*parts, f"{found.mode}, {duration(found.seconds)}") if part]
+    return [
+        part
+        for part in (*parts, say("{mode}, {seconds}", mode=found.mode, seconds=duration(found.seconds)))
+        if part
+    ]
 
 
 def figure_rows(found: Preflight) -> list[FigureRow]:
@@ -58,24 +64,30 @@ def figure_rows(found: Preflight) -> list[FigureRow]:
 def _figures(found: Preflight) -> Iterator[tuple[str, Figure, str]]:
     for unit in found.units:
         for figure in unit.figures:
-            kind = f"{figure.dtype} {_TITLES[figure.quantity]}".strip()
-            last = f", {figure.when} part" if figure.when else ""
+            kind = say("{dtype} {titles}", dtype=figure.dtype, titles=_TITLES[figure.quantity]).strip()
+            last = say(", {when} part", when=figure.when) if figure.when else ""
             yield f"{kind}{last}", figure, unit_name(found, unit)
     for test in found.tests:
         for figure in test.figures:
             yield (
-                f"{_TITLES[figure.quantity]} {_WHERE.get(test.stage, '')}".strip(),
+                say(
+                    "{titles} {where}", titles=_TITLES[figure.quantity], where=_WHERE.get(test.stage, "")
+                ).strip(),
                 figure,
                 _place(found, test),
             )
     for item in found.storage:
         for figure in item.figures:
-            yield f"{_TITLES[figure.quantity]} {item.folder}", figure, found.name(item.node)
+            yield (
+                say("{titles} {folder}", titles=_TITLES[figure.quantity], folder=item.folder),
+                figure,
+                found.name(item.node),
+            )
 
 
 def _place(found: Preflight, test: LinkTest) -> str:
     names = [found.name(node) for node in test.nodes]
-    return " and ".join(names) if len(names) <= 2 else f"{len(names)} nodes"
+    return concatenated(" and ", names) if len(names) <= 2 else say("{names} nodes", names=len(names))
 
 
 def _row(title: str, items: Iterable[tuple[Figure, str]]) -> FigureRow:
@@ -87,7 +99,7 @@ def _row(title: str, items: Iterable[tuple[Figure, str]]) -> FigureRow:
     middle = median(figure.value for figure, _ in ordered)
     return FigureRow(
         title=title,
-        worst=f"{quantity(worst.value, unit)} ({who})",
+        worst=say("{worst} ({who})", worst=quantity(worst.value, unit), who=who),
         middle=quantity(middle, unit),
         best=quantity(best.value, unit),
         measured=len(ordered),
@@ -113,7 +125,11 @@ def pair_speeds(found: Preflight) -> dict[tuple[int, int], float | None]:
 def untested(found: Preflight) -> list[str]:
     """What was not examined, and stages that did not end, a sentence each."""
     cut = [
-        f"The stage {item.stage.value} reached its limit of {duration(item.limit)}."
+        say(
+            "The stage {stage} reached its limit of {limit}.",
+            stage=item.stage.value,
+            limit=duration(item.limit),
+        )
         for item in found.stages
         if not item.ended
     ]

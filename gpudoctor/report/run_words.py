@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.log_message import LogMoment, LogSummary
 from gpudoctor.model.run import RunSummary, SyntheticSummary
 from gpudoctor.text import count, duration, percent, rate, size
@@ -24,11 +26,18 @@ def read_words(log: LogSummary) -> str:
     if len(log.files) > 1:
         parts.append(count(len(log.files), "file"))
     if log.ranks:
-        of = f" of {log.world}" if log.world and log.world >= len(log.ranks) else ""
-        parts.append(f"{len(log.ranks)}{of} rank{'s' if len(log.ranks) != 1 or of else ''} named")
+        of = say(" of {world}", world=log.world) if log.world and log.world >= len(log.ranks) else ""
+        parts.append(
+            say(
+                "{ranks}{of} rank{s} named",
+                ranks=len(log.ranks),
+                of=of,
+                s=say("s") if len(log.ranks) != 1 or of else "",
+            )
+        )
     if log.last_step is not None:
-        parts.append(f"last step {log.last_step:,}")
-    return ", ".join(parts)
+        parts.append(say("last step {last_step:,}", last_step=log.last_step))
+    return concatenated(", ", parts)
 
 
 def moment_rows(log: LogSummary) -> Iterator[tuple[str, str, str]]:
@@ -40,19 +49,24 @@ def moment_rows(log: LogSummary) -> Iterator[tuple[str, str, str]]:
 def place_of(item: LogMoment) -> str:
     """Where: line, rank, node, time, step, and how often."""
     parts = [
-        f"line {item.line:,}"
+        say("line {line:,}", line=item.line)
         if item.count == 1
-        else f"lines {item.line:,}-{item.last_line:,} ({item.count:,}x)"
+        else say(
+            "lines {line:,}-{last_line:,} ({count:,}x)",
+            line=item.line,
+            last_line=item.last_line,
+            count=item.count,
+        )
     ]
     if item.rank is not None:
-        parts.append(f"rank {item.rank}")
+        parts.append(say("rank {rank}", rank=item.rank))
     if item.node:
         parts.append(item.node)
     if item.time:
         parts.append(item.time)
     if item.step is not None:
-        parts.append(f"after step {item.step:,}")
-    return ", ".join(parts)
+        parts.append(say("after step {step:,}", step=item.step))
+    return concatenated(", ", parts)
 
 
 LEAST_SHARE = 0.005
@@ -66,7 +80,7 @@ def run_facts(run: RunSummary) -> Iterator[str]:
     if run.samples:
         yield count(run.samples, "stack sample")
     if run.step_seconds is not None:
-        yield f"{duration(run.step_seconds.mean)} a step"
+        yield say("{mean} a step", mean=duration(run.step_seconds.mean))
     rates = run.throughput
     if rates.steps_per_second:
         yield f"{rate_text(rates.steps_per_second)} steps/s"
@@ -105,15 +119,15 @@ def rate_text(value: float) -> str:
 
 def job_words(job: SyntheticSummary) -> str:
     """What it is: `llama-2-7b, QLoRA r16, sequence 2,048, ...; on 2 ranks`."""
-    ranks = f"; {job.ranks} ranks" if job.ranks > 1 else ""
-    return f"{job.model}, {job.method}, {job.job}{ranks}"
+    ranks = say("; {ranks} ranks", ranks=job.ranks) if job.ranks > 1 else ""
+    return say("{model}, {method}, {job}{ranks}", model=job.model, method=job.method, job=job.job, ranks=ranks)
 
 
 def memory_heading(job: SyntheticSummary) -> str:
     """Whose memory the rows are of."""
     where = "the CPU's memory" if job.kind == "cpu" else job.device
     each = ", the fullest rank" if job.ranks > 1 else ""
-    return f"Memory by instant, {where}{each}"
+    return say("Memory by instant, {where}{each}", where=where, each=each)
 
 
 def memory_rows(job: SyntheticSummary) -> list[tuple[str, str, str, str]]:
@@ -140,23 +154,38 @@ def speed_words(job: SyntheticSummary) -> str:
         return ""
     unit = "patches" if job.estimate.get("model", {}).get("kind") == "vision" else "tokens"
     parts = [
-        f"{duration(job.step_seconds)} a step", f"{rate_text(job.tokens_per_second)} {unit}/s",
-        f"{rate(job.flops_per_second, 'FLOP/s')} of the model",
+        say("{step_seconds} a step", step_seconds=duration(job.step_seconds)), f"{rate_text(job.tokens_per_second)} {unit}/s",
+        say("{flops_per_second} of the model", flops_per_second=rate(job.flops_per_second, 'FLOP/s')),
     ]  # fmt: skip
     if job.mfu is not None and job.peak_flops is not None:
-        parts.append(f"MFU {percent(job.mfu)} of {rate(job.peak_flops, 'FLOP/s')} (dense bf16)")
+        parts.append(
+            say(
+                "MFU {mfu} of {peak_flops} (dense bf16)",
+                mfu=percent(job.mfu),
+                peak_flops=rate(job.peak_flops, "FLOP/s"),
+            )
+        )
     elif job.kind == "cpu":
         parts.append("no MFU: a CPU's peak is not known")
     else:
-        parts.append(f"no MFU: gpudoctor does not know the peak FLOP/s of {job.device}")
-    return ", ".join(parts)
+        parts.append(say("no MFU: gpudoctor does not know the peak FLOP/s of {device}", device=job.device))
+    return concatenated(", ", parts)
 
 
 def small_print(job: SyntheticSummary) -> list[str]:
     """What is to be known of the numbers, a sentence each."""
-    said = [f"assumed: {text}" for text in job.assumptions]
-    said += [f"memory was not measured to the end: {job.memory_ended}"] if job.memory_ended else []
+    said = [say("assumed: {text}", text=text) for text in job.assumptions]
+    said += (
+        [say("memory was not measured to the end: {memory_ended}", memory_ended=job.memory_ended)]
+        if job.memory_ended
+        else []
+    )
     if job.run_resident is not None and job.kind == "cpu":
         resident = size(job.run_resident)
-        said.append(f"{resident} resident in one process at most, interpreter and libraries included")
-    return said + [f"note: {text}" for text in job.notes]
+        said.append(
+            say(
+                "{resident} resident in one process at most, interpreter and libraries included",
+                resident=resident,
+            )
+        )
+    return said + [say("note: {text}", text=text) for text in job.notes]

@@ -8,6 +8,8 @@ from typing import Any
 from gpudoctor.analysis.run.memory_growth import rise
 from gpudoctor.analysis.run.steady_run import script_at
 from gpudoctor.analysis.source.retention import LAST, Retention, RetentionKind, keeping_at
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.mend.plan import make_plan
 from gpudoctor.model import (
     GROWTH,
@@ -225,7 +227,7 @@ def _left_out(runs: LeakRuns, lines: Sequence[Retention]) -> tuple[Retention | N
     for keeping in lines:
         if not runs.left():
             break
-        made = runs.run(f"without {_short(keeping)}", without([keeping]), _span(keeping))
+        made = runs.run(say("without {short}", short=_short(keeping)), without([keeping]), _span(keeping))
         if made.outcome in _RANK:
             here = (_RANK[made.outcome], made.bytes_per_step or 0.0, keeping)
             best = min(best, here, key=lambda item: item[:2]) if best else here
@@ -243,8 +245,14 @@ def _least(runs: LeakRuns, keeping: Retention, leaks: Sequence[Finding], known: 
         if not edits or not runs.left():
             continue
         last = keep is RetentionKind.LAST
-        what = f"only the last {LAST} of {keeping.target}" if last else keeping.written(keep)
-        made = runs.run(f"{what} at {_short(keeping)}", edited(edits), _span(keeping))
+        what = (
+            say("only the last {last} of {target}", last=LAST, target=keeping.target)
+            if last
+            else keeping.written(keep)
+        )
+        made = runs.run(
+            say("{what} at {short}", what=what, short=_short(keeping)), edited(edits), _span(keeping)
+        )
         if made.bytes_per_step is not None and not last:
             known[edits] = _cure(runs, made, leaks)
         if made.outcome == "gone":
@@ -259,7 +267,7 @@ def _cure(runs: LeakRuns, made: LeakTry, leaks: Sequence[Finding]) -> Cure:
         code=str(runs.finding.code),
         name=runs.finding.name,
         gone=made.outcome == "gone",
-        words=f"grew {rate_text(runs.rate)} a step, {rate_text(after)} with it",
+        words=say("grew {rate} a step, {after} with it", rate=rate_text(runs.rate), after=rate_text(after)),
         steps=runs.steps,
         also=tuple(dict.fromkeys(str(leak.code) for leak in leaks)) if made.outcome == "gone" else (),
         before=runs.rate,
@@ -303,14 +311,14 @@ def _named(runs: LeakRuns) -> str:
     """Which of the containers that were cleared it is: one by one, where there are several."""
     names = runs.names
     if len(names) == 1:
-        return f"the container {names[0]}"
+        return say("the container {names}", names=names[0])
     for name in names[:_NAMES]:
         if not runs.left():
             break
         arm = Arm(name="leak", overrides={_CONTAINERS: name})
-        if runs.run(f"{name} cleared every 10 steps", arm).outcome == "gone":
-            return f"the container {name}"
-    return f"one of the containers {', '.join(names)}" if names else "a container"
+        if runs.run(say("{name} cleared every 10 steps", name=name), arm).outcome == "gone":
+            return say("the container {name}", name=name)
+    return say("one of the containers {names}", names=", ".join(names)) if names else "a container"
 
 
 def _span(keeping: Retention) -> SourceSpan:
@@ -324,26 +332,49 @@ def _short(keeping: Retention) -> str:
 
 def _words(runs: LeakRuns, guilty: Retention | None, holder: str) -> str:
     """`losses (leak.py:16) retains it: 206 KiB a step as it is, 8.4 KiB without leak.py:16`."""
-    as_it_is = f"{rate_text(runs.rate)} a step as it is"
+    as_it_is = say("{rate} a step as it is", rate=rate_text(runs.rate))
     if guilty is not None:
         measured = [item for item in runs.tries if item.bytes_per_step is not None]
-        told = [f"{rate_text(item.bytes_per_step or 0.0)} {_with(item.change)}" for item in measured]
+        told = [
+            say(
+                "{bytes_per_step} {with_}",
+                bytes_per_step=rate_text(item.bytes_per_step or 0.0),
+                with_=_with(item.change),
+            )
+            for item in measured
+        ]
         alone = any(item.outcome == "gone" and item.place is not None for item in runs.tries)
         holds = "retains it" if alone else "holds part of it"
-        return f"{guilty.target} ({_short(guilty)}) {holds}: {', '.join([as_it_is, *told])}."
+        return say(
+            "{target} ({short}) {holds}: {value}.",
+            target=guilty.target,
+            short=_short(guilty),
+            holds=holds,
+            value=concatenated(", ", [as_it_is, *told]),
+        )
     last = next((item for item in reversed(runs.tries) if item.outcome == "gone"), None)
     if holder and last is not None:
-        return f"It is {holder}: {as_it_is}, {rate_text(last.bytes_per_step or 0.0)} {_with(last.change)}."
-    count = f"{len(runs.tries)} changes" if len(runs.tries) != 1 else "one change"
+        return say(
+            "It is {holder}: {as_it_is}, {bytes_per_step} {with_}.",
+            holder=holder,
+            as_it_is=as_it_is,
+            bytes_per_step=rate_text(last.bytes_per_step or 0.0),
+            with_=_with(last.change),
+        )
+    count = say("{tries} changes", tries=len(runs.tries)) if len(runs.tries) != 1 else "one change"
     return (
-        f"The owner of the memory was not found: {count} left it at {as_it_is[: -len(' as it is')]}."
+        say(
+            "The owner of the memory was not found: {count} left it at {as_it_is}.",
+            count=count,
+            as_it_is=as_it_is[: -len(" as it is")],
+        )
         if runs.tries
         else ""
     )
 
 
 def _with(change: str) -> str:
-    return change if change.startswith(("without", "no ")) else f"with {change}"
+    return change if change.startswith(("without", "no ")) else say("with {change}", change=change)
 
 
 def held(finding: Finding, found: LeakSearch) -> Finding:
@@ -361,7 +392,7 @@ def held(finding: Finding, found: LeakSearch) -> Finding:
     )
     return replace(
         finding,
-        message=f"{finding.message} {found.words}",
+        message=say("{message} {words}", message=finding.message, words=found.words),
         evidence=(*spans, *others, *(less if found.holder else [])),
         detail=replace(detail, search=found) if isinstance(detail, LeakDetail) else detail,
     )

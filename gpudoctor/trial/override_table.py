@@ -1,5 +1,6 @@
 """The overrides by name: what each does, which values it takes, and whether the numbers stay the same."""
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability
 
 SAFE, UNSAFE = Applicability.SAFE, Applicability.UNSAFE
@@ -112,10 +113,19 @@ def value_of(name: str, text: str) -> str:
     low = text.strip().lower()
     if name in _SWITCHES:
         if low not in _TRUE + _FALSE:
-            raise ValueError(f"{name} takes true or false, not {text!r}")
+            raise ValueError(say("{name} takes true or false, not {text!r}", name=name, text=text))
         return str(low in _TRUE)
     if name in _CHOICES and low not in _CHOICES[name]:
-        raise ValueError(f"{name} takes {', '.join(_CHOICES[name])}, not {text!r}")
+        raise ValueError(
+            say("{name} takes {choices}, not {text!r}", name=name, choices=", ".join(_CHOICES[name]), text=text)
+        )
     if name in _COUNTS and not (low.isascii() and low.isdigit() and int(low) >= _COUNTS[name]):
-        raise ValueError(f"{name} takes a whole number from {_COUNTS[name]} on, not {text!r}")
+        raise ValueError(
+            say(
+                "{name} takes a whole number from {counts} on, not {text!r}",
+                name=name,
+                counts=_COUNTS[name],
+                text=text,
+            )
+        )
     return low if name in _CHOICES or name in _COUNTS else text

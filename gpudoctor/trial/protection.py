@@ -18,6 +18,7 @@ from enum import Enum
 from pathlib import Path
 
 import gpudoctor
+from gpudoctor.lang import say
 from gpudoctor.trial.scratch import cache_folders, link_entries, linked_caches, remove_scratch
 from gpudoctor.trial.trial_runner import Protection
 from gpudoctor.trial.trial_sites import CoveredPlaces, inside
@@ -84,7 +85,11 @@ class RunProtection:
         """How, in one clause."""
         sealed = self._redirected
         if self.level is Level.OVERLAY and sealed:
-            return f"{WORDS[self.level]}; in {', '.join(sealed[:3])} what Python writes was redirected"
+            return say(
+                "{words}; in {sealed} what Python writes was redirected",
+                words=WORDS[self.level],
+                sealed=", ".join(sealed[:3]),
+            )
         return WORDS[self.level]
 
     @property

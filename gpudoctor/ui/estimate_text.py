@@ -8,6 +8,8 @@ from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
 from gpudoctor.estimate.result import Estimate, Instant, Line, Verdict
 from gpudoctor.estimate.traced.traced_estimate import TraceComparison, at_peak
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.report import estimate_words as words
 from gpudoctor.report.printable import printable
 from gpudoctor.text import joined, percent, size
@@ -28,7 +30,7 @@ class TextPage:
         self.width, self.colour = width, colour
         self.lines: list[str] = []
 
-    def say(self, text: str, indent: int = 0, hang: int = 0) -> None:
+    def line(self, text: str, indent: int = 0, hang: int = 0) -> None:
         """Wrapped prose."""
         self.lines += textwrap.wrap(
             printable(text), self.width, initial_indent=" " * indent, subsequent_indent=" " * (indent + hang),
@@ -100,10 +102,13 @@ def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: b
 
 def _heading(page: TextPage, answer: Answer) -> None:
     card = [words.card_text(answer.device)] if answer.device is not None else []
-    page.say(" · ".join(["gpudoctor", answer.shape.name, words.parameters_text(answer.shape), *card]), hang=2)
+    page.line(
+        concatenated(" · ", ["gpudoctor", answer.shape.name, words.parameters_text(answer.shape), *card]),
+        hang=2,
+    )
     page.blank()
-    page.say(words.headline(answer))
-    page.say(words.what_text(answer.shown), hang=2)
+    page.line(words.headline(answer))
+    page.line(words.what_text(answer.shown), hang=2)
 
 
 def _methods(page: TextPage, answer: Answer) -> None:
@@ -138,7 +143,7 @@ def _breakdown(page: TextPage, answer: Answer) -> None:
     """The lines at the peak with bars, and the whole against the card."""
     shown = answer.shown
     page.blank()
-    page.say(f"{label(shown)} by line, at {shown.peak.title}")
+    page.line(say("{label} by line, at {title}", label=label(shown), title=shown.peak.title))
     width = max(page.width - 46, 10)
     most = max((line.bytes for line in shown.peak.lines), default=1) or 1
     rows = []
@@ -148,9 +153,11 @@ def _breakdown(page: TextPage, answer: Answer) -> None:
     rows.append(("allocated", size(shown.peak.bytes), "", _against(shown, width)))
     page.table(rows, right=(1, 2))
     beside = joined([line.kind for line in shown.card.lines if line.bytes])
-    of = f" of {size(answer.device.bytes)}" if answer.device is not None else ""
-    page.say(f"the card will show {words.interval(shown)}{of} (with {beside})", indent=2, hang=2)
-    page.say("instants: " + ", ".join(_instant(each, shown) for each in shown.instants), indent=2, hang=2)
+    of = say(" of {bytes}", bytes=size(answer.device.bytes)) if answer.device is not None else ""
+    page.line(say("the card will show {interval}{of} (with {beside})", interval=words.interval(shown), of=of, beside=beside), indent=2, hang=2)
+    page.line(
+        "instants: " + concatenated(", ", (_instant(each, shown) for each in shown.instants)), indent=2, hang=2
+    )
 
 
 def _instant(instant: Instant, shown: Estimate) -> str:
@@ -191,9 +198,9 @@ def _found(page: TextPage, answer: Answer) -> None:
         return
     page.blank()
     if not answer.found.best:
-        page.say("Nothing that was tried fits this card.")
+        page.line("Nothing that was tried fits this card.")
     else:
-        page.say("What fits, fastest first (speed is estimated from operation counts: use it to compare only)")
+        page.line("What fits, fastest first (speed is estimated from operation counts: use it to compare only)")
         rows = [("speed", "allocated", "gives back", "changes")]
         for fit in answer.found.best:
             peak, back = size(fit.estimate.total_bytes), size(fit.gives_back)
@@ -201,7 +208,7 @@ def _found(page: TextPage, answer: Answer) -> None:
         page.table(rows, right=(0, 1, 2))
     page.blank()
     card = answer.device.name if answer.device is not None else ""
-    table = [("as asked", "largest batch", "longest sequence", f"{card} cards, fully sharded")]
+    table = [("as asked", "largest batch", "longest sequence", say("{card} cards, fully sharded", card=card))]
     for (method, room), (_, cards) in zip(answer.found.room, answer.found.cards, strict=True):
         batch = f"{room.batch:,}" if room.batch is not None else "none"
         seq = f"{room.seq:,}" if room.seq is not None else "none"
@@ -213,10 +220,10 @@ def _next(page: TextPage, answer: Answer) -> None:
     """Room, or the changes that would do."""
     shown = answer.shown
     if answer.room is not None and (text := words.room_text(answer.room, shown.job)):
-        page.say(f"{label(shown)}: {text}", indent=2, hang=2)
+        page.line(f"{label(shown)}: {text}", indent=2, hang=2)
     if answer.cuts:
         page.blank()
-        page.say(f"What changes give back to {label(shown)}")
+        page.line(say("What changes give back to {label}", label=label(shown)))
         rows = [
             (size(cut.gives_back), words.verdict_text(cut.verdict), words.flags_text(cut.changes))
             for cut in answer.cuts
@@ -227,7 +234,7 @@ def _next(page: TextPage, answer: Answer) -> None:
 def _rivals(page: TextPage, answer: Answer) -> None:
     page.blank()
     shown = answer.shown
-    page.say(f"What other formulas compute for {label(shown)} (ours: {size(shown.total_bytes)})")
+    page.line(say("What other formulas compute for {label} (ours: {total_bytes})", label=label(shown), total_bytes=size(shown.total_bytes)))
     rows = [("", "answer", "over ours", "formula, and why it differs")]
     for rival in answer.rivals:
         if rival.bytes is None:
@@ -242,7 +249,7 @@ def _measured(page: TextPage, compared: "MeasuredEstimate") -> None:
     """Predicted beside measured, by instant."""
     page.blank()
     for text in words.measured_text(compared):
-        page.say(text, hang=2)
+        page.line(text, hang=2)
     if compared.rows:
         rows = [("instant", "predicted", "measured", "predicted less measured")]
         for row in compared.rows:
@@ -250,7 +257,7 @@ def _measured(page: TextPage, compared: "MeasuredEstimate") -> None:
             rows.append((row.instant, *pair, f"{row.difference:+,} B ({row.ratio - 1:+.2%})"))
         page.table(rows, right=(1, 2, 3))
     for text in words.measured_notes(compared):
-        page.say(text, indent=2, hang=2)
+        page.line(text, indent=2, hang=2)
 
 
 def _explained(page: TextPage, shown: Estimate) -> None:
@@ -260,36 +267,38 @@ def _explained(page: TextPage, shown: Estimate) -> None:
         fresh = [line for line in instant.lines if line not in seen]
         page.blank()
         also = (
-            "" if len(fresh) == len(instant.lines) else f", of it {len(instant.lines) - len(fresh)} lines above"
+            ""
+            if len(fresh) == len(instant.lines)
+            else say(", of it {lines} lines above", lines=len(instant.lines) - len(fresh))
         )
-        page.say(f"{instant.title}: {size(instant.bytes)}{also}", hang=2)
+        page.line(f"{instant.title}: {size(instant.bytes)}{also}", hang=2)
         for line in fresh:
             _formula(page, line)
         seen |= set(fresh)
     page.blank()
-    page.say("on top of the allocated bytes")
+    page.line("on top of the allocated bytes")
     for line in shown.card.lines:
         _formula(page, line)
 
 
 def _formula(page: TextPage, line: Line) -> None:
-    page.say(f"{line.kind} {size(line.bytes)} = {line.formula}", indent=2, hang=4)
-    page.say(f"from: {line.source} ({line.provenance.value})", indent=6, hang=2)
+    page.line(f"{line.kind} {size(line.bytes)} = {line.formula}", indent=2, hang=4)
+    page.line(say("from: {source} ({provenance})", source=line.source, provenance=line.provenance.value), indent=6, hang=2)
 
 
 def _small_print(page: TextPage, answer: Answer, explain: bool) -> None:
     page.blank()
     for text in answer.assumptions:
-        page.say(f"assumed: {text}", hang=2)
+        page.line(say("assumed: {text}", text=text), hang=2)
     for text in answer.shown.notes:
-        page.say(f"note: {text}", hang=2)
-    page.say(words.code_text(answer), hang=2)
-    page.say(words.means_text(answer), hang=2)
+        page.line(say("note: {text}", text=text), hang=2)
+    page.line(words.code_text(answer), hang=2)
+    page.line(words.means_text(answer), hang=2)
     if not explain and not words.alone(answer):
         more = "formulas: --explain"
         if answer.device is not None and answer.found is None and answer.shown.job.mode == "train":
             more += "   what else fits: --fit"
-        page.say(more)
+        page.line(more)
 
 
 # The trace on a terminal: every instant beside the formulas', the lines at its peak, the allocator's.
@@ -302,15 +311,15 @@ def show_traced(page: TextPage, answer: Answer) -> None:
     for each in answer.traced:
         page.blank()
         if each.traced is None:
-            page.say(f"{each.method} was not traced: {each.why}", hang=2)
+            page.line(say("{method} was not traced: {why}", method=each.method, why=each.why), hang=2)
             continue
-        page.say(f"{each.method} traced: {words.traced_text(each.traced)}", hang=2)
+        page.line(say("{method} traced: {traced_text}", method=each.method, traced_text=words.traced_text(each.traced)), hang=2)
         if not each.alone:
             _beside(page, each)
         for text in (*each.notes, *each.traced.notes):
-            page.say(f"note: {text}", indent=2, hang=2)
+            page.line(say("note: {text}", text=text), indent=2, hang=2)
         sizes = size(each.traced.allocated), size(each.traced.reserved)
-        page.say(f"allocator on paper: {sizes[0]} allocated, {sizes[1]} reserved", indent=2, hang=2)
+        page.line(say("allocator on paper: {sizes} allocated, {sizes2} reserved", sizes=sizes[0], sizes2=sizes[1]), indent=2, hang=2)
 
 
 def _beside(page: TextPage, each: TraceComparison) -> None:
@@ -322,7 +331,7 @@ def _beside(page: TextPage, each: TraceComparison) -> None:
         peak = " (the peak)" if instant.name == each.traced.peak.name else ""
         rows.append((instant.title + peak, _size(instant.analytic), _size(instant.traced), share))
     page.table(rows, right=(1, 2, 3))
-    page.say(f"at {each.traced.peak.title}", indent=2)
+    page.line(say("at {title}", title=each.traced.peak.title), indent=2)
     lines = [(f"  {name}", size(mine), size(theirs)) for name, mine, theirs in at_peak(each)]
     page.table(lines, right=(1, 2))
 

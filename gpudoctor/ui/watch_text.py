@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Sequence
 
+from gpudoctor.lang import say
 from gpudoctor.model.signs.process import GpuWindow, ProcessWindow
 from gpudoctor.model.watch import FoundJob, Tick
 from gpudoctor.report.printable import one_line, printable
@@ -28,7 +29,7 @@ def render_jobs(jobs: Sequence[FoundJob], *, width: int, colour: bool) -> str:
         cells = [cell.ljust(size) for cell, size in zip(row[:5], widths, strict=True)]
         canvas.clipped("  ".join([*cells, row[5]]))
     canvas.blank()
-    canvas.literal(f"watch one: gpudoctor watch {jobs[0].pid}")
+    canvas.literal(say("watch one: gpudoctor watch {pid}", pid=jobs[0].pid))
     return canvas.text()
 
 
@@ -56,7 +57,7 @@ def plain_line(tick: Tick, before: str = "") -> str:
     parts += [gpu_text(gpu) for gpu in own_gpus(window)[:4]]
     cpu = sum(rank.cpu for rank in window.ranks if rank.cpu == rank.cpu)
     rss = sum(rank.tree_rss.last for rank in window.ranks if rank.tree_rss.values)
-    parts.append(f"cpu {cpu:.1f}  rss {rss / _GIB:.1f} GiB")
+    parts.append(say("cpu {cpu:.1f}  rss {rss:.1f} GiB", cpu=cpu, rss=rss / _GIB))
     line = printable("  ".join(one_line(part) for part in parts if part))
     verdict = one_line(printable(tick.report.summary.verdict))
     return line if verdict == before else f"{line}\n  {verdict}"
@@ -76,7 +77,7 @@ def phases_text(window: ProcessWindow) -> str:
 def gpu_text(gpu: GpuWindow) -> str:
     """`GPU 0 31 % 212 W 40.1 GiB`."""
     if gpu.lost:
-        return f"GPU {gpu.index} lost"
+        return say("GPU {index} lost", index=gpu.index)
     parts = [f"GPU {gpu.index}"]
     for series, text in ((gpu.activity, "{:.0%}"), (gpu.power, "{:.0f} W")):
         if not math.isnan(series.last):

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.lang import say
 from gpudoctor.model import Patient, PatientKind, Sign, Signs, Unavailable
 from gpudoctor.model.signs.job import Environment
 from gpudoctor.model.signs.recording import Recording
@@ -48,9 +49,9 @@ def _of_file(recording: Recording, targets: Sequence[str]) -> Patient:
         PatientKind.RECORDING,
         Path(recording.path).name,
         replace(
-            _held(recording, Sign.missing("the recording", f"a {what} contains no run")),
-            job=Sign.missing("the job", f"a {what} names no job"),
-            source=Sign.missing("the source", f"a {what} names no script"),
+            _held(recording, Sign.missing("the recording", say("a {what} contains no run", what=what))),
+            job=Sign.missing("the job", say("a {what} names no job", what=what)),
+            source=Sign.missing("the source", say("a {what} names no script", what=what)),
         ),
         targets=tuple(targets),
     )

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from gpudoctor.lang import say
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.read_limits import PREFLIGHT_REPORT
 from gpudoctor.model.signs.preflight import Preflight
@@ -20,18 +21,22 @@ def read_preflight(path: Path) -> Preflight:
     try:
         report = load_json(read_file(path, PREFLIGHT_REPORT))
     except OSError as error:
-        raise Unavailable(f"{path} cannot be read: {error.strerror or error}") from error
+        raise Unavailable(
+            say("{path} cannot be read: {strerror}", path=path, strerror=error.strerror or error)
+        ) from error
     except ValueError as error:
-        raise Unavailable(f"{path} is not JSON: {error}") from error
+        raise Unavailable(say("{path} is not JSON: {error}", path=path, error=error)) from error
     part = report.get("preflight") if isinstance(report, dict) else None
     if not isinstance(part, dict):
-        raise Unavailable(f"{path} is not a report of gpudoctor preflight --format json")
+        raise Unavailable(say("{path} is not a report of gpudoctor preflight --format json", path=path))
     try:
         found: Preflight = _value(Preflight, part)
     except (TypeError, ValueError, KeyError) as error:
-        raise Unavailable(f"{path} has a part that a preflight does not have: {error}") from error
+        raise Unavailable(
+            say("{path} has a part that a preflight does not have: {error}", path=path, error=error)
+        ) from error
     if not {item.node for item in found.units} <= set(range(len(found.nodes))):
-        raise Unavailable(f"{path} has a unit on a node that it does not name")
+        raise Unavailable(say("{path} has a unit on a node that it does not name", path=path))
     return found
 
 
@@ -44,7 +49,7 @@ def _value(kind: Any, given: Any) -> Any:
     """A value of the annotated kind; fields that a later version added are left out. Raises `TypeError`."""
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         if not isinstance(given, dict):
-            raise TypeError(f"{kind.__name__} is not an object")
+            raise TypeError(say("{kind} is not an object", kind=kind.__name__))
         hints = _hints(kind)
         return kind(**{name: _value(hints[name], item) for name, item in given.items() if name in hints})
     origin = get_origin(kind)
@@ -72,4 +77,6 @@ def _value(kind: Any, given: Any) -> Any:
         return float(given)
     if isinstance(kind, type) and type(given) is kind:
         return given
-    raise TypeError(f"{given!r} is not {getattr(kind, '__name__', kind)}"[:120])
+    raise TypeError(
+        say("{given!r} is not {getattr}", given=given, getattr=getattr(kind, "__name__", kind))[:120]
+    )

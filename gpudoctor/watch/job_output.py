@@ -9,6 +9,7 @@ from dataclasses import replace
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.live.rank_positions import standing_for
 from gpudoctor.engine.examination import Request, examine
+from gpudoctor.lang import say
 from gpudoctor.model import Confidence, Patient, PatientKind, Ranked, Report, Severity, Sign, Signs
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.signs.process import ProcessWindow
@@ -73,7 +74,11 @@ class JobOutput:
     def _unread(self, report: Report, window: ProcessWindow) -> Report:
         if not self._elsewhere:
             return report
-        sentence = f"The job prints to {self._elsewhere}, which gpudoctor cannot read; {_KEEP}."
+        sentence = say(
+            "The job prints to {elsewhere}, which gpudoctor cannot read; {keep}.",
+            elsewhere=self._elsewhere,
+            keep=_KEEP,
+        )
         summary = report.summary
         if window.ended:
             verdict = f"{summary.verdict.rstrip()} {sentence.replace('prints', 'printed')}"
@@ -114,11 +119,20 @@ def _joined(report: Report, said: Report, window: ProcessWindow, *, moves: bool)
         for each in (Severity.ERROR, Severity.WARNING, Severity.NOTE)
     )
     if window.ended:
-        verdict = f"{window.ended[0].upper()}{window.ended[1:]}. {said.summary.verdict}"
+        verdict = say(
+            "{ended}{ended2}. {verdict}",
+            ended=window.ended[0].upper(),
+            ended2=window.ended[1:],
+            verdict=said.summary.verdict,
+        )
     elif moves:
-        verdict = f"Its output names an error, and the process goes on. {report.summary.verdict}"
+        verdict = say(
+            "Its output names an error, and the process goes on. {verdict}", verdict=report.summary.verdict
+        )
     else:
-        verdict = f"By its output: {said.summary.verdict} {report.summary.verdict}"
+        verdict = say(
+            "By its output: {verdict} {verdict2}", verdict=said.summary.verdict, verdict2=report.summary.verdict
+        )
     outcomes = {item.code: item for item in report.outcomes}
     outcomes |= {item.code: item for item in said.outcomes if item.code in codes}
     return replace(

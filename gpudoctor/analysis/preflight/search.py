@@ -17,6 +17,7 @@ from functools import cached_property
 from itertools import chain
 from statistics import median, median_high
 
+from gpudoctor.lang import say
 from gpudoctor.model.finding import Confidence
 from gpudoctor.model.signs.preflight import Figure, LinkTest, PreflightNode, Quantity, Stage, Unit
 
@@ -833,13 +834,21 @@ class _Search:
 
     def judgement(self) -> Judgement:
         undecided = [
-            f"The {aspect.value} is too noisy: {self.chance[aspect]:.0%} of the tests of good nodes are slow."
+            say(
+                "The {aspect} is too noisy: {chance:.0%} of the tests of good nodes are slow.",
+                aspect=aspect.value,
+                chance=self.chance[aspect],
+            )
             for aspect in self.aspects[1:]
             if len(self.pairs) >= FEW and self.chance[aspect] > NOISY
         ]
         undecided += [
-            f"The {aspect.value} varies by {math.expm1(deviation):.0%} from test to test: a node at half the "
-            "speed of the others would not show."
+            say(
+                "The {aspect} varies by {expm1:.0%} from test to test: a node at half the speed of the "
+                "others would not show.",
+                aspect=aspect.value,
+                expm1=math.expm1(deviation),
+            )
             for aspect, deviation in self.blurred.items()
         ]
         found = [*self._of_nodes(undecided), *self._of_links(undecided)]
@@ -849,7 +858,7 @@ class _Search:
         unmet = [node for node in self.order if not self.by_node[node]]
         if unmet and len(self.order) > 1:
             names = ", ".join(self.names[node] for node in unmet[:8]) + (" ..." if len(unmet) > 8 else "")
-            undecided.append(f"No test with another node was made on {names}.")
+            undecided.append(say("No test with another node was made on {names}.", names=names))
         proven = tuple(sorted(node for node in self.proven if node not in named))
         return Judgement(accusations=tuple(found), proven=proven, undecided=tuple(undecided))
 
@@ -920,8 +929,13 @@ class _Search:
             else:
                 share = self._measured(pairs, aspect)[2] or 1.0
                 undecided.append(
-                    f"{self.names[node]} reached {share:.0%} of the speed of its peers ({aspect.value}): "
-                    "too little below them to accuse it."
+                    say(
+                        "{names} reached {share:.0%} of the speed of its peers ({aspect}): too little below them "
+                        "to accuse it.",
+                        names=self.names[node],
+                        share=share,
+                        aspect=aspect.value,
+                    )
                 )
         found: list[Accusation] = []
         for (aspect, domain), members in evidence.items():
@@ -975,7 +989,10 @@ class _Search:
         crowd = slow > max(DOMAIN_LEAST, MANY_LINKS * len({(p.a, p.b) for p in self.pairs}))
         if crowd:
             undecided.append(
-                f"{slow} pairs of good nodes are slow: that is a second kind of path, not a bad link."
+                say(
+                    "{slow} pairs of good nodes are slow: that is a second kind of path, not a bad link.",
+                    slow=slow,
+                )
             )
         for (a, b), by_aspect in self.links.items():
             for aspect, pairs in by_aspect.items():
@@ -985,7 +1002,13 @@ class _Search:
                 if good:
                     if aspect is Aspect.FAILURE:
                         undecided.append(
-                            f"{bad} of {bad + good} tests of {self.names[a]} with {self.names[b]} failed."
+                            say(
+                                "{bad} of {bad2} tests of {names} with {names2} failed.",
+                                bad=bad,
+                                bad2=bad + good,
+                                names=self.names[a],
+                                names2=self.names[b],
+                            )
                         )
                 elif bad >= self.link_proofs(aspect) and self._proof(pairs, aspect):
                     found.append(self._accusation(Accused.LINK, (a, b), aspect, self._confidence(), pairs))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, node_names, unit_name
 from gpudoctor.analysis.preflight.peers import PeerComparison, unit_outliers
 from gpudoctor.analysis.preflight.references import Reference, ReferenceKind, references_for
+from gpudoctor.lang import say
 from gpudoctor.model.check import OWN_CHOICE, Check, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.finding import Confidence, Finding
@@ -32,14 +33,19 @@ def peer_thresholds(*, slower: float, against_reference: float | None) -> tuple[
             name="peers",
             default=slower,
             unit="1",
-            source=f"{OWN_CHOICE}; healthy cards of one kind differ by up to 5 % (stas00/ml-engineering)",
+            source=say(
+                "{own_choice}; healthy cards of one kind differ by up to 5 % (stas00/ml-engineering)",
+                own_choice=OWN_CHOICE,
+            ),
             meaning="A unit slower than the median of its peers by more than this share is reported ...",
         ),
         Threshold(
             name="deviations",
             default=5.0,
             unit="1",
-            source=f"{OWN_CHOICE}; of normal figures one in three million is that far off",
+            source=say(
+                "{own_choice}; of normal figures one in three million is that far off", own_choice=OWN_CHOICE
+            ),
             meaning="... if it is also so many robust standard deviations below them.",
         ),
     )
@@ -51,7 +57,9 @@ def peer_thresholds(*, slower: float, against_reference: float | None) -> tuple[
             name="reference",
             default=against_reference,
             unit="1",
-            source=f"{OWN_CHOICE}; references are the best of many shapes, a test has one",
+            source=say(
+                "{own_choice}; references are the best of many shapes, a test has one", own_choice=OWN_CHOICE
+            ),
             meaning="A unit slower than a measured reference by more than this share is reported.",
         ),
     )
@@ -73,9 +81,11 @@ def slow_units(
     """
     units = [unit for unit in preflight.units if unit.device == device]
     if not units:
-        raise Unavailable(f"no {'card' if device == 'cuda' else 'processor'} was measured")
+        raise Unavailable(
+            say("no {card} was measured", card=say("card") if device == "cuda" else say("processor"))
+        )
     if not any(unit.figure(item.quantity, item.dtype) for unit in units for item in asked):
-        raise Unavailable(f"{asked[0].words} was not measured")
+        raise Unavailable(say("{words} was not measured", words=asked[0].words))
     seen: set[tuple[int, int]] = set()
     by_place = {(unit.node, unit.local): unit for unit in units}
     for item in asked:
@@ -104,9 +114,15 @@ def _below_peers(
     measure = asked.quantity.unit
     name = unit_name(preflight, unit)
     return check.finding(
-        f"{capitalised(name)} reaches {quantity(outlier.value, measure)} in {asked.words}. "
-        f"The median of {count(outlier.count, 'equal unit')} is {quantity(outlier.peers, measure)}: "
-        f"{percent(1 - outlier.share)} slower.",
+        say(
+            "{name} reaches {outlier} in {words}. The median of {units} is {peers}: {share} slower.",
+            name=capitalised(name),
+            outlier=quantity(outlier.value, measure),
+            words=asked.words,
+            units=count(outlier.count, "equal unit"),
+            peers=quantity(outlier.peers, measure),
+            share=percent(1 - outlier.share),
+        ),
         evidence=(
             Measurement(name=f"own_{asked.quantity.value}", value=outlier.value, unit=measure),
             Measurement(name="median_of_peers", value=outlier.peers, unit=measure),
@@ -150,17 +166,34 @@ def _below_reference(
     everyone = len(items) == sum(other.name == card for other in preflight.units)
     nodes = {item[0].node for item in items}
     one = len(items) == 1
-    who = unit_name(preflight, unit) if one else f"{len(items)} {card} on {node_names(preflight, nodes)}"
+    who = (
+        unit_name(preflight, unit)
+        if one
+        else say(
+            "{items} {card} on {node_names}",
+            items=len(items),
+            card=card,
+            node_names=node_names(preflight, nodes),
+        )
+    )
     reach = "reaches" if one else "reach at least"
     what = "rejects less than" if row.kind is ReferenceKind.FLOOR else "was measured elsewhere at"
     whose = "an operator" if row.kind is ReferenceKind.FLOOR else "this card"
     return check.finding(
-        f"{capitalised(who)} {reach} {quantity(figure.value, figure.unit)} in {words}; {whose} {what} "
-        f"{quantity(row.value, row.quantity.unit)}.",
+        say(
+            "{who} {reach} {figure} in {words}; {whose} {what} {row}.",
+            who=capitalised(who),
+            reach=reach,
+            figure=quantity(figure.value, figure.unit),
+            words=words,
+            whose=whose,
+            what=what,
+            row=quantity(row.value, row.quantity.unit),
+        ),
         evidence=(
             Measurement(name=f"own_{row.quantity.value}", value=figure.value, unit=figure.unit),
             Measurement(
-                name=f"reference, {row.source}",
+                name=say("reference, {source}", source=row.source),
                 value=row.value,
                 unit=figure.unit,
                 provenance=Provenance.DECLARED,

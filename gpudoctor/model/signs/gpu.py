@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.unavailable import Absent, Reading, Unavailable
 
 T = TypeVar("T")
@@ -244,7 +246,9 @@ class GpuSurvey:
             return "the driver sees no GPU" if not self.lost else "no GPU answers"
         if self.driver is DriverState.NO_LIBRARY and not self.pci_devices:
             return "no NVIDIA GPU on this machine"
-        return f"NVIDIA driver: {self.driver.value}" + (f" ({self.driver_error})" if self.driver_error else "")
+        return say("NVIDIA driver: {driver}", driver=self.driver.value) + (
+            say(" ({driver_error})", driver_error=self.driver_error) if self.driver_error else ""
+        )
 
 
 def answering(gpus: tuple[Gpu, ...], reading: Callable[[Gpu], Reading[T]]) -> Iterator[tuple[Gpu, T]]:
@@ -266,7 +270,7 @@ def name_gpus(gpus: "Iterable[Gpu | LostGpu]") -> str:
         else:
             runs.append([index])
     words = [f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
-    return "GPU " + ", ".join(words) if words else ""
+    return "GPU " + concatenated(", ", words) if words else ""
 
 
 def list_gpus(gpus: "Iterable[Gpu | LostGpu]") -> str:

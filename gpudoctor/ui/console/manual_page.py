@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from gpudoctor.engine.manual import ManualPage
-from gpudoctor.lang import tr, word
+from gpudoctor.lang import say, tr, word
 from gpudoctor.model import Maturity, Reads, Threshold
 from gpudoctor.report.pages import Override
 from gpudoctor.report.units import threshold_text
@@ -40,7 +40,7 @@ def _facts(page: ManualPage) -> list[tuple[str, str]]:
     if page.track_record:
         facts.append(("track record", page.track_record))
     if page.no_rule:
-        facts.append(("remedies", f"none prescribed: {page.no_rule}"))
+        facts.append(("remedies", say("none prescribed: {no_rule}", no_rule=page.no_rule)))
     facts.append(("silence it", f"# gpudoctor: ignore[{page.code}] reason, or --ignore {page.code}"))
     return facts
 
@@ -49,7 +49,7 @@ def _threshold(canvas: Canvas, page: ManualPage, threshold: Threshold) -> None:
     value = threshold_text(threshold.default, threshold.unit)
     canvas.paragraph(f"{page.code}.{threshold.name} = {value}", indent=_INDENT)
     canvas.paragraph(threshold.meaning, indent=_INDENT + 2)
-    canvas.paragraph(f"from: {threshold.source}", indent=_INDENT + 2, hang=2)
+    canvas.paragraph(say("from: {source}", source=threshold.source), indent=_INDENT + 2, hang=2)
 
 
 def _body(canvas: Canvas, text: str) -> None:
@@ -110,8 +110,11 @@ def render_listing(pages: Sequence[ManualPage], *, width: int) -> str:
             canvas.paragraph_raw(_row(page, codes, longest), indent=2)
         canvas.blank()
     canvas.paragraph(
-        f"{count(len(pages), 'check')}. Reads: e environment and machine, s source, c configs, r recording, "
-        "w live process, l logs, p preflight. Why and what to do: gpudoctor explain CODE"
+        say(
+            "{checks}. Reads: e environment and machine, s source, c configs, r recording, w live "
+            "process, l logs, p preflight. Why and what to do: gpudoctor explain CODE",
+            checks=count(len(pages), "check"),
+        )
     )
     return canvas.text()
 
@@ -121,7 +124,14 @@ def render_hits(pages: Sequence[ManualPage], query: str, *, width: int) -> str:
     canvas = Canvas(width, colour=False)
     canvas.columns([(page.code, page.name, page.title) for page in pages])
     canvas.blank()
-    canvas.literal(f"{count(len(pages), 'check')} for {query!r}; read one: gpudoctor explain {pages[0].code}")
+    canvas.literal(
+        say(
+            "{checks} for {query!r}; read one: gpudoctor explain {code}",
+            checks=count(len(pages), "check"),
+            query=query,
+            code=pages[0].code,
+        )
+    )
     return canvas.text()
 
 
@@ -140,8 +150,11 @@ def render_overrides(overrides: Sequence[Override], *, width: int) -> str:
                 canvas.paragraph_raw(f"{item.name:<{longest}}  {safe:<6}  {item.what}", 2, longest + 10)
         canvas.blank()
     canvas.paragraph(
-        f"{count(len(overrides), 'override')}. Unsafe: may change results, tried with --unsafe only. "
-        "* is any name. Try one: gpudoctor verify --vary NAME=V1,V2 -- COMMAND"
+        say(
+            "{overrides}. Unsafe: may change results, tried with --unsafe only. * is any name. Try "
+            "one: gpudoctor verify --vary NAME=V1,V2 -- COMMAND",
+            overrides=count(len(overrides), "override"),
+        )
     )
     return canvas.text()
 

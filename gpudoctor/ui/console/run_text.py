@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from rich.style import Style
 from rich.text import Text
 
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.comparison import Comparison
 from gpudoctor.model.log_message import LogSummary
 from gpudoctor.model.run import RunSummary, SyntheticSummary
@@ -64,9 +66,9 @@ def preflight_part(canvas: Canvas, found: Preflight, verbose: bool) -> None:
     if said:
         canvas.blank()
     for text in said if verbose else said[:_UNTESTED]:
-        canvas.paragraph(f"not tested: {text}", hang=2)
+        canvas.paragraph(say("not tested: {text}", text=text), hang=2)
     if len(said) > _UNTESTED and not verbose:
-        canvas.paragraph(f"and {len(said) - _UNTESTED} more: --verbose")
+        canvas.paragraph(say("and {said} more: --verbose", said=len(said) - _UNTESTED))
 
 
 def _width(table: Sequence[tuple[str, ...]]) -> int:
@@ -101,17 +103,17 @@ def synthetic_part(canvas: Canvas, job: SyntheticSummary, verbose: bool) -> None
             )
     if speed := speed_words(job):
         canvas.blank()
-        canvas.paragraph(f"speed: {speed}", hang=2)
+        canvas.paragraph(say("speed: {speed}", speed=speed), hang=2)
     said = small_print(job)
     for text in said if verbose else said[:_FEW]:
         canvas.paragraph(text, hang=2)
     if len(said) > _FEW and not verbose:
-        canvas.paragraph(f"and {len(said) - _FEW} more remarks on these numbers: --verbose")
+        canvas.paragraph(say("and {said} more remarks on these numbers: --verbose", said=len(said) - _FEW))
 
 
 def synthetic_ending(canvas: Canvas, job: SyntheticSummary) -> None:
     """Where the program is."""
-    canvas.literal(f"program: {one_line(job.script)} (it needs nothing of gpudoctor)")
+    canvas.literal(say("program: {script} (it needs nothing of gpudoctor)", script=one_line(job.script)))
 
 
 _LABEL, _NUMBERS = 11, 20
@@ -130,7 +132,7 @@ def phase_bars(canvas: Canvas, run: RunSummary) -> None:
     if run.device_idle is not None and run.phases:
         busy = 1 - run.device_idle
         canvas.literal_raw(
-            f"{'device busy':<{_LABEL}} {bar(busy, width)} {percent(busy):>6}   at least", indent=2
+            say("device busy {bar} {busy:>6}   at least", bar=bar(busy, width), busy=percent(busy)), indent=2
         )
 
 
@@ -141,13 +143,17 @@ def run_details(canvas: Canvas, run: RunSummary) -> None:
     rows += _memory_rows(run)
     for index, gpu in enumerate(run.gpus):
         told = [
-            f"{percent(gpu.utilization)} of the time busy" if gpu.utilization is not None else "",
-            f"{percent(gpu.sm_active)} of the SMs" if gpu.sm_active is not None else "",
+            say("{utilization} of the time busy", utilization=percent(gpu.utilization))
+            if gpu.utilization is not None
+            else "",
+            say("{sm_active} of the SMs", sm_active=percent(gpu.sm_active))
+            if gpu.sm_active is not None
+            else "",
             size(gpu.memory) if gpu.memory is not None else "",
             f"{number(round(gpu.power))} W" if gpu.power is not None else "",
             f"{number(round(gpu.temperature))} °C" if gpu.temperature is not None else "",
         ]
-        rows.append((f"GPU {index}", ", ".join(filter(None, told))))
+        rows.append((f"GPU {index}", concatenated(", ", filter(None, told))))
     canvas.columns(rows, indent=2)
     if run.lines:
         canvas.blank()
@@ -161,8 +167,8 @@ def run_details(canvas: Canvas, run: RunSummary) -> None:
 def where_recorded(run: RunSummary) -> str:
     """The last line: the folder, or the process, to look at it again."""
     if run.origin == "watch":
-        return f"live view: gpudoctor watch {one_line(run.recording)}"
-    return f"recording: {one_line(run.recording)}"
+        return say("live view: gpudoctor watch {recording}", recording=one_line(run.recording))
+    return say("recording: {recording}", recording=one_line(run.recording))
 
 
 def _step_rows(run: RunSummary) -> Iterator[tuple[str, ...]]:
@@ -170,32 +176,59 @@ def _step_rows(run: RunSummary) -> Iterator[tuple[str, ...]]:
     if step is not None:
         yield (
             "step",
-            f"median {duration(step.median)}, 10 % below {duration(step.p10)}, 10 % above "
-            f"{duration(step.p90)}, longest {duration(step.max)}, deviation {duration(step.std)}",
+            say(
+                "median {median}, 10 % below {p10}, 10 % above {p90}, longest {max}, deviation {std}",
+                median=duration(step.median),
+                p10=duration(step.p10),
+                p90=duration(step.p90),
+                max=duration(step.max),
+                std=duration(step.std),
+            ),
         )
     for name, spread in run.throughput.spreads.items():
         unit = name.replace("_per_second", "/s")
         yield (
             unit,
-            f"{rate_text(spread.mean)} on average, {rate_text(spread.min)} to {rate_text(spread.max)}, "
-            f"deviation {rate_text(spread.std)}",
+            say(
+                "{mean} on average, {min} to {max}, deviation {std}",
+                mean=rate_text(spread.mean),
+                min=rate_text(spread.min),
+                max=rate_text(spread.max),
+                std=rate_text(spread.std),
+            ),
         )
     if run.start_seconds is not None:
         yield (
             "start",
-            f"{duration(run.start_seconds)} to the end of the first step, then "
-            f"{duration(run.warm_up_seconds)} of warm-up",
+            say(
+                "{start_seconds} to the end of the first step, then {warm_up_seconds} of warm-up",
+                start_seconds=duration(run.start_seconds),
+                warm_up_seconds=duration(run.warm_up_seconds),
+            ),
         )
 
 
 def _memory_rows(run: RunSummary) -> Iterator[tuple[str, ...]]:
     memory = run.memory
     if memory.allocated is not None:
-        reserved = f", {size(memory.reserved)} reserved" if memory.reserved is not None else ""
-        total = f" of {size(memory.device)}" if memory.device is not None else ""
-        yield "GPU memory", f"{size(memory.allocated)} allocated at most{reserved}{total}"
+        reserved = (
+            say(", {reserved} reserved", reserved=size(memory.reserved)) if memory.reserved is not None else ""
+        )
+        total = say(" of {device}", device=size(memory.device)) if memory.device is not None else ""
+        yield (
+            "GPU memory",
+            say(
+                "{allocated} allocated at most{reserved}{total}",
+                allocated=size(memory.allocated),
+                reserved=reserved,
+                total=total,
+            ),
+        )
     if memory.tree_rss is not None:
-        yield "memory", f"{size(memory.tree_rss)} at most in all processes of the command"
+        yield (
+            "memory",
+            say("{tree_rss} at most in all processes of the command", tree_rss=size(memory.tree_rss)),
+        )
 
 
 # Two runs side by side, for a terminal.
@@ -220,6 +253,6 @@ def render_comparison(item: Comparison, *, width: int, colour: bool) -> str:
     canvas.blank()
     for sentence in remarks(item):
         canvas.paragraph(sentence)
-    canvas.literal(f"before: {one_line(item.before.recording)}")
-    canvas.literal(f"after:  {one_line(item.after.recording)}")
+    canvas.literal(say("before: {recording}", recording=one_line(item.before.recording)))
+    canvas.literal(say("after:  {recording}", recording=one_line(item.after.recording)))
     return canvas.text()

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from gpudoctor.engine.exit_codes import most_frequent
-from gpudoctor.lang import template, tr, word
+from gpudoctor.lang import say, template, tr, word
 from gpudoctor.model import (
     Crashed,
     Evidence,
@@ -242,7 +242,15 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
     names = {item.code: item.name for item in report.checks}
     for outcome in report.outcomes:
         if isinstance(outcome, Crashed):
-            canvas.paragraph(f"crashed: {outcome.code} {names.get(outcome.code, '')}: {outcome.error}", hang=2)
+            canvas.paragraph(
+                say(
+                    "crashed: {code} {names}: {error}",
+                    code=outcome.code,
+                    names=names.get(outcome.code, ""),
+                    error=outcome.error,
+                ),
+                hang=2,
+            )
     for problem in report.problems:
         if report.run is not None and not report.run.ranks and problem.startswith(report.run.recording):
             continue  # nobody reported: the verdict says it already
@@ -251,14 +259,17 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
     for remark in shown:
         canvas.paragraph(tr("remark: {remark}", remark=remark), hang=2)
     if len(shown) < len(report.remarks):
-        canvas.paragraph(f"and {count(len(report.remarks) - len(shown), 'more remark')}: --verbose", hang=2)
+        canvas.paragraph(
+            say("and {remarks}: --verbose", remarks=count(len(report.remarks) - len(shown), "more remark")),
+            hang=2,
+        )
 
 
 def _why_skipped(reasons: Sequence[str]) -> str:
     """The reasons, where they are few; what to type for many: they must not outweigh what is to be done."""
     listed = most_frequent(reasons)
     if len(listed) > _REASONS:
-        return f" for {len(listed)} reasons (--verbose)"
+        return say(" for {listed} reasons (--verbose)", listed=len(listed))
     return f": {'; '.join(listed)}"
 
 
@@ -277,7 +288,9 @@ def _all_outcomes(canvas: Canvas, report: Report) -> None:
 def _outcome_words(outcome: Outcome) -> tuple[str, str]:
     match outcome:
         case Passed():
-            return "passed", f"{count(outcome.silenced, 'finding')} silenced" if outcome.silenced else ""
+            return "passed", say(
+                "{findings} silenced", findings=count(outcome.silenced, "finding")
+            ) if outcome.silenced else ""
         case Found():
             return "found", count(len(outcome.findings), "finding")
         case Skipped():
@@ -295,7 +308,14 @@ def _all_silenced(canvas: Canvas, report: Report) -> None:
     for item in report.silenced:
         reason = f": {item.reason}" if item.reason else ""
         canvas.paragraph(
-            f"silenced by {item.where}{reason}: {item.finding.code} {item.finding.message}", hang=2
+            say(
+                "silenced by {where}{reason}: {code} {message}",
+                where=item.where,
+                reason=reason,
+                code=item.finding.code,
+                message=item.finding.message,
+            ),
+            hang=2,
         )
 
 
@@ -332,13 +352,17 @@ def render_preflight(report: Report, *, width: int, floor: str = "error") -> str
     shown = for_reader(report)
     lowest = (Severity.ERROR if floor == "never" else Severity(floor)).rank
     canvas = Canvas(width, colour=False)
-    canvas.paragraph(f"gpudoctor: {shown.summary.verdict}{_passes(shown)}", hang=2)
+    canvas.paragraph(
+        say("gpudoctor: {verdict}{passes}", verdict=shown.summary.verdict, passes=_passes(shown)), hang=2
+    )
     for item in shown.findings:
         if item.finding.severity.rank >= lowest:
             canvas.paragraph_raw(_line(item), hang=2)
     for outcome in shown.outcomes:
         if isinstance(outcome, Crashed):
-            canvas.paragraph(f"incomplete: {outcome.code} crashed: {outcome.error}", hang=2)
+            canvas.paragraph(
+                say("incomplete: {code} crashed: {error}", code=outcome.code, error=outcome.error), hang=2
+            )
     for problem in shown.problems:
         canvas.paragraph(tr("incomplete: {problem}", problem=problem), hang=2)
     return canvas.text()
@@ -355,4 +379,8 @@ def _line(item: Ranked) -> str:
 
 def _passes(report: Report) -> str:
     """How many checks passed, where the verdict does not say it."""
-    return "" if "passed" in report.summary.verdict else f" {count(report.summary.passed, 'check')} passed."
+    return (
+        ""
+        if "passed" in report.summary.verdict
+        else say(" {checks} passed.", checks=count(report.summary.passed, "check"))
+    )

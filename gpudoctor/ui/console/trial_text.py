@@ -2,6 +2,7 @@
 
 import math
 
+from gpudoctor.lang import say
 from gpudoctor.model.proof import Conclusion, LeakSearch, LeakTry, Proof, Replay, TrialRow, TrialSummary
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import rate_text
@@ -31,7 +32,7 @@ def trial_table(canvas: Canvas, trial: TrialSummary, verbose: bool) -> None:
     dull = sum(_dull(row) for row in trial.rows)
     if dull and not verbose:
         named = count(dull, "more change" if rows else "change")
-        canvas.paragraph(f"{named} not tried: --verbose", indent=2)
+        canvas.paragraph(say("{named} not tried: --verbose", named=named), indent=2)
 
 
 def _table(canvas: Canvas, rows: list[tuple[str, ...]]) -> None:
@@ -46,19 +47,31 @@ def trial_ending(canvas: Canvas, trial: TrialSummary) -> None:
     """The patch, how to apply it, and that nothing else was changed."""
     if trial.patch_path:
         changed = sum(line[:1] in "+-" and line[:3] not in ("+++", "---") for line in trial.patch.splitlines())
-        canvas.literal(f"patch: {one_line(trial.patch_path)} ({count(changed, 'line')})")
+        canvas.literal(
+            say(
+                "patch: {patch_path} ({lines})",
+                patch_path=one_line(trial.patch_path),
+                lines=count(changed, "line"),
+            )
+        )
     if trial.kept:
-        canvas.paragraph(f"changed by --keep: {', '.join(map(one_line, trial.kept))}", hang=2)
+        canvas.paragraph(say("changed by --keep: {map}", map=", ".join(map(one_line, trial.kept))), hang=2)
     elif trial.patch:
         canvas.literal("apply it: the same command with --keep")
     if trial.kept_out:
         shown = ", ".join(map(one_line, trial.kept_out[:_KEPT_OUT]))
         more = len(trial.kept_out) - _KEPT_OUT
-        canvas.paragraph(f"not written: {shown}" + (f" and {more} more" if more > 0 else ""), hang=2)
+        canvas.paragraph(
+            say("not written: {shown}", shown=shown) + (say(" and {more} more", more=more) if more > 0 else ""),
+            hang=2,
+        )
     if trial.not_sent:
         shown = ", ".join(map(one_line, trial.not_sent[:_KEPT_OUT]))
         more = len(trial.not_sent) - _KEPT_OUT
-        canvas.paragraph(f"not sent: {shown}" + (f" and {more} more" if more > 0 else ""), hang=2)
+        canvas.paragraph(
+            say("not sent: {shown}", shown=shown) + (say(" and {more} more", more=more) if more > 0 else ""),
+            hang=2,
+        )
     if trial.protection:
         canvas.paragraph(_kept_as_it_was(trial), hang=2)
 
@@ -69,24 +82,53 @@ def _kept_as_it_was(trial: TrialSummary) -> str:
     if trial.changed or not trial.promised:
         return f"{compared or 'your files were not compared'} ({how})"
     beside = f"; {compared}" if compared else ""
-    return f"none of your {'other ' if trial.kept else ''}files was changed ({how}{beside})"
+    return say(
+        "none of your {other}files was changed ({how}{beside})",
+        other=say("other ") if trial.kept else "",
+        how=how,
+        beside=beside,
+    )
 
 
 def _baseline(trial: TrialSummary) -> str:
-    spent = f"{duration(float(round(trial.seconds)))} of {duration(float(round(trial.budget)))}"
+    spent = say(
+        "{seconds} of {budget}",
+        seconds=duration(float(round(trial.seconds))),
+        budget=duration(float(round(trial.budget))),
+    )
     if trial.step_seconds is None:
         if trial.steps and trial.seconds >= trial.budget:
-            return f"baseline  not timed: no time for the first pair ({spent}); give more with --budget"
-        return f"baseline  not timed: there was nothing to compare it with ({spent})"
-    window = f"{count(trial.warm_up_steps, 'step')} of warm-up excluded, {trial.steps:,} measured in every run"
-    return f"baseline  {duration(trial.step_seconds)} a step ({window}; {spent})"
+            return say(
+                "baseline  not timed: no time for the first pair ({spent}); give more with --budget",
+                spent=spent,
+            )
+        return say("baseline  not timed: there was nothing to compare it with ({spent})", spent=spent)
+    window = say(
+        "{steps} of warm-up excluded, {steps2:,} measured in every run",
+        steps=count(trial.warm_up_steps, "step"),
+        steps2=trial.steps,
+    )
+    return say(
+        "baseline  {step_seconds} a step ({window}; {spent})",
+        step_seconds=duration(trial.step_seconds),
+        window=window,
+        spent=spent,
+    )
 
 
 def _leak(canvas: Canvas, leak: LeakSearch) -> None:
     """The search, a line a try."""
     spent = duration(float(round(leak.seconds)))
-    tried = f"{count(len(leak.tries), 'run')} of {leak.steps:,} steps"
-    canvas.paragraph(f"leak      {size(leak.bytes_per_step)} a step; {tried} ({spent})", hang=10)
+    tried = say("{runs} of {steps:,} steps", runs=count(len(leak.tries), "run"), steps=leak.steps)
+    canvas.paragraph(
+        say(
+            "leak      {bytes_per_step} a step; {tried} ({spent})",
+            bytes_per_step=size(leak.bytes_per_step),
+            tried=tried,
+            spent=spent,
+        ),
+        hang=10,
+    )
     rows = [(one_line(item.change), _grew(item), _outcome(item)) for item in leak.tries]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
     for change, grew, outcome in rows:
@@ -94,7 +136,11 @@ def _leak(canvas: Canvas, leak: LeakSearch) -> None:
 
 
 def _grew(item: LeakTry) -> str:
-    return f"{size(round(item.bytes_per_step))} a step" if item.bytes_per_step is not None else ""
+    return (
+        say("{bytes_per_step} a step", bytes_per_step=size(round(item.bytes_per_step)))
+        if item.bytes_per_step is not None
+        else ""
+    )
 
 
 def _outcome(item: LeakTry) -> str:
@@ -105,14 +151,30 @@ def _replay(replay: Replay) -> str:
     """One line: the finding below tells the story."""
     spent = duration(float(round(replay.seconds)))
     if not replay.reproduced:
-        return f"replay    step {replay.step}: {one_line(replay.reason)} ({spent})"
+        return say(
+            "replay    step {step}: {reason} ({spent})",
+            step=replay.step,
+            reason=one_line(replay.reason),
+            spent=spent,
+        )
     span = replay.place or replay.site
     parts = [replay.cause.value.replace("-", " ") if replay.cause else "", replay.operation, replay.phase]
     if span is not None:
         parts.append(f"{span.path}:{span.line}")
     if replay.finite is not None:
-        parts.append(f"{'finite' if replay.finite else 'not finite'} in {replay.precision}")
-    return f"replay    step {replay.step}: {one_line(', '.join(part for part in parts if part))} ({spent})"
+        parts.append(
+            say(
+                "{finite} in {precision}",
+                finite=say("finite") if replay.finite else say("not finite"),
+                precision=replay.precision,
+            )
+        )
+    return say(
+        "replay    step {step}: {parts} ({spent})",
+        step=replay.step,
+        parts=one_line(", ".join(part for part in parts if part)),
+        spent=spent,
+    )
 
 
 def _cells(row: TrialRow) -> tuple[str, ...]:
@@ -121,9 +183,9 @@ def _cells(row: TrialRow) -> tuple[str, ...]:
     step = duration(row.step_seconds) if row.step_seconds is not None else ""
     if proof is None:
         return row.name, step, "", "", said + _speed(row)
-    loss = f"loss {proof.loss}" if proof.loss else "no loss seen" if proof.pairs else ""
+    loss = say("loss {loss}", loss=proof.loss) if proof.loss else "no loss seen" if proof.pairs else ""
     ratio = "" if math.isnan(proof.ratio) else f"{_ratio(proof)} ({interval(proof.low, proof.high)})"
-    stalled = f", {count(proof.aside, 'stalled pair')} excluded" if proof.aside else ""
+    stalled = say(", {pairs} excluded", pairs=count(proof.aside, "stalled pair")) if proof.aside else ""
     return row.name, step, ratio, loss, said + _memory(proof) + stalled
 
 

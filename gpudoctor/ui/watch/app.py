@@ -19,6 +19,7 @@ from textual.widgets import OptionList, Static
 from textual.worker import get_current_worker
 
 from gpudoctor.errors import DoctorError
+from gpudoctor.lang import say
 from gpudoctor.model import Ranked, Report
 from gpudoctor.model.watch import Tick
 from gpudoctor.report.palette import PHASES
@@ -209,7 +210,15 @@ class WatchApp(App[None]):
         yield PlacesTable(id="places")
         yield Findings(id="findings")
         yield Static(_key_line(self._actions), id="keys", markup=False)
-        yield Static(f"This view needs {LEAST_WIDTH} x {LEAST_HEIGHT} characters.", id="small", markup=False)
+        yield Static(
+            say(
+                "This view needs {least_width} x {least_height} characters.",
+                least_width=LEAST_WIDTH,
+                least_height=LEAST_HEIGHT,
+            ),
+            id="small",
+            markup=False,
+        )
 
     def on_mount(self) -> None:
         """Look at once; what loads meanwhile does so behind the first frame."""
@@ -358,7 +367,11 @@ class WatchApp(App[None]):
         assert self.tick is not None
         self.view = replace(self.view, rank=place, gpu=None)
         ranks = self.tick.window.ranks
-        self._say(f"{ranks[place].title} alone" if place is not None else f"all {len(ranks)} ranks")
+        self._say(
+            say("{title} alone", title=ranks[place].title)
+            if place is not None
+            else say("all {ranks} ranks", ranks=len(ranks))
+        )
         self.show()
 
     def action_gpu(self) -> None:
@@ -374,13 +387,17 @@ class WatchApp(App[None]):
         assert self.tick is not None
         gpus = shown_gpus(self.tick.window, self.view)
         self.view = replace(self.view, gpu=place)
-        self._say(f"GPU {gpus[place].index} alone" if place is not None else f"all {len(gpus)} GPUs")
+        self._say(
+            say("GPU {index} alone", index=gpus[place].index)
+            if place is not None
+            else say("all {gpus} GPUs", gpus=len(gpus))
+        )
         self.show()
 
     def action_sort(self) -> None:
         """The next order of the lines."""
         self.view = replace(self.view, sort=SORTS[(SORTS.index(self.view.sort) + 1) % len(SORTS)])
-        self._say(f"lines by {self.view.sort}")
+        self._say(say("lines by {sort}", sort=self.view.sort))
         self.show()
 
     def action_copy(self) -> None:
@@ -388,7 +405,7 @@ class WatchApp(App[None]):
         chosen = self._chosen
         what, words = fix_of(chosen) if chosen else ("command", f"gpudoctor watch {self._pids()}")
         self.copy_to_clipboard(words)
-        self.notify(Text(words).plain, title=f"copied the {what}", timeout=5, markup=False)
+        self.notify(Text(words).plain, title=say("copied the {what}", what=what), timeout=5, markup=False)
 
     def _say(self, words: str) -> None:
         """What a key has done; the newest takes the place of the one before."""

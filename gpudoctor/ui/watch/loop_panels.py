@@ -9,6 +9,7 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from gpudoctor.analysis.live.rank_positions import standing_for
+from gpudoctor.lang import say
 from gpudoctor.model import Ranked, Severity
 from gpudoctor.model.signs.process import Place, Rank, Worker
 from gpudoctor.model.watch import Tick
@@ -73,8 +74,13 @@ class Phases(Panel):
     def heading(self, tick: Tick, view: View) -> str:
         """Where it is now, how many samples this is made of, and how many were lost."""
         good, lost = counted(tick.window, view)
-        missed = f", {lost} lost" if lost else ""
-        return f"where the loop is: {good} samples{missed}{_now(shown_ranks(tick.window, view))}"
+        missed = say(", {lost} lost", lost=lost) if lost else ""
+        return say(
+            "where the loop is: {good} samples{missed}{now}",
+            good=good,
+            missed=missed,
+            now=_now(shown_ranks(tick.window, view)),
+        )
 
 
 def _now(ranks: Sequence[Rank]) -> str:
@@ -84,9 +90,14 @@ def _now(ranks: Sequence[Rank]) -> str:
         return ""
     newest = Counter(rank.trail[-1][1] for rank in alive).most_common(1)[0]
     if len(alive) > 1:
-        return f" · now {newest[1]} of {len(alive)} ranks in {phase_name(newest[0])}"
-    leaf = f" in {plain(alive[0].stack[-1].label)}" if alive[0].stack else ""
-    return f" · now {phase_name(newest[0])}{leaf}"
+        return say(
+            " · now {newest} of {alive} ranks in {phase_name}",
+            newest=newest[1],
+            alive=len(alive),
+            phase_name=phase_name(newest[0]),
+        )
+    leaf = say(" in {plain}", plain=plain(alive[0].stack[-1].label)) if alive[0].stack else ""
+    return say(" · now {phase_name}{leaf}", phase_name=phase_name(newest[0]), leaf=leaf)
 
 
 def phase_shares(tick: Tick, view: View) -> dict[str, float]:
@@ -119,7 +130,7 @@ def _absence(tick: Tick) -> list[str]:
     gaps = [gap for gap in tick.window.gaps if gap.panel == "stacks"]
     lines = []
     for gap in gaps[:2]:
-        lines.append(f"no stacks: {plain(gap.reason)}")
+        lines.append(say("no stacks: {plain}", plain=plain(gap.reason)))
         if gap.fix:
             lines.append(f"-> {gap.fix}")
     return lines or ["waiting for the first stack sample"]
@@ -159,7 +170,7 @@ class PlacesTable(Panel):
     def heading(self, tick: Tick, view: View) -> str:
         """The order that they stand in."""
         del tick
-        return f"hottest lines (by {view.sort})"
+        return say("hottest lines (by {sort})", sort=view.sort)
 
 
 def _by_line(places: Iterable[Place]) -> list[Place]:
@@ -229,7 +240,11 @@ class Ranks(Panel):
     def heading(self, tick: Tick, view: View) -> str:
         """`8 ranks`, or the chosen one."""
         ranks = shown_ranks(tick.window, view)
-        return f"{len(ranks)} ranks" if len(ranks) > 1 else f"{ranks[0].title} and its workers"
+        return (
+            say("{ranks} ranks", ranks=len(ranks))
+            if len(ranks) > 1
+            else say("{title} and its workers", title=ranks[0].title)
+        )
 
 
 def odd_first(ranks: Sequence[Rank]) -> list[Rank]:
@@ -251,12 +266,22 @@ def _rank_line(rank: Rank, width: int, view: View) -> Text:
     words = phase_name(phase) if phase else rank.blind or "not seen yet"
     leaf = plain(rank.stack[-1].label) if rank.stack else ""
     seconds = standing_for(rank)
-    still = f"  still for {duration(seconds)}" if seconds >= _STILL else ""
+    still = say("  still for {seconds}", seconds=duration(seconds)) if seconds >= _STILL else ""
     state = "" if rank.state in "RS" else f"  {_state(rank.state, rank.wait_channel)}"
     mark = coloured("■ ", tint(phase_colour(phase), view)) if phase and not view.plain else Text()
     head = Text.assemble(name, mark)
     return head.append(
-        clip(f"{words:<11} cpu {percent(rank.cpu):>4}  {leaf}{still}{state}", width - head.cell_len)
+        clip(
+            say(
+                "{words:<11} cpu {cpu:>4}  {leaf}{still}{state}",
+                words=words,
+                cpu=percent(rank.cpu),
+                leaf=leaf,
+                still=still,
+                state=state,
+            ),
+            width - head.cell_len,
+        )
     )
 
 
@@ -269,18 +294,29 @@ def _summary(rank: Rank, width: int) -> str:
             counts.get(_STATES.get(worker.state, worker.state), 0) + 1
         )
     states = ", ".join(f"{count} {state}" for state, count in counts.items())
-    lost = f"; {len(rank.lost_workers)} died" if rank.lost_workers else ""
-    return clip(f"{len(rank.workers)} workers: {states}{lost}", width)
+    lost = say("; {lost_workers} died", lost_workers=len(rank.lost_workers)) if rank.lost_workers else ""
+    return clip(
+        say("{workers} workers: {states}{lost}", workers=len(rank.workers), states=states, lost=lost), width
+    )
 
 
 def _worker_line(worker: Worker, width: int, view: View) -> Text:
     state = _state(worker.state, worker.wait_channel)
-    line = clip(f"  {worker.pid:<8} cpu {percent(worker.cpu):>4}  {gib(worker.rss):>5}G  {state}", width)
+    line = clip(
+        say(
+            "  {pid:<8} cpu {cpu:>4}  {gib:>5}G  {state}",
+            pid=worker.pid,
+            cpu=percent(worker.cpu),
+            gib=gib(worker.rss),
+            state=state,
+        ),
+        width,
+    )
     return Text(line, severity_style(Severity.WARNING, view) if worker.state in "DZ" else "")
 
 
 def _state(state: str, channel: str) -> str:
-    return _STATES.get(state, state) + (f" in {channel}" if channel else "")
+    return _STATES.get(state, state) + (say(" in {channel}", channel=channel) if channel else "")
 
 
 # The findings, best to act on first; Enter or a click opens the manual page.
@@ -301,7 +337,7 @@ class Findings(OptionList):
         self._tick, self._view = tick, view
         found = tick.report.findings
         hint = " · enter: manual page · c: copy the fix" if found else ""
-        self.border_title = f"findings ({len(found)}){hint}"
+        self.border_title = say("findings ({found}){hint}", found=len(found), hint=hint)
         texts = [finding_text(item, max(20, self.content_size.width - 2), view) for item in found]
         if texts == self._shown and self.option_count:
             return
@@ -353,7 +389,7 @@ def finding_text(item: Ranked, width: int, view: View) -> Text:
     if item.remedies:
         best = item.remedies[0]
         worth = " · ".join(remedy_gain(best))
-        title = clip(f"  fix: {plain(fix_title(best))}", width - len(worth) - 2)
+        title = clip(say("  fix: {plain}", plain=plain(fix_title(best))), width - len(worth) - 2)
         text.append(f"\n{title}  {worth}".rstrip())
     return text
 

@@ -9,6 +9,7 @@ from textual.events import Click, Resize
 from textual.message import Message
 from textual.widgets import Static
 
+from gpudoctor.lang import say
 from gpudoctor.model import Severity
 from gpudoctor.model.signs.process import Gap, GpuWindow, Rank, Series
 from gpudoctor.model.watch import Tick
@@ -97,7 +98,10 @@ def lines_text(lines: Sequence[str | Text], height: int) -> Text:
     """At most `height` lines; the last one says how many more there were."""
     shown = [line if isinstance(line, Text) else Text(line) for line in lines]
     if len(shown) > height > 0:
-        shown = [*shown[: height - 1], Text(f"and {len(shown) - height + 1} more", style="dim")]
+        shown = [
+            *shown[: height - 1],
+            Text(say("and {shown} more", shown=len(shown) - height + 1), style="dim"),
+        ]
     text = Text("\n", no_wrap=True, overflow="crop").join(shown)
     text.no_wrap, text.overflow = True, "crop"
     return text
@@ -139,15 +143,15 @@ def _facts(tick: Tick) -> list[str]:
     steps = [rank.steps for rank in window.ranks if rank.steps]
     if steps:
         slowest = max(step.seconds for step in steps)
-        parts.append(f"step {min(step.step for step in steps):,}")
-        parts.append(f"{duration(slowest)} a step")
+        parts.append(say("step {steps:,}", steps=min(step.step for step in steps)))
+        parts.append(say("{slowest} a step", slowest=duration(slowest)))
         parts += [f"{rate_text(1 / slowest)} steps/s"] if slowest > 0 else []
         loss = next((step.loss for step in steps if step.loss == step.loss), None)
-        parts += [f"loss {loss:.4g}"] if loss is not None else []
+        parts += [say("loss {loss:.4g}", loss=loss)] if loss is not None else []
     names = Counter(gpu.name for gpu in window.gpus)
     parts += [f"{count} x {plain(name)}" if count > 1 else plain(name) for name, count in names.items()]
     blind = [gap.reason for gap in window.gaps if gap.panel == "gpu" and not gap.fix]
-    return parts + [f"no GPU seen: {plain(reason)}" for reason in blind[:1]]
+    return parts + [say("no GPU seen: {plain}", plain=plain(reason)) for reason in blind[:1]]
 
 
 def _state(tick: Tick, view: View) -> str:
@@ -176,7 +180,7 @@ class VerdictLine(Panel):
         chip = f" {worst.value} " if worst is not None and worst is not Severity.NOTE else ""
         words = plain(tick.report.summary.verdict)
         if view.error:
-            words = f"This tick failed: {plain(view.error)}. {words}"
+            words = say("This tick failed: {plain}. {words}", plain=plain(view.error), words=words)
         lines = _wrapped(f"{'x' * len(chip)}{' ' if chip else ''}{words}", width)
         if len(lines) > height:
             lines = lines[:height]
@@ -215,32 +219,49 @@ class HostPanel(Panel):
         """A line each."""
         host, ranks = tick.window.host, shown_ranks(tick.window, view)
         missing = [gap for gap in tick.window.gaps if gap.panel == "host"]
-        gaps = [f"cannot be read: {plain(gap.reason)}" for gap in missing]
+        gaps = [say("cannot be read: {plain}", plain=plain(gap.reason)) for gap in missing]
         own = sum(rank.tree_rss.last for rank in ranks if rank.tree_rss.values)
         # The busy cores are the machine's, so that they are compared with all of its cores, not with the job's.
         busy = host.cpu.last / host.machine_cpus if host.machine_cpus else float("nan")
         total = float(host.memory_total)
-        every = f" of {host.machine_cpus:g}" if busy == busy else ""
+        every = say(" of {machine_cpus:g}", machine_cpus=host.machine_cpus) if busy == busy else ""
         cores = f"{host.cpu.last:.1f}{every}" if host.cpu.values else "-"
-        granted = f"  job may use {host.cpus:g}" if host.cpus < host.machine_cpus else ""
+        granted = say("  job may use {cpus:g}", cpus=host.cpus) if host.cpus < host.machine_cpus else ""
         level = host.memory.last / total if total else float("nan")
         read = sum(rank.read_rate for rank in ranks if rank.read_rate == rank.read_rate)
         cpu, memory = tint(CURVES[0], view), tint(CURVES[3], view)
         lines: list[str | Text] = [
             _host_row(
-                "cpu", bar(busy, _GAUGE), cpu, f"{cores} cores{granted}  io wait {percent(host.io_wait.last)}"
+                "cpu",
+                bar(busy, _GAUGE),
+                cpu,
+                say(
+                    "{cores} cores{granted}  io wait {last}",
+                    cores=cores,
+                    granted=granted,
+                    last=percent(host.io_wait.last),
+                ),
             ),
             _host_row(
                 "memory", bar(level, _GAUGE), memory, f"{gib(host.memory.last)}/{gib(total)}G  job {gib(own)}G"
             ),
-            _host_row("job", spark(_memory(ranks), _GAUGE, _top(ranks)), memory, f"memory {trend(ranks)}"),
-            f"disk   read {rate(host.disk_read.last)}, write {rate(host.disk_write.last)}, "
-            f"job reads {rate(read)}",
-            f"net    in {rate(host.net_rx.last)}, out {rate(host.net_tx.last)}",
+            _host_row(
+                "job",
+                spark(_memory(ranks), _GAUGE, _top(ranks)),
+                memory,
+                say("memory {trend}", trend=trend(ranks)),
+            ),
+            say(
+                "disk   read {last}, write {last2}, job reads {read}",
+                last=rate(host.disk_read.last),
+                last2=rate(host.disk_write.last),
+                read=rate(read),
+            ),
+            say("net    in {last}, out {last2}", last=rate(host.net_rx.last), last2=rate(host.net_tx.last)),
         ]
         files = [rank.open_files for rank in ranks if rank.open_files is not None]
         if files:
-            lines.append(f"files  {max(files):,} open")
+            lines.append(say("files  {files:,} open", files=max(files)))
         listed: list[str | Text] = [*gaps, *lines]
         shown = [line if isinstance(line, Text) else Text(line) for line in listed[:height]]
         for line in shown:
@@ -311,12 +332,14 @@ def _step_rows(ranks: Sequence[Rank]) -> list[tuple[str, Sequence[float], str]]:
     rates = [1 / value if value > 0 else float("nan") for value in lead.step_seconds.values]
     if lead.steps.seconds > 0:
         found.append(("rate", rates, f"{rate_text(1 / lead.steps.seconds)} steps/s"))
-    found.append(("time", lead.step_seconds.values, f"{duration(lead.steps.seconds)} a step"))
+    found.append(
+        ("time", lead.step_seconds.values, say("{seconds} a step", seconds=duration(lead.steps.seconds)))
+    )
     loss = next((rank for rank in ranks if rank.losses.values), None)
     if loss is not None:
         found.append(("loss", loss.losses.values, f"{loss.losses.last:.4g}"))
     if lead.steps.peak == lead.steps.peak:
-        found.append(("peak", (), f"{gib(lead.steps.peak)}G by torch"))
+        found.append(("peak", (), say("{gib}G by torch", gib=gib(lead.steps.peak))))
     return found
 
 
@@ -369,8 +392,8 @@ class Gpus(Panel):
         gpus = shown_gpus(tick.window, view)
         chosen = _chosen(gpus, view)
         if chosen is None:
-            return f"{len(gpus)} gpus" if gpus else "gpu"
-        return f"gpu {chosen.index}"
+            return say("{gpus} gpus", gpus=len(gpus)) if gpus else "gpu"
+        return say("gpu {index}", index=chosen.index)
 
 
 def _chosen(gpus: Sequence[GpuWindow], view: View) -> GpuWindow | None:
@@ -418,7 +441,10 @@ def gpu_table(gpus: Sequence[GpuWindow], width: int, view: View) -> list[Text]:
         line = Text(f"{gpu.index:<2}", no_wrap=True)
         if gpu.lost:
             lines.append(
-                line.append(clip(f"lost: {plain(gpu.lost)}", width - 2), severity_style(Severity.ERROR, view))
+                line.append(
+                    clip(say("lost: {plain}", plain=plain(gpu.lost)), width - 2),
+                    severity_style(Severity.ERROR, view),
+                )
             )
             continue
         for place in range(kept):
@@ -459,7 +485,7 @@ def _table_cells(gpu: GpuWindow) -> list[tuple[Sequence[float], str, float]]:
 def gpu_rows(gpu: GpuWindow) -> list[tuple[str, Series, str, float]]:
     """Label, history, newest value in words and top of the scale; what the card does not tell is left out."""
     if gpu.lost:
-        return [("", Series(), f"lost: {plain(gpu.lost)}", 1.0)]
+        return [("", Series(), say("lost: {plain}", plain=plain(gpu.lost)), 1.0)]
     total = float(gpu.memory_total or 0)
     words = f"{gib(gpu.memory.last)}" + (f"/{gib(total)}G" if total else "G")
     limit = gpu.power_limit or max(gpu.power.known(), default=0.0)
@@ -478,10 +504,15 @@ def gpu_rows(gpu: GpuWindow) -> list[tuple[str, Series, str, float]]:
             f"{whole(gpu.temperature.last, ' °C')}  {_held(gpu) or 'not throttled'}",
             100.0,
         ),
-        ("pcie", gpu.pcie_rx, f"{rate(gpu.pcie_rx.last)} in {rate(gpu.pcie_tx.last)} out", most),
+        (
+            "pcie",
+            gpu.pcie_rx,
+            say("{last} in {last2} out", last=rate(gpu.pcie_rx.last), last2=rate(gpu.pcie_tx.last)),
+            most,
+        ),
     ]
     if gpu.nvlink_rx.known():
-        links = f"{rate(gpu.nvlink_rx.last)} in {rate(gpu.nvlink_tx.last)} out"
+        links = say("{last} in {last2} out", last=rate(gpu.nvlink_rx.last), last2=rate(gpu.nvlink_tx.last))
         every.append(("nvlink", gpu.nvlink_rx, links, max(gpu.nvlink_rx.known())))
     return [row for row in every if row[1].known()]
 
@@ -489,7 +520,9 @@ def gpu_rows(gpu: GpuWindow) -> list[tuple[str, Series, str, float]]:
 def gpu_lines(gpu: GpuWindow, width: int, view: View) -> list[Text]:
     """Everything about one GPU, the most telling first."""
     if gpu.lost:
-        return [Text(clip(f"lost: {plain(gpu.lost)}", width), severity_style(Severity.ERROR, view))]
+        return [
+            Text(clip(say("lost: {plain}", plain=plain(gpu.lost)), width), severity_style(Severity.ERROR, view))
+        ]
     colours = {
         "util": _BUSY,
         "SM": _BUSY,
@@ -524,7 +557,16 @@ def _users(tick: Tick, width: int) -> list[str]:
     ]
     used = {index for rank in tick.window.ranks for index in rank.gpus}
     return [
-        clip(f"other on {index}: {plain(user.name) or 'pid'} {user.pid} {gib(user.memory or 0)}G", width)
+        clip(
+            say(
+                "other on {index}: {plain} {pid} {gib}G",
+                index=index,
+                plain=plain(user.name) or say("pid"),
+                pid=user.pid,
+                gib=gib(user.memory or 0),
+            ),
+            width,
+        )
         for index, user in strangers
         if index in used
     ]

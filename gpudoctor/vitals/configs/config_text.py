@@ -2,6 +2,7 @@
 
 import os
 
+from gpudoctor.lang import say
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import CONFIG
 
@@ -29,13 +30,17 @@ def read_text(path: str) -> tuple[str, tuple[str, ...]]:
         size = os.stat(path).st_size
         if size > LIMIT:
             raise UnreadConfig(
-                f"is {_megabytes(size)} MB; a training config is under {LIMIT >> 20} MB, so this is data"
+                say(
+                    "is {megabytes} MB; a training config is under {limit} MB, so this is data",
+                    megabytes=_megabytes(size),
+                    limit=LIMIT >> 20,
+                )
             )
         return decode(read_file(path, CONFIG))
     except OSError as error:
-        raise UnreadConfig(f"cannot be read: {error.strerror or error}") from error
+        raise UnreadConfig(say("cannot be read: {strerror}", strerror=error.strerror or error)) from error
     except ValueError as error:  # a NUL byte in the path
-        raise UnreadConfig(f"cannot be read: {error}") from error
+        raise UnreadConfig(say("cannot be read: {error}", error=error)) from error
 
 
 def decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
@@ -51,7 +56,13 @@ def decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
         return _lines(raw.decode("utf-8-sig")), ()
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise UnreadConfig(f"line {line}: not UTF-8 text{_other_encoding(raw)}; save it as UTF-8") from error
+        raise UnreadConfig(
+            say(
+                "line {line}: not UTF-8 text{other_encoding}; save it as UTF-8",
+                line=line,
+                other_encoding=_other_encoding(raw),
+            )
+        ) from error
 
 
 def _lines(text: str) -> str:

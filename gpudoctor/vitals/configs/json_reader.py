@@ -8,6 +8,7 @@ import re
 from bisect import bisect_right
 from typing import Final
 
+from gpudoctor.lang import say
 from gpudoctor.model.signs.configs import Scalar
 from gpudoctor.vitals.configs.config_text import UnreadConfig
 from gpudoctor.vitals.configs.tree import ConfigNode, ConfigPair
@@ -172,5 +173,9 @@ class _Scanner:
                 ", or ]": "a comma or ]", ", or }": "a comma or }",
             }[self.expect]  # fmt: skip
             found = self.text[position : position + 1]
-            what = f"expected {wanted}, found {found!r}" if found else f"expected {wanted}"
-        return UnreadConfig(f"line {line}, column {column}: {what}")
+            what = (
+                say("expected {wanted}, found {found!r}", wanted=wanted, found=found)
+                if found
+                else say("expected {wanted}", wanted=wanted)
+            )
+        return UnreadConfig(say("line {line}, column {column}: {what}", line=line, column=column, what=what))

@@ -15,6 +15,7 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
+from gpudoctor.lang import say
 from gpudoctor.vitals.plain_pickle import NotPlain, load_plain_fast
 from gpudoctor.vitals.process.classify_stack import is_library
 
@@ -224,7 +225,7 @@ def _groups(entries: list[Any], dictionary: Dictionary) -> tuple[list[_Group], t
             group.open.pop(sequence, None)
     groups = list(kinds.groups.values())
     if len(groups) > _MOST_GROUPS:
-        raise NotPlain(f"it has more than {_MOST_GROUPS:,} process groups")
+        raise NotPlain(say("it has more than {most_groups:,} process groups", most_groups=_MOST_GROUPS))
     for group in groups:
         if group.sequences:
             group.newest = (group.sequences[-1], group.operations[-1], group.sites[-1], newest[id(group)])

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Any
 
+from gpudoctor.lang import say
 from gpudoctor.model.child_process import child_code
 from gpudoctor.model.signs.flight_recorder import (
     CallSite,
@@ -95,7 +96,7 @@ class DumpsRead:
             elif dump.rank in dumps:
                 older, newer = sorted((dumps[dump.rank], dump), key=lambda item: item.written)
                 dumps[dump.rank] = newer
-                reason = f"{newer.path} is a later dump of rank {dump.rank}"
+                reason = say("{path} is a later dump of rank {rank}", path=newer.path, rank=dump.rank)
                 unread.append(UnreadDump(rank=None, path=older.path, reason=reason))
             else:
                 dumps[dump.rank] = dump

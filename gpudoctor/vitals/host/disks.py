@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gpudoctor.lang import say
 from gpudoctor.model.signs.host import Disk, SilentFolder
 from gpudoctor.text import duration
 from gpudoctor.vitals.host.proc_tree import Tree
@@ -143,7 +144,7 @@ def read_disks(
     deadline = time.monotonic() + PATIENCE
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
-    late = f"no answer in {duration(PATIENCE)}"
+    late = say("no answer in {patience}", patience=duration(PATIENCE))
     answers = [found.get(item) or SilentFolder(role=item[0], path=item[1], reason=late) for item in wanted]
     return (
         tuple(item for item in answers if isinstance(item, Disk)),

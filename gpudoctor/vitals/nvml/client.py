@@ -6,6 +6,8 @@ Runs in the child process: standard library only.
 from collections.abc import Callable
 from typing import Any
 
+from gpudoctor.lang import say
+
 # NVML return codes (nvml.h). Numbers, because an older binding may lack the newer names.
 NO_PERMISSION = 4
 DRIVER_NOT_LOADED = 9
@@ -106,7 +108,9 @@ def _field_value(item: Any) -> Any:
             item.nvmlReturn, "GPU is lost" if item.nvmlReturn == GPU_IS_LOST else "GPU requires restart"
         )
     if item.nvmlReturn:
-        return NotSupported(_REASONS.get(item.nvmlReturn, f"NVML error {item.nvmlReturn}"))
+        return NotSupported(
+            _REASONS.get(item.nvmlReturn, say("NVML error {nvmlreturn}", nvmlreturn=item.nvmlReturn))
+        )
     slot = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
     if item.valueType >= len(slot) or not hasattr(item.value, slot[item.valueType]):
         return NotSupported("a value of an unknown type")

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+from gpudoctor.lang import say
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
 from gpudoctor.model.signs.process import DeviceEvent, Gap, GpuUser, GpuWindow
 from gpudoctor.model.unavailable import Absent, Reading, known
@@ -166,7 +167,11 @@ class GpuFeed:
             gaps.append(Gap(panel="gpu", reason="no NVIDIA driver library on this machine"))
         elif state is not DriverState.READY:
             gaps.append(
-                Gap(panel="gpu", reason=f"NVIDIA driver: {state.value} ({words})", fix="gpudoctor check")
+                Gap(
+                    panel="gpu",
+                    reason=say("NVIDIA driver: {state} ({words})", state=state.value, words=words),
+                    fix="gpudoctor check",
+                )
             )
         elif self._cards and not self.pids_visible:
             reason = (
@@ -188,9 +193,9 @@ class GpuFeed:
         patience = SILENCE if self._cards else START
         silent = t - self._heard
         if silent > patience * max(1.0, self._interval):
-            return DriverState.HUNG, f"no answer for {duration(silent)}"
+            return DriverState.HUNG, say("no answer for {silent}", silent=duration(silent))
         if self._child is not None and self._child.ended:
-            return DriverState.CRASHED, f"its reader ended with code {self._child.code}"
+            return DriverState.CRASHED, say("its reader ended with code {code}", code=self._child.code)
         return DriverState.READY, ""
 
     def _card(self, index: int) -> _Card:

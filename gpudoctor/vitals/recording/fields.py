@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.external_files import deeper
 from gpudoctor.text import count
 
@@ -239,16 +241,16 @@ def judged(type: str, fields: Mapping[str, Any], wrong: Counter[str]) -> dict[st
             try:
                 value = judge(value)
             except ValueError:
-                wrong[f"{type}.{name}"] += 1
+                wrong[say("{type}.{name}", type=type, name=name)] += 1
                 continue
         elif judge is None and deeper(value, _DEEP - 1):
-            wrong[f"{type}.{name[:40]}"] += 1
+            wrong[say("{type}.{name}", type=type, name=name[:40])] += 1
             continue
         found[name] = value
     for name, points, into in _POINTS.get(type, ()):
         most = len(found.get(into) or ())
         if any(place >= most for place in points(found.get(name))):
-            wrong[f"{type}.{name}"] += 1
+            wrong[say("{type}.{name}", type=type, name=name)] += 1
             del found[name]
     return found
 
@@ -264,10 +266,16 @@ _POINTS: Mapping[str, tuple[tuple[str, Callable[[Any], list[int]], str], ...]] =
 
 def left_out(wrong: Counter[str]) -> str:
     """What was taken out of a file, as a clause."""
-    named = [f"{name} ({often:,})" for name, often in wrong.most_common(_NAMED)]
-    more = f" and {len(wrong) - _NAMED} more kinds" if len(wrong) > _NAMED else ""
+    named = [say("{name} ({often:,})", name=name, often=often) for name, often in wrong.most_common(_NAMED)]
+    more = say(" and {wrong} more kinds", wrong=len(wrong) - _NAMED) if len(wrong) > _NAMED else ""
     verb = "was" if wrong.total() == 1 else "were"
-    return f"{count(wrong.total(), 'value')} {verb} not plausible and {verb} ignored: {', '.join(named)}{more}"
+    return say(
+        "{values} {verb} not plausible and {verb} ignored: {named}{more}",
+        values=count(wrong.total(), "value"),
+        verb=verb,
+        named=concatenated(", ", named),
+        more=more,
+    )
 
 
 def moment(value: Any) -> float:
