@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except KeyboardInterrupt:
-        _say("gpudoctor: interrupted")
+        _say(say("gpudoctor: interrupted"))
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001  # the one guard: no traceback, and no fault of ours as the user's
         _say(say("gpudoctor: {fault}", fault=_fault(error)))
@@ -71,7 +71,7 @@ def _our_file(path: str) -> str:
 def _fault(error: Exception) -> str:
     """What is said of an error that no door has turned into a sentence: ours, or a machine that is full."""
     if isinstance(error, MemoryError):
-        return "out of memory; examine fewer files at once, or use a machine with more memory"
+        return say("out of memory; examine fewer files at once, or use a machine with more memory")
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
         return say(
             "the operating system refused: {strerror}{filename}",

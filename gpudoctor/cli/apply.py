@@ -5,14 +5,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
     from gpudoctor.mend.plan import EditPlan
     from gpudoctor.mend.saved_edits import SavedRemedies
     from gpudoctor.model import Remedy
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor verify --format json --output proof.json -- python train.py
   gpudoctor apply proof.json                       the edits that the trials have proven
@@ -20,7 +20,7 @@ examples:
   gpudoctor check train.py --format json --output report.json
   gpudoctor apply report.json --remedy DATA001-workers
 Start it in the folder where the report was made. A line that has changed since then is left as it is.
-exit codes: 0, 2 wrong usage, 3 an edit does not fit its file any more (the others are written)."""
+exit codes: 0, 2 wrong usage, 3 an edit does not fit its file any more (the others are written).""")
 LEFT = 3
 
 
@@ -114,4 +114,4 @@ def _tell_applied(plan: "EditPlan") -> None:
                 sys.stderr,
             )
     if not plan.files:
-        write_text("gpudoctor: no file was changed\n", sys.stderr)
+        write_text(say("gpudoctor: no file was changed\n"), sys.stderr)

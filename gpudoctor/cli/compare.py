@@ -16,7 +16,7 @@ from gpudoctor.cli.output import (
 from gpudoctor.cli.report import read
 from gpudoctor.cli.reporting import check_output
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
     from gpudoctor.model import Report
@@ -27,14 +27,14 @@ FORMATS = ("text", "json", "markdown", "html")
 BEYOND = 1
 UNKNOWN = 3
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor compare before/ after/
   gpudoctor compare before/ after/ --format html --output both.html    charts over each other
   gpudoctor compare baseline.zip run/ --max-regression 5%      in CI: exit code 1 if it got slower
 The time compared is that of a step, or of a sample where the batches differ in size.
 exit codes: 0; 1 slower by more than --max-regression, and not by chance; 2 wrong usage; 3 a recording cannot be
-read or, with --max-regression, compared."""
+read or, with --max-regression, compared.""")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpudoctor.cli.output import PIPE_WIDTH, add_color_flag, add_format_flags, terminal_width, wants_colour
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.model.external_files import read_text
 from gpudoctor.model.read_limits import SYSTEM_FILE
 
@@ -32,7 +32,7 @@ _SHARED = "fsdp2"
 USUAL = ("full", "lora", "qlora")
 """Methods that stand side by side when none is named."""
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor estimate --model 7b                              full, LoRA and QLoRA
   gpudoctor estimate --model llama-3-8b --method qlora --gpu "RTX 4090" --seq 4k
@@ -42,7 +42,7 @@ examples:
   gpudoctor estimate --model 7b --vary seq=1k,2k,4k --plot memory.svg
 defaults: sequence 2048, batch 1, bf16, AdamW, checkpointing, SDPA, transformers 5 with PEFT and bitsandbytes.
 network: only for a hub id that is neither known nor cached; only its config.json is fetched.
-exit codes: 0 it fits or no card is named, 1 it does not fit, 2 wrong usage, 3 --measure did not finish."""
+exit codes: 0 it fits or no card is named, 1 it does not fit, 2 wrong usage, 3 --measure did not finish.""")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -90,8 +90,8 @@ def known(arguments: argparse.Namespace, card: "Device | None") -> tuple["Calibr
         return None, [say("the calibration is not used: {error}", error=error)]
     found = pick(entries, card, __version__)
     if found is None and explicit:
-        held = ", ".join(dict.fromkeys(entry.gpu for entry in entries)) or "no card"
-        wanted = card.name if card is not None else "no card"
+        held = ", ".join(dict.fromkeys(entry.gpu for entry in entries)) or say("no card")
+        wanted = card.name if card is not None else say("no card")
         return None, [
             say(
                 "{name} is not used: it is for {held}, and the estimate is for {wanted}",

@@ -69,7 +69,7 @@ def _from_hub(name: str) -> FoundModel:
 def _download(name: str) -> tuple[bytes | None, str]:
     """The config.json from the hub, or None and why not."""
     if os.environ.get("HF_HUB_OFFLINE", "").lower() in {"1", "true", "yes", "on"}:
-        return None, "HF_HUB_OFFLINE forbids access to the hub"
+        return None, say("HF_HUB_OFFLINE forbids access to the hub")
     import http.client
     import urllib.error
     import urllib.request
@@ -89,8 +89,8 @@ def _download(name: str) -> tuple[bytes | None, str]:
             )
         return None, say("the hub answered HTTP {code}", code=error.code)
     except (OSError, ValueError, http.client.HTTPException):
-        return None, "the hub cannot be reached from here; give a local config.json instead"
-    return (raw, "") if len(raw) <= CONFIG.most else (None, "its config.json is too large")
+        return None, say("the hub cannot be reached from here; give a local config.json instead")
+    return (raw, "") if len(raw) <= CONFIG.most else (None, say("its config.json is too large"))
 
 
 # The training configs that `estimate` is given: files read one after the other into one job.

@@ -92,17 +92,19 @@ def script_answer(path: str, card: Device | None, own: bool, arguments: argparse
         raise UsageError(
             say("{path}: no such file; name a script, a training config, or a model with --model", path=path)
         )
-    write_line(say("gpudoctor: --trace imports and runs {path} on fake tensors, for two optimizer steps", path=path))
+    write_line(
+        say("gpudoctor: --trace imports and runs {path} on fake tensors, for two optimizer steps", path=path)
+    )
     request = {"script": path, "arguments": list(arguments.script_arguments), "workspace": _workspace(card)}
     traced = from_object(ask_child(request, arguments.trace_seconds or SCRIPT_SECONDS)["traced"][0])
-    estimate = _estimate(_shape(path, {}, traced), TrainingJob(), traced, card, "the script")
+    estimate = _estimate(_shape(path, {}, traced), TrainingJob(), traced, card, say("the script"))
     said = say(
         "{path} was imported and run on fake tensors: no weights, no GPU, no data of its own are needed",
         path=path,
     )
     return Answer(
         shape=estimate.shape, estimates=(estimate,), device=card, own=own, assumptions=(said,),
-        traced=(TraceComparison(method="the script", estimate=estimate, traced=traced, alone=True),),
+        traced=(TraceComparison(method=say("the script"), estimate=estimate, traced=traced, alone=True),),
     )  # fmt: skip
 
 
@@ -152,7 +154,7 @@ def _shape(name: str, model: Mapping[str, Any], traced: Traced) -> ModelShape:
         "vocab": 0,
     }  # fmt: skip
     rest = traced.parameters - ModelShape(**values).parameters.total
-    return ModelShape(**values, extras=(("as counted by its class", rest),))
+    return ModelShape(**values, extras=((say("as counted by its class"), rest),))
 
 
 def _estimate(shape: ModelShape, job: TrainingJob, traced: Traced, card: Device | None, named: str) -> Estimate:

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import add_color_flag, add_format_flags
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
     from gpudoctor.engine.manual_search import Hit
     from gpudoctor.engine.registry import Registry
     from gpudoctor.model import Check
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor explain DATA001                               by its code, or its name: loader-bound
   gpudoctor explain oom                                   by a word or a symptom
   gpudoctor explain gpu idle between steps
-  gpudoctor explain "CUBLAS_STATUS_NOT_INITIALIZED"       by a message"""
+  gpudoctor explain "CUBLAS_STATUS_NOT_INITIALIZED"       by a message""")
 _CLEAR = 2.0
 """How much better than the second the first hit of a message must be to be shown without a question."""
 _TYPO = 0.75

@@ -108,10 +108,10 @@ def _recording(name: str) -> str:
 def recognise(name: str) -> NamedThing:
     """What a name means. Raises `UsageError` for what is not there, and for what nothing examines."""
     if name == "-":
-        return NamedThing(name=name, what="standard input", read_by=(AUTOPSY,))
+        return NamedThing(name=name, what=say("standard input"), read_by=(AUTOPSY,))
     if not os.path.lexists(name):
         if _is_process(name):
-            return NamedThing(name=name, what="a running process", read_by=(WATCH,))
+            return NamedThing(name=name, what=say("a running process"), read_by=(WATCH,))
         if _recording(name) != name:
             return NamedThing(name=name, what="a recording", read_by=(REPORT,))
         if name.isdigit():
@@ -147,7 +147,7 @@ def _of_folder(folder: Path) -> tuple[str, tuple[str, ...]]:
     if MANIFEST in names or any(item.endswith(SUFFIX) for item in names):
         return "a recording", (REPORT,)
     if any(item.endswith((".pt.trace.json", ".pt.trace.json.gz", ".pftrace", ".pftrace.gz")) for item in names):
-        return "a folder of profiler traces", (REPORT,)
+        return say("a folder of profiler traces"), (REPORT,)
     from gpudoctor.vitals.targets import TargetKind, sort_targets
 
     if inner := sorted(item for item in names if (folder / item / MANIFEST).is_file()):
@@ -167,10 +167,10 @@ def _of_folder(folder: Path) -> tuple[str, tuple[str, ...]]:
             sort_left_behind([str(folder)])
         except UsageError:
             raise UsageError(say("{error}; nor has it a log or a recording", error=error)) from None
-        return "a folder of logs", (AUTOPSY,)
+        return say("a folder of logs"), (AUTOPSY,)
     if item is not None and item.kind is TargetKind.LEFT:
-        return "a folder of records of NCCL Inspector", (AUTOPSY, CHECK)
-    return "a folder of scripts and configs", (CHECK,)
+        return say("a folder of records of NCCL Inspector"), (AUTOPSY, CHECK)
+    return say("a folder of scripts and configs"), (CHECK,)
 
 
 def _of_file(path: Path) -> tuple[str, tuple[str, ...]]:
@@ -178,7 +178,7 @@ def _of_file(path: Path) -> tuple[str, tuple[str, ...]]:
     if suffix in (".py", ".pyw", ".ipynb"):
         return "a notebook" if suffix == ".ipynb" else "a script", (CHECK, AUTOPSY)
     if suffix in _SOURCES:
-        return "a job script", (CHECK,)
+        return say("a job script"), (CHECK,)
     if suffix in _CONFIGS:
         return "a config", (CHECK, AUTOPSY)
     if suffix == ".gdr":
@@ -190,7 +190,7 @@ def _of_file(path: Path) -> tuple[str, tuple[str, ...]]:
             )
         )
     if path.name.removesuffix(".gz").endswith(_NSIGHT):
-        return "a report of Nsight Systems", (REPORT,)
+        return say("a report of Nsight Systems"), (REPORT,)
     try:
         return _by_content(path, suffix)
     except OSError as error:
@@ -208,11 +208,11 @@ def _by_content(path: Path, suffix: str) -> tuple[str, tuple[str, ...]]:
     from gpudoctor.vitals.recording.smi import is_smi_log
 
     if zipfile.is_zipfile(path):
-        return "a recording in a zip file", (REPORT,)
+        return say("a recording in a zip file"), (REPORT,)
     with open_unpacked(path) as stream:
         head = stream.read(_HEAD) or b""
     if _TAPE in head:
-        return "a recording of `gpudoctor watch`", (REPLAY,)
+        return say("a recording of `gpudoctor watch`"), (REPLAY,)
     if found := _REPORT_OF_OURS.search(head):
         kind = found[1].decode()
         raise UsageError(
@@ -225,20 +225,20 @@ def _by_content(path: Path, suffix: str) -> tuple[str, tuple[str, ...]]:
         )
     kind = kind_of(path)
     others = {
-        LeftKind.FLIGHT: ("a dump of the flight recorder", (AUTOPSY, CHECK)),
-        LeftKind.INSPECTOR: ("a record of NCCL Inspector", (AUTOPSY, CHECK)),
-        LeftKind.STACKS: ("a stack dump", (AUTOPSY, CHECK)),
-        LeftKind.SCHEDULER: ("a record of the scheduler", (AUTOPSY, CHECK)),
-        LeftKind.SURVEY: ("an output of nvidia-smi", (REPORT, AUTOPSY)),
-        LeftKind.SNAPSHOT: ("a memory snapshot", (REPORT, AUTOPSY, CHECK)),
-        LeftKind.KERNEL_LOG: ("a kernel log", (REPORT, AUTOPSY, CHECK)),
+        LeftKind.FLIGHT: (say("a dump of the flight recorder"), (AUTOPSY, CHECK)),
+        LeftKind.INSPECTOR: (say("a record of NCCL Inspector"), (AUTOPSY, CHECK)),
+        LeftKind.STACKS: (say("a stack dump"), (AUTOPSY, CHECK)),
+        LeftKind.SCHEDULER: (say("a record of the scheduler"), (AUTOPSY, CHECK)),
+        LeftKind.SURVEY: (say("an output of nvidia-smi"), (REPORT, AUTOPSY)),
+        LeftKind.SNAPSHOT: (say("a memory snapshot"), (REPORT, AUTOPSY, CHECK)),
+        LeftKind.KERNEL_LOG: (say("a kernel log"), (REPORT, AUTOPSY, CHECK)),
     }
     if kind in others:
         return others[kind]
     if is_trace(path) or is_perfetto(path):
-        return "a profiler trace", (REPORT,)
+        return say("a profiler trace"), (REPORT,)
     if is_smi_log(path):
-        return "a log of nvidia-smi", (REPORT,)
+        return say("a log of nvidia-smi"), (REPORT,)
     if kind is LeftKind.CONFIG or suffix == ".json":
         return "a config", (CHECK, AUTOPSY)
     if b"\0" in read_head(path, _HEAD) and not head.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in head:
@@ -251,7 +251,7 @@ def _by_content(path: Path, suffix: str) -> tuple[str, tuple[str, ...]]:
         )
     first = head.split(b"\n", 1)[0]
     if first.startswith(b"#!"):
-        return ("a script", (CHECK, AUTOPSY)) if b"python" in first else ("a job script", (CHECK,))
+        return ("a script", (CHECK, AUTOPSY)) if b"python" in first else (say("a job script"), (CHECK,))
     return "a log", (AUTOPSY, CHECK)
 
 

@@ -7,43 +7,31 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import show, write_file
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor init                    [tool.gpudoctor] in pyproject.toml, else a new gpudoctor.toml
   gpudoctor init --print            show what would be written, write nothing
   gpudoctor init --pre-commit       also a hook in a new .pre-commit-config.yaml
-What a file has stays as it is. A second run changes nothing."""
+What a file has stays as it is. A second run changes nothing.""")
 OWN, PROJECT, HOOKS = "gpudoctor.toml", "pyproject.toml", ".pre-commit-config.yaml"
-_TEMPLATE = """\
-# Settings of gpudoctor. Each key may be left out. `gpudoctor explain CODE` prints a check and its thresholds.
-
-# The lowest severity that gives exit code 1: "error", "warning", "note" or "never".
-fail-on = "error"
-
-# The checks that run: codes, topics or names. An empty list runs all of them (`gpudoctor list`).
-select = []
-
-# Findings of an old project that are known. Write the file with: gpudoctor check --write-baseline FILE
-# baseline = "gpudoctor-baseline.json"
-
-# Findings that are silenced and still counted, each with its reason.
-# In a script, one line does the same: `# gpudoctor: ignore[CODE] reason`.
-# [{table}ignore]
-# {code} = "why it does not apply here"
-
-# Findings that are silenced in some files.
-# [{table}per-file-ignores]
-# "legacy/*.py" = ["{topic}"]
-
-# Thresholds of this project.
-# [{table}thresholds]
-# {code}.{threshold} = {value}
-"""
+_TEMPLATE = say(
+    "# Settings of gpudoctor. Each key may be left out. `gpudoctor explain CODE` prints a "
+    'check and its thresholds.\n\n# The lowest severity that gives exit code 1: "error", '
+    '"warning", "note" or "never".\nfail-on = "error"\n\n# The checks that run: '
+    "codes, topics or names. An empty list runs all of them (`gpudoctor list`).\nselect = "
+    "[]\n\n# Findings of an old project that are known. Write the file with: gpudoctor check "
+    '--write-baseline FILE\n# baseline = "gpudoctor-baseline.json"\n\n# Findings that are '
+    "silenced and still counted, each with its reason.\n# In a script, one line does the "
+    'same: `# gpudoctor: ignore[CODE] reason`.\n# [{{table}}ignore]\n# {{code}} = "why it '
+    'does not apply here"\n\n# Findings that are silenced in some files.\n# '
+    '[{{table}}per-file-ignores]\n# "legacy/*.py" = ["{{topic}}"]\n\n# Thresholds of '
+    "this project.\n# [{{table}}thresholds]\n# {{code}}.{{threshold}} = {{value}}\n"
+)
 _HOOK = """\
   - repo: local
     hooks:

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import add_color_flag, add_format_flags
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
     from gpudoctor.report.pages import Override
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor list                    every check, by topic
   gpudoctor list data               the checks of a topic
-  gpudoctor list slow checkpoint    a search, the most likely first"""
+  gpudoctor list slow checkpoint    a search, the most likely first""")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

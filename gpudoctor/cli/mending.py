@@ -87,7 +87,7 @@ def recorded_diff(report: "Report") -> str:
     from gpudoctor.mend.plan import make_plan
 
     diff = make_plan(report.findings, unsafe=False).diff
-    return diff or "gpudoctor: no edit can be made without your decision\n"
+    return diff or say("gpudoctor: no edit can be made without your decision\n")
 
 
 def write_diff(diff: str) -> None:
@@ -98,8 +98,10 @@ def write_diff(diff: str) -> None:
     write_text(diff, sys.stdout)
     if printable(diff) != diff:
         write_text(
-            "gpudoctor: these files contain control characters, shown as escapes, so this diff will not "
-            "apply to them; --diff --output FILE and --fix write them as they are\n",
+            say(
+                "gpudoctor: these files contain control characters, shown as escapes, so this diff will not "
+                "apply to them; --diff --output FILE and --fix write them as they are\n"
+            ),
             sys.stderr,
         )
 
@@ -124,7 +126,7 @@ def apply_fix(report: "Report", arguments: argparse.Namespace) -> bool:
                 sys.stderr,
             )
     if not plan.files:
-        write_text("gpudoctor: no edit can be made without your decision\n", sys.stderr)
+        write_text(say("gpudoctor: no edit can be made without your decision\n"), sys.stderr)
     tell_left(plan)
     return bool(plan.files)
 

@@ -7,71 +7,71 @@ from typing import NoReturn
 
 from gpudoctor import __version__
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import LANGUAGES, say
+from gpudoctor.lang import LANGUAGES, say, template
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "check": (
         "gpudoctor.cli.check",
-        "examine this machine, scripts, configs and job scripts; runs no user code",
+        template("examine this machine, scripts, configs and job scripts; runs no user code"),
     ),
     "estimate": (
         "gpudoctor.cli.estimate",
-        "predict the GPU memory of a training job: fits, tight or does not fit",
+        template("predict the GPU memory of a training job: fits, tight or does not fit"),
     ),
     "run": (
         "gpudoctor.cli.run",
-        "run a command unchanged, record its training, and diagnose what is slow or broken",
+        template("run a command unchanged, record its training, and diagnose what is slow or broken"),
     ),
     "verify": (
         "gpudoctor.cli.verify",
-        "test the remedies on a command in pairs of bounded runs; print the proven patch",
+        template("test the remedies on a command in pairs of bounded runs; print the proven patch"),
     ),
     "apply": (
         "gpudoctor.cli.apply",
-        "write the edits of a saved JSON report: those that trials have proven, or named ones",
+        template("write the edits of a saved JSON report: those that trials have proven, or named ones"),
     ),
     "report": (
         "gpudoctor.cli.report",
-        "report on a recorded run, in any format; join the recordings of several nodes",
+        template("report on a recorded run, in any format; join the recordings of several nodes"),
     ),
     "recordings": (
         "gpudoctor.cli.recordings",
-        "list the recordings on this machine: date, command, verdict, size; remove them",
+        template("list the recordings on this machine: date, command, verdict, size; remove them"),
     ),
     "autopsy": (
         "gpudoctor.cli.autopsy",
-        "find what killed a job first, from the logs that it left behind",
+        template("find what killed a job first, from the logs that it left behind"),
     ),
     "preflight": (
         "gpudoctor.cli.preflight",
-        "measure nodes, cards, links and the network before the job does; names the bad one",
+        template("measure nodes, cards, links and the network before the job does; names the bad one"),
     ),
     "watch": (
         "gpudoctor.cli.watch",
-        "examine a running process, no preparation needed: what it waits for, what to do",
+        template("examine a running process, no preparation needed: what it waits for, what to do"),
     ),
     "compare": (
         "gpudoctor.cli.compare",
-        "compare two recordings: step time with an interval, phases, memory; for CI too",
+        template("compare two recordings: step time with an interval, phases, memory; for CI too"),
     ),
-    "explain": ("gpudoctor.cli.explain", "print the manual page of a check"),
-    "list": ("gpudoctor.cli.list", "list every check: code, name, what it reads"),
-    "init": ("gpudoctor.cli.init", "write a settings section with comments for this project"),
+    "explain": ("gpudoctor.cli.explain", template("print the manual page of a check")),
+    "list": ("gpudoctor.cli.list", template("list every check: code, name, what it reads")),
+    "init": ("gpudoctor.cli.init", template("write a settings section with comments for this project")),
     "mcp": (
         "gpudoctor.cli.mcp",
-        "serve coding agents: the Model Context Protocol on standard input and output",
+        template("serve coding agents: the Model Context Protocol on standard input and output"),
     ),
     "setup": (
         "gpudoctor.cli.setup",
-        "register the server and a skill with Claude Code, Codex, Cursor or VS Code",
+        template("register the server and a skill with Claude Code, Codex, Cursor or VS Code"),
     ),
-    "completion": ("gpudoctor.cli.completion", "print a shell completion script"),
+    "completion": ("gpudoctor.cli.completion", template("print a shell completion script")),
 }
 """Command name to its module and its one-line help."""
 
-EPILOG = """\
+EPILOG = template("""\
 exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 examination incomplete.
-gpudoctor never sends your data anywhere."""
+gpudoctor never sends your data anywhere.""")
 
 
 class Parser(argparse.ArgumentParser):

@@ -17,13 +17,13 @@ from gpudoctor.cli.output import (
     wants_colour,
 )
 from gpudoctor.errors import IncompleteError, UsageError
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.lang.message import concatenated
 
 if TYPE_CHECKING:
     from gpudoctor.recorder.kept_recordings import KeptRecording
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor recordings                                 all of them, the newest first
   gpudoctor report run-20261121-081502-4711            report on one, by its name
@@ -31,7 +31,7 @@ examples:
   gpudoctor recordings --older-than 30d --yes          remove without a question
   gpudoctor recordings --remove 'run-202611*'          by name or pattern
 Nothing is removed without --yes or your answer. A recording that is being written is never removed.
-exit codes: 0; 2 wrong usage; 3 a recording could not be removed."""
+exit codes: 0; 2 wrong usage; 3 a recording could not be removed.""")
 MANY, MUCH = 50, 2 << 30
 """Recordings, or bytes of them, from which `gpudoctor run` says that they pile up."""
 
@@ -76,12 +76,12 @@ def _remove(recordings: "list[KeptRecording]", arguments: argparse.Namespace) ->
     unwanted = chosen(recordings, names, arguments.older_than, arguments.keep)
     if not unwanted:
         if names and not chosen(recordings, names):
-            running = "; it is being written now" if any(item.running for item in recordings) else ""
+            running = say("; it is being written now") if any(item.running for item in recordings) else ""
             raise UsageError(
                 f"--remove {' '.join(arguments.remove)}: no recording has this name{running} "
                 "(all of them: gpudoctor recordings)"
             )
-        show("nothing to remove\n")
+        show(say("nothing to remove\n"))
         return 0
     what = say(
         "{counted}, {unwanted}",
@@ -136,7 +136,7 @@ def _listed(recordings: "list[KeptRecording]", width: int, colour: bool, *, tota
     canvas = Canvas(width, colour)
     if not recordings:
         canvas.paragraph(say("No recording in {state_folder}.", state_folder=state_folder()))
-        canvas.literal("make one: gpudoctor run -- python train.py")
+        canvas.literal(say("make one: gpudoctor run -- python train.py"))
         return canvas.text()
     now = time.time()
     rows = [
@@ -165,7 +165,7 @@ def _listed(recordings: "list[KeptRecording]", width: int, colour: bool, *, tota
             )
         )
         canvas.literal(say("report on one: gpudoctor report {name}", name=recordings[0].name))
-        canvas.literal("remove all but the 10 newest: gpudoctor recordings --keep 10")
+        canvas.literal(say("remove all but the 10 newest: gpudoctor recordings --keep 10"))
     return canvas.text()
 
 
@@ -177,12 +177,12 @@ def short_command(words: tuple[str, ...]) -> str:
 def ago(seconds: float) -> str:
     """An age: `just now`, `5 min ago`, `3 h ago`, `12 days ago`."""
     if seconds < 60:
-        return "just now"
+        return say("just now")
     for unit, name in ((86400, "day"), (3600, "h"), (60, "min")):
         if (number := int(seconds // unit)) >= 1:
             plural = "s" if name == "day" and number > 1 else ""
             return say("{number} {name}{plural} ago", number=number, name=name, plural=plural)
-    return "just now"
+    return say("just now")
 
 
 def piled_up() -> str:

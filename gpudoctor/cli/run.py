@@ -1,6 +1,5 @@
 """`gpudoctor run -- COMMAND`: the job as it is, recorded; a diagnosis at the end."""
 
-from gpudoctor.lang import say
 import argparse
 import math
 import signal
@@ -29,12 +28,13 @@ from gpudoctor.cli.run_common import (
     examine_recorded,
     keep_shown,
     request_of,
-    write_line,
     short_report,
+    write_line,
 )
 from gpudoctor.cli.run_hooks import Alarm, add_alarm_flags, hang_text, write_events
 from gpudoctor.cli.time_limited import Expired, Fault, limited
 from gpudoctor.errors import DoctorError
+from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
@@ -78,7 +78,7 @@ class Interrupts:
                 signal.signal(number, signal.SIG_IGN if last else handler)
 
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor run -- python train.py --epochs 1
   gpudoctor run --steps 200 -- torchrun --nproc_per_node=4 train.py
@@ -88,7 +88,7 @@ After --steps or --seconds it gets SIGINT (as from Ctrl-C), 30 s later SIGTERM (
 Your own Ctrl-C reaches it unchanged, and gpudoctor waits. The third Ctrl-C ends it within 5 s.
 exit codes: the command's own (after --steps or --seconds often 130 or 1, as on Ctrl-C), 128+n
 when signal n killed it, 127 when there is no such command; with --fail-on those of `gpudoctor check`, and 1
-when the command failed by itself."""
+when the command failed by itself.""")
 _HEARTBEAT = 10.0
 """Seconds without a step after which a rank writes where it is, unless --hang-after is shorter."""
 _STILL = 10.0
@@ -187,21 +187,34 @@ def _reported(
             if not arguments.quiet:
                 write_line(piled_up())
     except Expired as error:
-        write_line(say("gpudoctor: {error}; make it with: gpudoctor report {folder}", error=error, folder=folder))
+        write_line(
+            say("gpudoctor: {error}; make it with: gpudoctor report {folder}", error=error, folder=folder)
+        )
         write_line(short_report(command, folder, *ended))
         found = error.exit_code
     except DoctorError as error:
         write_line(say("gpudoctor: {error}", error=error))
         found = error.exit_code
     except KeyboardInterrupt:
-        write_line(say("gpudoctor: interrupted; make the report with: gpudoctor report {folder}", folder=folder))
+        write_line(
+            say("gpudoctor: interrupted; make the report with: gpudoctor report {folder}", folder=folder)
+        )
     except (OSError, ValueError) as error:
-        write_line(say("gpudoctor: the report could not be written ({error}); make it with: gpudoctor report "
-"{folder}", error=error, folder=folder))
+        write_line(
+            say(
+                "gpudoctor: the report could not be written ({error}); make it with: gpudoctor report {folder}",
+                error=error,
+                folder=folder,
+            )
+        )
     except Exception as error:  # noqa: BLE001  # a fault of our own is none of the training's
         write_line(
-            say("{error}\ngpudoctor: internal error (see above); no report was written. The command's "
-"exit code is unchanged. Recording: {folder}", error=str(error) if isinstance(error, Fault) else traceback.format_exc().rstrip(), folder=folder)
+            say(
+                "{error}\ngpudoctor: internal error (see above); no report was written. The command's "
+                "exit code is unchanged. Recording: {folder}",
+                error=str(error) if isinstance(error, Fault) else traceback.format_exc().rstrip(),
+                folder=folder,
+            )
         )
     finally:
         if alarm is not None:

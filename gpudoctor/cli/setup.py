@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.agents.agent_files import AGENTS, SCOPES
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
     from gpudoctor.agents.agent_files import AgentFiles
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor setup --agent claude                    .mcp.json and .claude/skills of this project
   gpudoctor setup --agent codex --scope user        ~/.codex/config.toml and ~/.agents/skills
@@ -23,7 +23,7 @@ examples:
   gpudoctor setup --agent cursor --remove           take both out again
   gpudoctor setup --agent claude --command "uvx --from './gpudoctor[mcp]' gpudoctor mcp"
 Other servers, keys and comments of the settings stay as they are. Without --command the agent starts this
-installation by its full path; for a project that others use, name a command that they have."""
+installation by its full path; for a project that others use, name a command that they have.""")
 NAME = "gpudoctor"
 _SKILL = Path(__file__).resolve().parents[1] / "agents" / "skill" / "SKILL.md"
 
@@ -151,7 +151,7 @@ def _warn_without_package(command: str | None) -> None:
     from importlib.util import find_spec
 
     if command is None and find_spec("mcp") is None:
-        _say("the server needs the package mcp: pip install 'mcp>=1.24'")
+        _say(say("the server needs the package mcp: pip install 'mcp>=1.24'"))
 
 
 def _say(text: str) -> None:

@@ -40,11 +40,11 @@ def run() -> int:
     parts = [*_trainings(), *_logs(), *_recording(), *_scripts(), *_gpus()]
     lines = ["gpudoctor finds out why a training is slow, wrong or dead."]
     if not parts:
-        lines += ["", "Nothing to examine is in this folder: no script, no log, no recording."]
-        parts = [("this machine", ("gpudoctor check",))]
+        lines += ["", say("Nothing to examine is in this folder: no script, no log, no recording.")]
+        parts = [(say("this machine"), ("gpudoctor check",))]
     for what, commands in parts:
         lines += ["", _cut(what), *(f"    {command}" for command in commands)]
-    lines += ["", "all commands: gpudoctor --help"]
+    lines += ["", say("all commands: gpudoctor --help")]
     show("\n".join(lines) + "\n")
     return 0
 
@@ -142,7 +142,7 @@ def _recording() -> Iterator[tuple[str, tuple[str, ...]]]:
     when = ago(time.time() - newest.started)
     if newest.running:
         return
-    how = "died" if newest.died else "was recorded"
+    how = "died" if newest.died else say("was recorded")
     yield (
         say(
             "{short_command} {how} {when}: {outcome}",

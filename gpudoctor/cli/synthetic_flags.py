@@ -25,7 +25,9 @@ _REFUSED = frozenset({
     "experts_quantized", "nodes", "tp", "pp", "cp", "ep",
 })  # fmt: skip
 """Fields that no synthetic job can have; they are taken, or `--mode` were short for `--model`."""
-_OF_COMMAND = "describes a synthetic job, which has no COMMAND; put a command's own flags after the command"
+_OF_COMMAND = say(
+    "describes a synthetic job, which has no COMMAND; put a command's own flags after the command"
+)
 
 
 def add_synthetic_flags(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +105,7 @@ def _defaults(found: "FoundModel", fields: dict[str, Any]) -> list[str]:
     said = []
     if "method" not in fields:
         fields["method"] = "full"
-        said.append("--method full, as none was named")
+        said.append(say("--method full, as none was named"))
     longest = found.shape.max_positions
     if "seq" not in fields and found.shape.positions == "learned" and 0 < longest < 2048:
         fields["seq"] = longest

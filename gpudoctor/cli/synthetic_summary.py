@@ -76,10 +76,10 @@ def _rows(plan: "Synthetic", compared: "MeasuredEstimate | None") -> tuple[Memor
 
 def _ended(compared: "MeasuredEstimate | None") -> str:
     if compared is None:
-        return "nothing was measured"
+        return say("nothing was measured")
     found = compared.measurement
     if not found.said and found.last is None:
-        return "it made too few steps"
+        return say("it made too few steps")
     return (
         say(
             "{ending}: {said} (reached: {reached})",

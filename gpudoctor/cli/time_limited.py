@@ -70,7 +70,7 @@ def limited(work: Callable[[], T], seconds: float) -> T:
     if not answer:
         if ended_by in ASKED:
             raise KeyboardInterrupt  # the signal is for both of us, and the child had it first
-        raise Fault("the process that made the report died")
+        raise Fault(say("the process that made the report died"))
     kind, value = pickle.loads(answer)  # of a child of our own
     if kind == "error":
         raise _Told(*value)

@@ -230,7 +230,7 @@ def _status(session: "TrialSession", arm: str) -> str:
 
     left = duration(float(round(session.left)))
     if session.current is None:
-        words = ["one run" if session.doing else "the command as it is"]
+        words = [say("one run") if session.doing else say("the command as it is")]
     else:
         done = len(session.current.pairs)
         likely = next((look for look in LOOKS if look > done), LOOKS[-1])
@@ -241,7 +241,7 @@ def _status(session: "TrialSession", arm: str) -> str:
             else say("pair {done}", done=done + 1)
         ]
         if arm:
-            words.append("with it" if arm == session.current.arm.name else "without it")
+            words.append(say("with it") if arm == session.current.arm.name else say("without it"))
         words.append(
             say("about {about} for this change", about=duration(float(round(min(about, session.left)))))
         )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _SHARE = 0.5
 """Of the budget that the memory run may take: with DeepSpeed it compiles."""
-_SILENT_TOPIC, _RANDOM_DATA = "DATA", "its data are random tokens"
+_SILENT_TOPIC, _RANDOM_DATA = "DATA", say("its data are random tokens")
 """The topic that says nothing of a synthetic job, and why; other checks say so themselves."""
 _QUIET = {
     "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false",

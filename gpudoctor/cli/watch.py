@@ -15,7 +15,7 @@ from gpudoctor.cli.flamegraph_flag import (
 )
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, load_settings
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpudoctor.model.watch import FoundJob
     from gpudoctor.watch.tick_source import Outlet, TickSource
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor watch                            the training of this machine; a list where several run
   gpudoctor watch --find                     which processes train here
@@ -34,7 +34,7 @@ examples:
   gpudoctor watch 48213 --plain              a line a tick, for a log
   gpudoctor watch 48213 --record w.gz; gpudoctor watch --replay w.gz
 gpudoctor only reads the process: it never stops, signals or changes it.
-exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 it cannot be watched."""
+exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 it cannot be watched.""")
 INTERVAL, WINDOW = 1.0, 120.0
 
 

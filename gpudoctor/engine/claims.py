@@ -120,7 +120,7 @@ def _crashed(case: Examined | Ran) -> str:
 def _nothing_passed(case: Examined) -> str:
     if case.notes or any(isinstance(item, Passed) for item in case.outcomes):
         return ""
-    return "nothing could be examined"
+    return say("nothing could be examined")
 
 
 def nothing_read(patient: Patient) -> bool:
@@ -135,13 +135,13 @@ def nothing_read(patient: Patient) -> bool:
 
 
 def _unread(case: Examined) -> str:
-    return "a part of it could not be examined" if case.incomplete else ""
+    return say("a part of it could not be examined") if case.incomplete else ""
 
 
 def _no_gpu(case: Examined) -> str:
     survey = optional(lambda: case.patient.gpu_survey)
     if survey is None:
-        return "the GPUs were not examined"
+        return say("the GPUs were not examined")
     return "" if survey.gpus else say("no GPU was examined ({absence})", absence=survey.absence)
 
 
@@ -149,7 +149,7 @@ def _no_training(case: Examined) -> str:
     source = optional(lambda: case.patient.source)
     configs = optional(lambda: case.patient.configs)
     found = (source is not None and source.trains) or (configs is not None and configs.trains)
-    return "" if found else "no training was found in it"
+    return "" if found else say("no training was found in it")
 
 
 def _elsewhere(case: Examined) -> str:
@@ -157,7 +157,7 @@ def _elsewhere(case: Examined) -> str:
     job = optional(lambda: case.patient.job)
     survey = optional(lambda: case.patient.gpu_survey)
     if job is not None and not runs_here(case.patient):
-        return "it runs on another machine, which was not examined"
+        return say("it runs on another machine, which was not examined")
     if survey is not None and survey.gpus:
         return ""
     if job is not None and job.card is not None:
@@ -174,7 +174,7 @@ def _elsewhere(case: Examined) -> str:
 def _ranks_lost(case: Examined) -> str:
     preflight = optional(lambda: case.patient.preflight)
     if preflight is None:
-        return "nothing was measured"
+        return say("nothing was measured")
     lost = len({loss.rank for loss in preflight.losses})
     return (
         say("{ranks} of {world} did not take part to the end", ranks=count(lost, "rank"), world=preflight.world)
@@ -198,12 +198,12 @@ def _units_unmeasured(case: Examined) -> str:
 
 def _file_cut(case: Examined) -> str:
     log = optional(lambda: case.patient.kernel_log)
-    return "the part that could be read has no Xid event" if log is not None and log.problems else ""
+    return say("the part that could be read has no Xid event") if log is not None and log.problems else ""
 
 
 def _xid_unseen(case: Examined) -> str:
     looked = any(isinstance(item, Passed) and not item.silenced for item in case.outcomes)
-    return "" if looked else "no check passed"
+    return "" if looked else say("no check passed")
 
 
 def _gpus_unlisted(case: Examined) -> str:
@@ -232,7 +232,7 @@ def _dear_note(case: Ran) -> str:
 
 
 def _ended_badly(case: Ran) -> str:
-    return "it did not end well" if case.died else ""
+    return say("it did not end well") if case.died else ""
 
 
 def _few_steps(case: Ran) -> str:
@@ -260,8 +260,8 @@ def _device_unseen(case: Ran) -> str:
 
     used = any(on_gpu(process) for process in case.recording.ranks)
     if used and not case.run.gpus and case.recording.origin == "gpudoctor":
-        return "its GPU was not sampled"
-    return "what its device did was not seen" if case.run.gain_unknown else ""
+        return say("its GPU was not sampled")
+    return say("what its device did was not seen") if case.run.gain_unknown else ""
 
 
 def _few_samples(window: ProcessWindow) -> str:
@@ -299,7 +299,7 @@ def _too_short(case: ComparedRuns) -> str:
 
 
 def _no_difference(case: ComparedRuns) -> str:
-    return "" if case.change in (Change.FASTER, Change.SLOWER) else "the difference may be chance"
+    return "" if case.change in (Change.FASTER, Change.SLOWER) else say("the difference may be chance")
 
 
 def _two_jobs(case: ComparedRuns) -> str:
@@ -316,16 +316,16 @@ def _crowded(case: ComparedRuns) -> str:
 
 def _not_faster(row: TrialRow) -> str:
     faster = row.proof is not None and row.proof.verdict == "faster"
-    return "" if faster else "it was not faster at every look"
+    return "" if faster else say("it was not faster at every look")
 
 
 def _loss_moved(row: TrialRow) -> str:
-    return "its loss is different" if row.proof is not None and row.proof.loss == "moved" else ""
+    return say("its loss is different") if row.proof is not None and row.proof.loss == "moved" else ""
 
 
 def _not_gone(row: TrialRow) -> str:
     cure = row.proof.cure if row.proof is not None else None
-    return "" if cure is not None and cure.gone else "the finding came back, or its check did not run"
+    return "" if cure is not None and cure.gone else say("the finding came back, or its check did not run")
 
 
 CRASHED: Need[Examined] = Need(name="no check crashed", missing=_crashed)

@@ -27,10 +27,10 @@ _WORDS = 6
 _LONG = 60
 """Characters of them."""
 _MARKERS = {
-    "optimizer": "a step of the optimizer",
-    "backward": "a backward pass",
+    "optimizer": say("a step of the optimizer"),
+    "backward": say("a backward pass"),
     "loader": "a batch",
-    "gradients": "a call for gradients",
+    "gradients": say("a call for gradients"),
 }
 
 
@@ -40,8 +40,10 @@ def other_job(before: Recording, after: Recording) -> tuple[str, ...]:
     pairs = [("scripts", _script(before.command), _script(after.command))]
     if first is not None and second is not None:
         pairs.append(("models", _model(first), _model(second)))
-        pairs.append(("numbers of ranks", count(len(before.ranks), "rank"), count(len(after.ranks), "rank")))
-        pairs.append(("kinds of steps", _marker(first), _marker(second)))
+        pairs.append(
+            (say("numbers of ranks"), count(len(before.ranks), "rank"), count(len(after.ranks), "rank"))
+        )
+        pairs.append((say("kinds of steps"), _marker(first), _marker(second)))
     return tuple(_differ(*pair) for pair in pairs if all(pair) and pair[1] != pair[2])
 
 
@@ -52,8 +54,8 @@ def other_setting(before: Recording, after: Recording) -> tuple[str, ...]:
     if first is not None and second is not None:
         pairs += [
             ("devices", _device(first), _device(second)),
-            ("versions of torch", _text(first, "version"), _text(second, "version")),
-            ("threads of torch", _text(first, "threads"), _text(second, "threads")),
+            (say("versions of torch"), _text(first, "version"), _text(second, "version")),
+            (say("threads of torch"), _text(first, "threads"), _text(second, "threads")),
         ]
     found = [_differ(*pair) for pair in pairs if all(pair) and pair[1] != pair[2]]
     if _script(before.command) == _script(after.command):
@@ -283,7 +285,11 @@ def _phases(before: RunSummary, after: RunSummary) -> tuple[Row, ...]:
 
 
 def _memory(before: RunSummary, after: RunSummary) -> tuple[Row, ...]:
-    words = {"allocated": "GPU, allocated", "reserved": "GPU, reserved", "tree_rss": "all processes"}
+    words = {
+        "allocated": say("GPU, allocated"),
+        "reserved": say("GPU, reserved"),
+        "tree_rss": say("all processes"),
+    }
     rows = [
         Row(name=words[name], unit="B", before=getattr(before.memory, name), after=getattr(after.memory, name))
         for name in words

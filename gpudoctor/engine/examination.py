@@ -73,7 +73,7 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
     chosen, left = request.selection.splits(registry.checks.values())
     take_signs(patient, request.signs_first)
     outcomes = run_checks(patient, chosen, request.settings.thresholds)
-    outcomes += [Skipped(code=check.code, reason="not selected", deselected=True) for check in left]
+    outcomes += [Skipped(code=check.code, reason=say("not selected"), deselected=True) for check in left]
     outcomes, silenced = _silence(outcomes, patient, request)
     outcomes = [_unmeasured(_claimed(item, patient), patient) for item in outcomes]
     found = [finding for item in outcomes if isinstance(item, Found) for finding in item.findings]

@@ -11,7 +11,7 @@ from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count
 
-_NO_RANK = " No rank reported; gpudoctor read this in the command's output."
+_NO_RANK = say(" No rank reported; gpudoctor read this in the command's output.")
 
 # The log and its first cause as a report carries them.
 
@@ -103,9 +103,9 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
         return say("The job died at {where}; its check was not selected.{source}", where=where, source=source)
     who = _who(cause, rank)
     where = say("line {line:,} of {path}", line=cause.root.line, path=cause.root.path)
-    failed = "failed" if who == "The job" else "failed first"
+    failed = "failed" if who == "The job" else say("failed first")
     if rank is not None and rank.sign in _INFERRED and rank.rank is not None:
-        failed = "probably failed first"
+        failed = say("probably failed first")
     return say(
         "{who} {failed}{when}: {name}, {where}.{source}",
         who=who,
@@ -122,10 +122,10 @@ def _who(cause: FirstCause, rank: FailingRank | None) -> str:
     if rank is not None and rank.rank is not None and (cause.root.rank is None or cause.root.waits):
         return say("Rank {rank}", rank=rank.rank)
     if cause.root.waits:
-        return "The job"  # its ranks only waited
+        return say("The job")  # its ranks only waited
     if len(cause.ranks) > 1:
         return say("{ranks} ranks", ranks=len(cause.ranks))
-    return say("Rank {rank}", rank=cause.root.rank) if cause.root.rank is not None else "The job"
+    return say("Rank {rank}", rank=cause.root.rank) if cause.root.rank is not None else say("The job")
 
 
 def _when(cause: FirstCause) -> str:
@@ -144,7 +144,7 @@ def _read(log: JobLog) -> str:
 
 def _end(log: JobLog) -> str:
     if log.finished:
-        return "; the program says that its training was complete"
+        return say("; the program says that its training was complete")
     if any(item.ends_in_progress for item in log.files):
         step = say(" after step {last_step:,}", last_step=log.last_step) if log.last_step is not None else ""
         return say("; it ends in the middle of the training{step}, without a reason", step=step)

@@ -49,7 +49,7 @@ def _links(found: Preflight) -> str:
     met = {frozenset(test.nodes) for test in found.tests if test.stage is Stage.PAIRS and len(test.nodes) == 2}
     if not met or len(met) >= every:
         return ""
-    more = "" if found.mode == "deep" else "; --deep tests more of them"
+    more = "" if found.mode == "deep" else say("; --deep tests more of them")
     return say(
         "{met} of {every} links between two nodes were tested{more}.", met=len(met), every=every, more=more
     )
@@ -72,12 +72,12 @@ def _bad(found: Preflight, ranked: Sequence[Ranked], bad: Sequence[Ranked]) -> s
             nodes2=len(found.nodes),
             is_=say("is") if left == 1 else say("are"),
         )
-        why = joined(causes[:3]) + (" and others" if len(causes) > 3 else "")
+        why = joined(causes[:3]) + (say(" and others") if len(causes) > 3 else "")
         return say(
             "Leave out {named}: {why}.{rest}", named=named, why=why, rest=rest if len(found.nodes) > 1 else ""
         )
     errors = sum(item.finding.severity is Severity.ERROR for item in bad)
-    start = "Do not start the job" if errors else "The job can start, slower than it could"
+    start = say("Do not start the job") if errors else say("The job can start, slower than it could")
     return say("{start}: {name}. {message}", start=start, name=first.name, message=first.message)
 
 

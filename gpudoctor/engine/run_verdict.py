@@ -50,26 +50,28 @@ _STEPS_ARE = {
     "backward": "gpudoctor saw no optimizer: it counts a backward pass as a step. ",
     "gradients": "gpudoctor saw no optimizer: it counts a call for gradients (torch.autograd.grad, "
     "torch.func) as a step. ",
-    "trace": "The trace marks no step: gpudoctor reads all of it as one. ",
+    "trace": say("The trace marks no step: gpudoctor reads all of it as one. "),
 }
 """What a step is where no optimizer makes one, by the marker."""
 _WALLS = {
-    "docker": "the probe cannot enter a container that docker starts: install gpudoctor in its image and put "
-    "`gpudoctor run --` inside",
-    "ssh": "the probe cannot reach another machine: put `gpudoctor run --` after ssh",
-    "sudo": "sudo clears the environment that carries the probe: put `gpudoctor run --` after sudo",
-    "env": "env clears the environment that carries the probe: put `gpudoctor run --` after env",
-    "python": "Python's flags -I, -E and -S disable the probe: remove them for this run",
+    "docker": say(
+        "the probe cannot enter a container that docker starts: install gpudoctor in its image and put "
+        "`gpudoctor run --` inside"
+    ),
+    "ssh": say("the probe cannot reach another machine: put `gpudoctor run --` after ssh"),
+    "sudo": say("sudo clears the environment that carries the probe: put `gpudoctor run --` after sudo"),
+    "env": say("env clears the environment that carries the probe: put `gpudoctor run --` after env"),
+    "python": say("Python's flags -I, -E and -S disable the probe: remove them for this run"),
 }
 _KIN = {"podman": "docker", "nerdctl": "docker", "kubectl": "docker", "apptainer": "docker",
         "singularity": "docker", "doas": "sudo", "su": "sudo"}  # fmt: skip
-_NOT_SEEN = "the probe saw no process of the command import torch"
-_RANKS_NOT_SEEN = "its ranks ended before they imported torch"
-_KEEP_RANKS = (
+_NOT_SEEN = say("the probe saw no process of the command import torch")
+_RANKS_NOT_SEEN = say("its ranks ended before they imported torch")
+_KEEP_RANKS = say(
     "To find the cause, let the launcher keep what its ranks print: `torchrun --tee 3 --log-dir logs ...`; "
     "`gpudoctor run` reads it then."
 )
-_KEEP_OUTPUT = (
+_KEEP_OUTPUT = say(
     "To find the cause, keep the command's output: `... 2>&1 | tee job.out`, then `gpudoctor autopsy job.out`."
 )
 
@@ -103,7 +105,7 @@ def _suspected(recording: Recording, ranked: Sequence[Ranked]) -> str:
     """Of a run without a step: that nothing bears out what its source suspects; else ""."""
     if not without_steps(recording) or not any(is_suspicion(item.finding) for item in ranked):
         return ""
-    return " gpudoctor measured nothing: what it only suspects from the source is a note."
+    return say(" gpudoctor measured nothing: what it only suspects from the source is a note.")
 
 
 def _interrupted(end: RunEnd | None) -> str:
@@ -146,10 +148,10 @@ def _wrong(title: str, run: RunSummary, errors: Sequence[Ranked]) -> str:
     more = say(", and {errors} more", errors=len(errors) - 1) if len(errors) > 1 else ""
     name = errors[0].finding.name
     if _stood_still(errors):
-        since = say("after step {steps:,}", steps=run.steps) if run.steps else "from its start"
+        since = say("after step {steps:,}", steps=run.steps) if run.steps else say("from its start")
         return say("{title} made no progress {since} until it was ended.", title=title, since=since)
     wrong = any(item.finding.code.startswith(_WRONG) for item in errors)
-    said = "its result is unreliable" if wrong else "it has a fault to fix"
+    said = say("its result is unreliable") if wrong else say("it has a fault to fix")
     return say("{title} ran, and {said}: {name}{more}.", title=title, said=said, name=name, more=more)
 
 
@@ -184,7 +186,7 @@ def _dead(title: str, recording: Recording, run: RunSummary, told: DeathMessage)
     lines = told.message.strip().splitlines()
     message = _short(lines[0]) if lines else ""
     if told.kind == EXIT:
-        how = "with exit code " if message.lstrip("-").isdigit() else "by sys.exit: "
+        how = say("with exit code ") if message.lstrip("-").isdigit() else "by sys.exit: "
         return _ended(
             say(
                 "{title}{rank} ended itself{after} {how}{message}",
@@ -207,7 +209,9 @@ def _dead(title: str, recording: Recording, run: RunSummary, told: DeathMessage)
             )
         )
     if rank:
-        killed = say("was killed by {kind}", kind=told.kind) if told.kind else "disappeared without a message"
+        killed = (
+            say("was killed by {kind}", kind=told.kind) if told.kind else say("disappeared without a message")
+        )
         return _ended(
             say(
                 "{title} died{after}: {rank} {killed}{for_memory}",
@@ -225,7 +229,7 @@ def _after(run: RunSummary, told: DeathMessage) -> str:
     """After how many steps; the last second of a process that was killed is not written down."""
     if run.steps:
         told_it = told.record is not None and told.record.type == "exception"
-        least = "" if told_it or told.process is None or told.process.clean else "at least "
+        least = "" if told_it or told.process is None or told.process.clean else say("at least ")
         return say(
             " after {least}{steps:,} {step}",
             least=least,
@@ -233,7 +237,7 @@ def _after(run: RunSummary, told: DeathMessage) -> str:
             step=say("step") if run.steps == 1 else say("steps"),
         )
     began = told.process is not None and told.process.first("loop") is not None
-    return " in its first steps" if began else " before its first step"
+    return say(" in its first steps") if began else say(" before its first step")
 
 
 def _ended(sentence: str) -> str:
@@ -276,7 +280,9 @@ def _promise(case: Ran, warnings: Sequence[Ranked]) -> str:
     low = _together(run, [(item, 1 - 1 / max(1.0, _least(item))) for item in dear])
     if high < _WORTH:
         return ""
-    which = ("the first finding", "the first two findings", "the first three findings")[len(dear) - 1]
+    which = (say("the first finding"), say("the first two findings"), say("the first three findings"))[
+        len(dear) - 1
+    ]
     if [item.rank for item in dear] != list(range(1, len(dear) + 1)):
         which = joined([item.finding.name for item in dear])
     gain = (
@@ -285,7 +291,7 @@ def _promise(case: Ran, warnings: Sequence[Ranked]) -> str:
         else say("up to {factor}", factor=_factor(high))
     )
     rest = (
-        "; no other finding is worth your time"
+        say("; no other finding is worth your time")
         if len(dear) == len(warnings) and not REST_WELL.lacks(case)
         else ""
     )
@@ -337,7 +343,10 @@ def _lead(run: RunSummary) -> str:
     name, share = max(_losses(run).items(), key=lambda item: item[1], default=("", 0.0))
     if share < _MUCH_IDLE:
         return ""
-    words = {"data_wait": "The training waits for data", "other": "Code outside all known phases takes"}
+    words = {
+        "data_wait": say("The training waits for data"),
+        "other": say("Code outside all known phases takes"),
+    }
     if name == "data_wait":
         return say("{words} {share} of each step. ", words=words[name], share=percent(share))
     said = words.get(name, say("{name} takes", name=name.replace("_", " ").capitalize()))
@@ -400,7 +409,7 @@ def _well(case: Ran) -> str:
     begin = (
         say("Nothing wrong was found, but {missing}: ", missing=joined(missing))
         if missing
-        else "In good health: "
+        else say("In good health: ")
     )
     return (
         say("{begin}{said}, {margin}.{more}", begin=begin, said=said, margin=margin, more=more)
@@ -412,7 +421,7 @@ def _well(case: Ran) -> str:
 def _few(case: Ran, said: str) -> str:
     """A run too short for a verdict on its speed: what has shown so far."""
     steps = count(case.run.steady_steps, "steady step")
-    more = "record more of them" if case.recording.origin == TRACED else "let the run make more"
+    more = say("record more of them") if case.recording.origin == TRACED else say("let the run make more")
     noted = _noted(case.ranked)
     note = (
         say(" Note {noted} is about {noted2} of the time.", noted=noted[0], noted2=percent(noted[1]))
@@ -429,7 +438,7 @@ def _few(case: Ran, said: str) -> str:
             more=more,
             note=note,
         )
-    found = "No fault" if noted else "Nothing wrong"
+    found = say("No fault") if noted else say("Nothing wrong")
     return say(
         "{found} was found in {steps}; for a verdict on its speed {more}.{note}",
         found=found,
@@ -477,7 +486,9 @@ def death(end: RunEnd | None) -> str:
 
 def _for_memory(end: RunEnd | None, signal: str) -> str:
     return (
-        " (its memory limit was reached)" if end is not None and end.oom_kills and signal == "SIGKILL" else ""
+        say(" (its memory limit was reached)")
+        if end is not None and end.oom_kills and signal == "SIGKILL"
+        else ""
     )
 
 

@@ -91,7 +91,7 @@ def _place(error: BaseException) -> str:
     """The innermost frame of an error, for a bug report: a module and a line, no path."""
     frames = traceback.extract_tb(error.__traceback__)
     if not frames:
-        return "no traceback"
+        return say("no traceback")
     last = frames[-1]
     return say(
         "{rpartition}:{lineno} in {name}",

@@ -63,7 +63,7 @@ def of_inspector(title: str, records: InspectorRecords, ranked: Sequence[Ranked]
     rest = (
         say("no rank could be judged ({reason})", reason=reason)
         if reason
-        else "no rank comes late to the others"
+        else say("no rank comes late to the others")
     )
     return say(
         "{title}: {read_sentence}; {rest}.", title=title, read_sentence=read_sentence(records), rest=rest

@@ -127,7 +127,7 @@ def _load_table(path: Path) -> dict[str, Toml]:
 
 
 def _reason(error: Exception) -> str:
-    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    return say("it is nested too deeply") if isinstance(error, RecursionError) else str(error)
 
 
 def _strings(value: Toml, path: Path, key: str) -> tuple[str, ...]:

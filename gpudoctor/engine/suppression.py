@@ -97,7 +97,7 @@ def _by_file(finding: Finding, settings: Settings) -> Silenced | None:
 def _by_code(finding: Finding, selection: Selection) -> Silenced | None:
     if finding.code not in selection.ignored:
         return None
-    return Silenced(finding=finding, where="ignored code", reason=selection.ignored[finding.code])
+    return Silenced(finding=finding, where=say("ignored code"), reason=selection.ignored[finding.code])
 
 
 def _paths(finding: Finding) -> Iterator[str]:

@@ -99,7 +99,7 @@ def promised(
 
 
 def _who(patient: Patient) -> str:
-    return "This machine" if patient.kind is PatientKind.MACHINE else patient.title
+    return say("This machine") if patient.kind is PatientKind.MACHINE else patient.title
 
 
 def _sick(patient: Patient, errors: Sequence[Ranked], warnings: Sequence[Ranked]) -> str:

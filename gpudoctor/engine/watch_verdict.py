@@ -116,11 +116,11 @@ def _margins(window: ProcessWindow) -> str:
     most = (
         say("the possible speedup there is at most {part:.2f}x", part=1 / (1 - part))
         if part < 0.99
-        else "the possible speedup there is large"
+        else say("the possible speedup there is large")
     )
     gain = say("the possible speedup is unknown: {why}", why=why) if why else most
     if lost >= TO_GAIN:
-        said = "No finding explains it"
+        said = say("No finding explains it")
     else:
         missing = WATCH_WELL.lacks(window)
         said = WATCH_WELL.says + (say(", but {missing}", missing=joined(missing)) if missing else "")

@@ -34,7 +34,9 @@ def estimate_job(
     job.check(shape)
     if shape.family == "gemma2" and job.attention == "sdpa" and job.mode == "train" and job.stack == "hf":
         job = replace(job, attention="eager")
-        said = "transformers has no SDPA for Gemma 2, whose scores are soft-capped: eager attention is taken"
+        said = say(
+            "transformers has no SDPA for Gemma 2, whose scores are soft-capped: eager attention is taken"
+        )
         assumptions += (said,)
     capability = device.capability if device is not None else None
     analyse = training_instants if job.mode == "train" else inference_instants
@@ -142,7 +144,7 @@ def from_numbers(numbers: Mapping[str, Any]) -> tuple[ModelShape, str]:
     if hidden % heads and "head_dim" not in numbers:
         raise UsageError(f"--heads {heads} must divide --hidden {hidden}, or --head-dim be given")
     given = {
-        "name": "given by numbers", "heads": heads, "kv_heads": heads, "head_dim": max(hidden // heads, 1),
+        "name": say("given by numbers"), "heads": heads, "kv_heads": heads, "head_dim": max(hidden // heads, 1),
         "mlp": -(-8 * hidden // 3 // 256) * 256, "vocab": 32000, **numbers,
     }  # fmt: skip
     guessed = [key for key in ("heads", "kv_heads", "mlp", "vocab") if key not in numbers]

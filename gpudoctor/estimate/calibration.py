@@ -84,15 +84,25 @@ def _instant(calibration: Calibration, job: TrainingJob, instant: Instant, said:
     ratio, count = calibration.ratio(instant.name, job.method, instant.bytes)
     if count:
         said.append(
-            f"{instant.name} x {ratio:.3f} measured (n {count})" + ("" if ratio > 1 else ", kept as computed")
+            f"{instant.name} x {ratio:.3f} measured (n {count})"
+            + ("" if ratio > 1 else say(", kept as computed"))
         )
     size = sum(line.bytes for line in lines)
     if ratio > 1:
         lines.append(
-            Line(kind="calibration", bytes=round((ratio - 1) * size), source=calibration.title(),
-                 formula=say("{ratio:.4f} x {size:,} B: measured over computed, median of {count}", ratio=ratio - 1, size=size, count=count),
-                 provenance=Provenance.MEASURED)
-        )  # fmt: skip
+            Line(
+                kind="calibration",
+                bytes=round((ratio - 1) * size),
+                source=calibration.title(),
+                formula=say(
+                    "{ratio:.4f} x {size:,} B: measured over computed, median of {count}",
+                    ratio=ratio - 1,
+                    size=size,
+                    count=count,
+                ),
+                provenance=Provenance.MEASURED,
+            )
+        )
     return replace(instant, lines=tuple(lines))
 
 

@@ -69,7 +69,12 @@ def read_card(
     if not stack(job.stack).lazy_loading:
         context = EAGER_CONTEXT
     lines = [
-        _line("context", context, "CUDA context and kernels", "driver readings per architecture, lazy loading")
+        _line(
+            "context",
+            context,
+            say("CUDA context and kernels"),
+            say("driver readings per architecture, lazy loading"),
+        )
     ]
     communicators = COMMUNICATORS if job.world > 1 else 0
     if communicators:
@@ -77,8 +82,8 @@ def read_card(
             _line(
                 "nccl",
                 communicators,
-                "buffers of two communicators",
-                "NCCL 2.20: 4 MiB per channel and protocol",
+                say("buffers of two communicators"),
+                say("NCCL 2.20: 4 MiB per channel and protocol"),
             )
         )
     lines = [_as_measured(line, device) for line in lines]
@@ -88,7 +93,7 @@ def read_card(
     if device is not None:  # the cache is given back when the card is full
         room = max(device.bytes - beside, peak.bytes)
         low, middle, high = (peak.bytes if low > room else low), min(middle, room), min(high, room)
-    source = "blocks freed after the loss are reused in part by the backward, and the other way round"
+    source = say("blocks freed after the loss are reused in part by the backward, and the other way round")
     lines.append(
         _line(
             "cached",

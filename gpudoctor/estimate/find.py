@@ -66,7 +66,7 @@ def _read(path: str) -> bytes:
         ) from None
     except OSError as error:
         reason = error.strerror or str(error)
-        hint = "; is it the weights?" if CONFIG.beyond in reason else ""
+        hint = say("; is it the weights?") if CONFIG.beyond in reason else ""
         raise UsageError(
             say("{path}: cannot be read: {reason}{hint}", path=path, reason=reason, hint=hint)
         ) from None

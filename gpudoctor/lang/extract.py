@@ -12,8 +12,27 @@ from gpudoctor.lang.message import plain_template, row_template
 
 _MARKS = frozenset({"say", "tr", "template"})
 _ROWS = frozenset({"advise"})
-_TEXTS = {"Remedy": ("title", "steps"), "Cost": ("breaks",)}
-"""Arguments whose constants are texts without parts."""
+_TEXTS = {"Remedy": ("title", "steps"), "Cost": ("breaks",), "Threshold": ("meaning",), "Visible": ("fault",)}
+"""Arguments by name whose constants are texts without parts."""
+_PLACED = {
+    "Absent": 1,
+    "CannotMend": 1,
+    "Damaged": 1,
+    "IncompleteError": 1,
+    "NotSupported": 1,
+    "ReadLimit": 3,
+    "RefusedFile": 1,
+    "Unavailable": 1,
+    "Undeclared": 1,
+    "UnknownCards": 1,
+    "UnreadConfig": 1,
+    "UsageError": 1,
+    "add_argument_group": 1,
+    "missing": 2,
+}
+"""How many positional arguments of a call are texts without parts."""
+_HELP = frozenset({"help", "description", "epilog"})
+"""Arguments of argparse, whatever takes them."""
 NOTHING = "∅"
 _FIELD = re.compile(r"\{\w")
 _WORD = re.compile(r"[A-Za-z]{2,}")
@@ -88,8 +107,10 @@ def _in_call(call: ast.Call) -> Iterator[str]:
             yield from map(row_template, _constants(argument))
     elif name == "finding" and call.args:
         yield from map(plain_template, _constants(call.args[0]))
+    for argument in call.args[: _PLACED.get(name, 0)]:
+        yield from map(plain_template, _constants(argument))
     for keyword in call.keywords:
-        if keyword.arg in _TEXTS.get(name, ()):
+        if keyword.arg in _TEXTS.get(name, ()) or keyword.arg in _HELP:
             yield from map(plain_template, _constants(keyword.value))
 
 

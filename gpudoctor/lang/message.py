@@ -101,6 +101,14 @@ def shaped(text: str, form: str, change: Callable[[str], str]) -> str:
     return Message(change(str(text)), "{text}", {"text": text}, form)
 
 
+class SpokenError(Exception):
+    """An error whose text people read: `str` of it stays a message if it is one."""
+
+    def __str__(self) -> str:
+        text = self.args[0] if len(self.args) == 1 else None
+        return text if isinstance(text, Message) else super().__str__()
+
+
 def template_id(template: str) -> str:
     """A short stable name of a template: ten hexadecimal digits of its SHA-256."""
     import hashlib  # for JSON only

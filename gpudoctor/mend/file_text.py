@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from gpudoctor.lang import say
+from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import read_file as _door
 from gpudoctor.model.read_limits import SCRIPT
 
 
-class CannotMend(Exception):
+class CannotMend(SpokenError):
     """An edit or a file that cannot be mended; the text is a clause for a person."""
 
 

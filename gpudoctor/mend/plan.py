@@ -142,8 +142,8 @@ def _choose(item: Ranked, unsafe: bool, left: list[Left]) -> list[_Choice]:
 
 def _why_not(remedy: Remedy) -> str:
     if remedy.applicability is Applicability.UNSAFE:
-        return "may change results; --unsafe applies it"
-    return "a person must decide"
+        return say("may change results; --unsafe applies it")
+    return say("a person must decide")
 
 
 def _add(choice: _Choice, drafts: "dict[str, _Draft]", left: list[Left]) -> None:

@@ -15,7 +15,7 @@ from gpudoctor.model.patient import Patient
 # A threshold: a number with a source, overridable in `[tool.gpudoctor.thresholds]`.
 
 
-OWN_CHOICE = "convention: gpudoctor's own choice, no published figure is known"
+OWN_CHOICE = say("convention: gpudoctor's own choice, no published figure is known")
 """The source of a number that has no other one."""
 
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-from gpudoctor.lang import say
+from gpudoctor.lang import SpokenError, say
 
 
-class Unavailable(Exception):
+class Unavailable(SpokenError):
     """A sign cannot be taken. The text is a clause that completes "skipped: ...", for a person."""
 
 
@@ -15,7 +15,7 @@ class Unread(Unavailable):
     """What the user named for a sign cannot be read: the examination is incomplete without it."""
 
 
-class ReaderCrashed(Exception):
+class ReaderCrashed(SpokenError):
     """A reader of ours failed in a way nobody foresaw; checks that need its sign end as crashed."""
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpudoctor.lang import say
+from gpudoctor.lang import SpokenError, say
 
 _NUMBER = re.compile(r"\+?\d+")
 _NONE = frozenset({"-1", "NoDevFiles", "none"})
@@ -15,7 +15,7 @@ BY_BUS = "PCI_BUS_ID"
 """The value of CUDA_DEVICE_ORDER with which CUDA counts as NVML does."""
 
 
-class UnknownCards(Exception):
+class UnknownCards(SpokenError):
     """The driver does not say what the variable asks for, with the reason as its text."""
 
 
@@ -67,10 +67,10 @@ def visible(value: str | None, order: str | None, cards: Sequence[ListedGpu]) ->
         return Visible(count=len(every), indices=every)
     text = value.strip()
     if not text:
-        return Visible(count=0, fault="is set and empty")
+        return Visible(count=0, fault=say("is set and empty"))
     listed = [entry.strip() for entry in text.split(",")]
     if text in _NONE:
-        return Visible(count=0, fault="hides every GPU", listed=len(listed))
+        return Visible(count=0, fault=say("hides every GPU"), listed=len(listed))
     if listed[0].startswith("MIG-"):
         return _mig(listed, cards)
     by_uuid = listed[0].startswith("GPU-")
@@ -104,9 +104,9 @@ def _as_nvml(
 def _by_number(entry: str, total: int) -> tuple[int, str]:
     match = _NUMBER.match(entry)  # "1x" is 1: strtoul
     if match is None:
-        return -1, say(
-            "has the entry {entry!r}, which is not a GPU", entry=entry
-        ) if entry else "has an empty entry"
+        return -1, say("has the entry {entry!r}, which is not a GPU", entry=entry) if entry else say(
+            "has an empty entry"
+        )
     index = int(match.group())
     return (index, "") if index < total else (-1, say("names GPU {index}", index=index))
 

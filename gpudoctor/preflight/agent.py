@@ -268,7 +268,7 @@ class Agent:
                 self._lost = (LossKind.DIED, f"sent {error}")
                 return None
             if message is None:
-                self._lost = (LossKind.DIED, "its process ended: the connection closed")
+                self._lost = (LossKind.DIED, say("its process ended: the connection closed"))
                 return None
             if message["type"] == "done":
                 return int(message["code"])
@@ -302,7 +302,7 @@ class Agent:
         try:
             answer = await self._carry_out(message)
         except asyncio.CancelledError:
-            answer = {"failure": "was broken off", "kind": "cancelled"}
+            answer = {"failure": say("was broken off"), "kind": "cancelled"}
         except Exception as error:  # noqa: BLE001  # one bad piece of work must not end the rank
             answer = {
                 "failure": say("{kind}: {error}", kind=type(error).__name__, error=error),

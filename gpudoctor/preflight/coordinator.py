@@ -18,7 +18,7 @@ from typing import Any
 from gpudoctor import __version__
 from gpudoctor.analysis.preflight.search import NodeGroup, next_round, plan_for
 from gpudoctor.errors import IncompleteError
-from gpudoctor.lang import say
+from gpudoctor.lang import SpokenError, say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.signs.preflight import LossKind, Preflight, Stage
 from gpudoctor.preflight.budget import Budget, Wishes
@@ -47,7 +47,7 @@ _APART = (Stage.STORAGE, Stage.BURN)
 _OUR_WORKER = "/preflight/worker.py:"
 
 
-class Stopped(Exception):
+class Stopped(SpokenError):
     """A signal asked for the end."""
 
     def __init__(self, number: int) -> None:
@@ -335,7 +335,7 @@ class Coordinator:
         rank, world = hello.get("rank"), hello.get("world")
         if hello["type"] != "hello" or not isinstance(rank, int) or not isinstance(world, int):
             self._strangers.append(say("{address} connected and did not say who it is", address=address))
-            return "this port belongs to gpudoctor preflight"
+            return say("this port belongs to gpudoctor preflight")
         if hello.get("token") != self._place.token:
             return self._refuse(
                 -1,
@@ -345,7 +345,7 @@ class Coordinator:
                     rank=rank,
                     world=world,
                 ),
-                "it belongs to another job; give the two jobs different ports by --port",
+                say("it belongs to another job; give the two jobs different ports by --port"),
             )
         if hello.get("version") != VERSION or hello.get("gpudoctor") != __version__:
             theirs = hello.get("gpudoctor")
@@ -409,7 +409,9 @@ class Coordinator:
             return self._refuse(
                 rank,
                 say("{hello} came after the examination had begun", hello=hello.get("host")),
-                "it came after the examination had begun; start all ranks together, or give a longer --wait",
+                say(
+                    "it came after the examination had begun; start all ranks together, or give a longer --wait"
+                ),
             )
         return ""
 
@@ -424,7 +426,7 @@ class Coordinator:
 
     async def _hear(self, member: ArrivedRank, reader: asyncio.StreamReader) -> None:
         """Read what a rank sends until its connection ends."""
-        words = "its process ended: the connection closed"
+        words = say("its process ended: the connection closed")
         while True:
             try:
                 message = await receive(reader)
@@ -620,7 +622,7 @@ class Coordinator:
                 where=_where(answer),
             )
         if why:
-            hint = " Name the training's interpreter with --python." if "not installed" in why else ""
+            hint = say(" Name the training's interpreter with --python.") if "not installed" in why else ""
             self._untested(
                 say(
                     "The units of {name} were not measured with torch: {why}.{hint}",
@@ -721,7 +723,11 @@ class Coordinator:
         """Note what a unit measured alone, or why it did not."""
         if answer is None:
             self._note(
-                what="unit", node=unit.node, local=unit.local, device=unit.device, failure="its rank was lost"
+                what="unit",
+                node=unit.node,
+                local=unit.local,
+                device=unit.device,
+                failure=say("its rank was lost"),
             )
             return
         name = answer.get("name") or self.gathered.nodes[unit.node].get("facts", {}).get("processor", "")
@@ -756,7 +762,7 @@ class Coordinator:
                 pair = [[node, local] for local in item["pair"]]
                 self._note_test(Stage.NODE, 0, [node], pair, [item])
             if answer is None or answer.get("failure"):
-                words = "its rank was lost" if answer is None else answer["failure"] + _where(answer)
+                words = say("its rank was lost") if answer is None else answer["failure"] + _where(answer)
                 places = [[node, unit.local] for unit in units]
                 self._note_test(
                     Stage.NODE, 0, [node], places, [], failure=say("copies between cards: {words}", words=words)
@@ -848,7 +854,7 @@ class Coordinator:
             units = [next(unit for unit in units if unit.node == node) for node in nodes]
             event["units"] = [[unit.node, unit.local] for unit in units]
             if len(units) > 2:
-                return event | {"failure": "a group of more than two nodes needs torch on each of them"}
+                return event | {"failure": say("a group of more than two nodes needs torch on each of them")}
         elif self.gathered.preflight().backend != backend:
             self._note(what="head", backend=backend)
         first = self._members[units[0].rank]
@@ -898,7 +904,7 @@ class Coordinator:
             task.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
         return [
-            {"failure": "was broken off", "kind": "cancelled"} if task in pending else task.result()
+            {"failure": say("was broken off"), "kind": "cancelled"} if task in pending else task.result()
             for task in asked
         ]
 
@@ -908,7 +914,7 @@ class Coordinator:
         failures = []
         for unit, answer in zip(units, answers, strict=True):
             if answer is None:
-                failures.append(("lost", unit, "its rank was lost"))
+                failures.append(("lost", unit, say("its rank was lost")))
             elif answer.get("failure"):
                 kind = "wrong" if answer.get("wrong") else answer.get("kind", "error")
                 if kind == "error" and _ECHO.search(answer["failure"]):
@@ -951,7 +957,7 @@ class Coordinator:
             work = {"do": "storage.examine", **common, "content": content, "index": node}
             answer = await self._ask_unit(unit, {**work, "bytes": self._budget.storage_bytes}, limit)
             event = {"what": "storage", "node": node, "folder": folder, "visible": False, "writable": False}
-            event |= {"same": None, "figures": [], "failure": "its rank was lost"}
+            event |= {"same": None, "figures": [], "failure": say("its rank was lost")}
             if answer is not None:
                 known = ("visible", "writable", "same", "figures")
                 event |= {key: answer[key] for key in known if key in answer}

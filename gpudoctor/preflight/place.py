@@ -96,7 +96,7 @@ def _sources(flags: PlaceFlags, environment: Mapping[str, str]) -> Iterator[_Sai
     torchrun = "TORCHELASTIC_RUN_ID" in environment
     pair = _pair(environment, "RANK", "WORLD_SIZE")
     if pair:
-        source = "torchrun" if torchrun else "RANK and WORLD_SIZE"
+        source = "torchrun" if torchrun else say("RANK and WORLD_SIZE")
         local = _number(environment, "LOCAL_RANK")
         yield _Said(source=source, rank=pair[0], world=pair[1], local=local, names=("RANK", "WORLD_SIZE"))
     if torchrun and pair:
@@ -167,7 +167,7 @@ def _consistent(said: _Said) -> None:
 
 
 def _agreeing(first: _Said, other: _Said) -> None:
-    for index, name in enumerate(("rank", "world size")):
+    for index, name in enumerate(("rank", say("world size"))):
         own, its = (first.rank, first.world)[index], (other.rank, other.world)[index]
         if own != its:
             raise UsageError(

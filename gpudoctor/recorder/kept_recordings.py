@@ -69,7 +69,7 @@ class KeptRecording:
         if self.verdict:
             return self.verdict
         if self.exit_code is None:
-            return "its end was not recorded"
+            return say("its end was not recorded")
         how = say(" ({stopped_by})", stopped_by=self.stopped_by) if self.stopped_by else ""
         return say("ended with exit code {exit_code}{how}", exit_code=self.exit_code, how=how)
 

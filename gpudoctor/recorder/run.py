@@ -216,7 +216,7 @@ class _Watchdog:
         observed = started
         while (code := self._child.poll()) is None or self._stopper.left():
             if self._stopper.given_up:
-                self.problems.append("processes of the command are still alive after SIGKILL")
+                self.problems.append(say("processes of the command are still alive after SIGKILL"))
                 break
             for number in self._note(self._post.wait(TICK)):
                 self._pass_on(number)

@@ -66,7 +66,7 @@ class Stopper:
         for pid in self._everyone():  # one that is stopped could not act on it
             send(pid, signal.SIGCONT)
         if not takes(self._root, signal.SIGINT):  # started in the background: Ctrl-C never reaches it
-            self._insist("it ignores SIGINT")
+            self._insist(say("it ignores SIGINT"))
 
     def expect(self, seconds: float) -> None:
         """The command was asked by somebody else: it gets SIGTERM after so many seconds, 0 for at once."""
@@ -86,7 +86,7 @@ class Stopper:
         now = time.monotonic()
         self._remember(whole_tree(self._root) if not self._reaped else ())
         if not self._insisted and now >= self._insist_at:
-            self._insist("it still runs")
+            self._insist(say("it still runs"))
         if now >= self._kill_at:
             self._over_at = now + LAST
             killed = kill(self._everyone)

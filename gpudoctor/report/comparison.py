@@ -42,7 +42,7 @@ def comparison_json(item: Comparison, most: float | None) -> str:
 
 def comparison_markdown(item: Comparison) -> str:
     """The comparison as a comment for a pull request."""
-    lines = [f"### gpudoctor: {escape(item.verdict)}", "", "| | before | after | |", "|---|--:|--:|--:|"]
+    lines = [f"### gpudoctor: {escape(item.verdict)}", "", say("| | before | after | |"), "|---|--:|--:|--:|"]
     for title, rows in groups(item):
         lines.append(f"| **{escape(title)}** | | | |")
         lines += ["| " + " | ".join(map(escape, row)) + " |" for row in rows]
@@ -60,8 +60,8 @@ def groups(item: Comparison) -> list[Group]:
     """Titled groups of rows: name, before, after, change."""
     found = [
         ("speed", [_cells(row) for row in item.speed]),
-        ("time per step, by phase", [_cells(row) for row in item.phases]),
-        ("memory, at most", [_cells(row) for row in item.memory]),
+        (say("time per step, by phase"), [_cells(row) for row in item.phases]),
+        (say("memory, at most"), [_cells(row) for row in item.memory]),
     ]
     return [group for group in found if group[1]]
 
@@ -82,7 +82,7 @@ def remarks(item: Comparison) -> list[str]:
     said += [say("Gone: {gone}.", gone=concatenated(", ", item.gone))] if item.gone else []
     said += [say("New: {new}.", new=concatenated(", ", item.new))] if item.new else []
     if item.time is not None:
-        said.append("The interval is over the steps of these two runs; a third run may differ from both.")
+        said.append(say("The interval is over the steps of these two runs; a third run may differ from both."))
     return said
 
 
@@ -103,7 +103,7 @@ def _change(row: Row) -> str:
 
 def _text(value: float | None, unit: str) -> str:
     if value is None:
-        return "not known"
+        return say("not known")
     if unit == "s":
         return duration(value)
     if unit == "B":

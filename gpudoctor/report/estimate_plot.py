@@ -15,7 +15,12 @@ WIDTH, HEIGHT = 720, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 120, 64, 58
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Okabe and Ito's: told apart by readers who see fewer colours."""
-_AXES = {"seq": "sequence, tokens", "batch": "batch, rows on one GPU", "gpus": "GPUs", "lora_rank": "LoRA rank"}
+_AXES = {
+    "seq": say("sequence, tokens"),
+    "batch": say("batch, rows on one GPU"),
+    "gpus": "GPUs",
+    "lora_rank": say("LoRA rank"),
+}
 _LETTER = 6.3
 """Mean width of a letter at size 12."""
 _APART = 16.0
@@ -34,7 +39,7 @@ def draw_svg(answer: Answer) -> str:
         f"<title>{escape(printable(_title(answer, key)))}</title>",
         f'<rect width="{WIDTH}" height="{HEIGHT + bottom}" fill="#ffffff"/>',
         _text(_LEFT - 40, 24, _title(answer, key), size=14),
-        _text(_LEFT - 40, 46, "GiB allocated on one GPU", colour="#555555"),
+        _text(_LEFT - 40, 46, say("GiB allocated on one GPU"), colour="#555555"),
     ]
     for tick in range(round(top / step) + 1):
         y = _y(tick * step, top)
@@ -90,7 +95,7 @@ def _paint(axes: Any, answer: Answer) -> None:
     axes.set_xticks(range(len(values)), values, **slant)
     axes.set_yticks([tick * step for tick in range(round(top / step) + 1)])
     axes.set(xlabel=_axis(key), xlim=(-0.5, len(values) - 0.5), ylim=(0, top))
-    axes.set_ylabel("GiB allocated on one GPU")
+    axes.set_ylabel(say("GiB allocated on one GPU"))
     axes.set_title(_title(answer, key), loc="left", fontsize=11)
     axes.grid(axis="y", color="#dddddd")
     axes.set_axisbelow(True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpudoctor.estimate.traced.traced_estimate import Traced
 
 GIB = 1 << 30
-_CHECKPOINTING = {"none": "no checkpointing", "layer": "checkpointing"}
+_CHECKPOINTING = {"none": say("no checkpointing"), "layer": "checkpointing"}
 
 
 def parameters_text(shape: ModelShape) -> str:
@@ -47,9 +47,12 @@ def job_text(job: TrainingJob) -> str:
     """What the job is, the defaults included."""
     if job.mode == "inference":
         parts = [
-            "inference", say("context {context:,}", context=job.context or job.seq), say("{concurrency:,} at a time", concurrency=job.concurrency), job.dtype,
+            "inference",
+            say("context {context:,}", context=job.context or job.seq),
+            say("{concurrency:,} at a time", concurrency=job.concurrency),
+            job.dtype,
             say("cache {kv_dtype}", kv_dtype=job.kv_dtype),
-        ]  # fmt: skip
+        ]
         return concatenated(", ", parts)
     parts = [say("sequence {seq:,}", seq=job.seq), say("batch {batch:,}", batch=job.batch), job.dtype]
     if job.mixed_precision != "no":
@@ -83,7 +86,7 @@ def libraries_text(job: TrainingJob) -> str:
 
 def what_text(shown: Estimate) -> str:
     """What was estimated: the job, or code that says itself what it is."""
-    return "as it runs, on fake tensors" if shown.named else job_text(shown.job)
+    return say("as it runs, on fake tensors") if shown.named else job_text(shown.job)
 
 
 def alone(answer: Answer) -> bool:
@@ -101,10 +104,14 @@ def code_text(answer: Answer) -> str:
 
 def means_text(answer: Answer) -> str:
     """What the allocated bytes are and how they were found."""
-    how = "computed by formula" if answer.measured else "computed by formula; nothing was run"
+    how = say("computed by formula") if answer.measured else say("computed by formula; nothing was run")
     if answer.traced:
-        how = "traced through the code that ran" if alone(answer) else "computed by formula"
-        how += " on fake tensors, without a GPU" if alone(answer) else ", next to a trace on fake tensors"
+        how = say("traced through the code that ran") if alone(answer) else say("computed by formula")
+        how += (
+            say(" on fake tensors, without a GPU")
+            if alone(answer)
+            else say(", next to a trace on fake tensors")
+        )
     return say("allocated is what torch.cuda.max_memory_allocated reports on the fullest GPU, {how}", how=how)
 
 
@@ -116,7 +123,7 @@ def traced_text(traced: "Traced") -> str:
     check = ""
     if traced.residue is not None:
         check = (
-            "; a third depth agrees"
+            say("; a third depth agrees")
             if not traced.residue
             else say("; the third depth differs by {residue}", residue=size(traced.residue))
         )
@@ -157,8 +164,8 @@ def headline(answer: Answer) -> str:
     said = []
     for verdict, one, many in (
         (Verdict.FITS, "fits", "fit"),
-        (Verdict.TIGHT, "is tight", "are tight"),
-        (Verdict.DOES_NOT_FIT, "does not fit", "do not fit"),
+        (Verdict.TIGHT, say("is tight"), say("are tight")),
+        (Verdict.DOES_NOT_FIT, say("does not fit"), say("do not fit")),
     ):
         names = [label(each) for each in estimates if each.card.verdict is verdict]
         if names:
@@ -168,7 +175,7 @@ def headline(answer: Answer) -> str:
 
 def room_text(room: Room, job: TrainingJob) -> str:
     """What else there is room for."""
-    what, unit = ("sequences at a time", "context") if job.mode == "inference" else ("batch", "sequence")
+    what, unit = (say("sequences at a time"), "context") if job.mode == "inference" else ("batch", "sequence")
     parts = []
     now = job.concurrency if job.mode == "inference" else job.batch
     if room.batch is not None and room.batch > now:
@@ -194,7 +201,7 @@ def flags_text(changes: Mapping[str, Any]) -> str:
             )
         else:
             words.append(f"--{name.replace('_', '-')} {value}")
-    return " ".join(words) or "as asked"
+    return " ".join(words) or say("as asked")
 
 
 def interval(estimate: Estimate) -> str:
@@ -224,7 +231,7 @@ def measured_text(compared: "MeasuredEstimate") -> list[str]:
         versions = ", ".join(
             f"{name} {release}" for name, release in found.machine.versions.items() if name != "python"
         )
-        what = "the CPU, " if found.machine.kind == "cpu" else ""
+        what = say("the CPU, ") if found.machine.kind == "cpu" else ""
         rows.append(
             say(
                 "Measured on {what}{name}: {steps} steps with random weights in {seconds} ({versions})",
@@ -294,7 +301,7 @@ def measured_notes(compared: "MeasuredEstimate") -> list[str]:
     rows += [say("on the CPU: {why}", why=each.why) for each in compared.differences]
     job = compared.estimate.job
     if compared.standins and (job.quantized or job.optimizer not in TORCHS):
-        rows.append("layers and optimizers of bitsandbytes and torchao are stand-ins of the same bytes")
+        rows.append(say("layers and optimizers of bitsandbytes and torchao are stand-ins of the same bytes"))
     return rows
 
 

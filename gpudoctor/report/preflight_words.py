@@ -12,20 +12,20 @@ from gpudoctor.model.signs.preflight import Figure, LinkTest, Preflight, Quantit
 from gpudoctor.text import count, duration, quantity
 
 _TITLES = {
-    Quantity.MATMUL: "matrix product",
-    Quantity.MEMORY_BANDWIDTH: "memory copy",
-    Quantity.HOST_TO_DEVICE: "host to device",
-    Quantity.DEVICE_TO_HOST: "device to host",
-    Quantity.PEER_BANDWIDTH: "card to card",
-    Quantity.BUS_BANDWIDTH: "bus bandwidth",
-    Quantity.LATENCY: "small message",
-    Quantity.WRITE_BANDWIDTH: "storage write",
-    Quantity.READ_BANDWIDTH: "storage read",
-    Quantity.CLOCK: "clock under load",
-    Quantity.POWER: "power under load",
-    Quantity.TEMPERATURE: "temperature under load",
+    Quantity.MATMUL: say("matrix product"),
+    Quantity.MEMORY_BANDWIDTH: say("memory copy"),
+    Quantity.HOST_TO_DEVICE: say("host to device"),
+    Quantity.DEVICE_TO_HOST: say("device to host"),
+    Quantity.PEER_BANDWIDTH: say("card to card"),
+    Quantity.BUS_BANDWIDTH: say("bus bandwidth"),
+    Quantity.LATENCY: say("small message"),
+    Quantity.WRITE_BANDWIDTH: say("storage write"),
+    Quantity.READ_BANDWIDTH: say("storage read"),
+    Quantity.CLOCK: say("clock under load"),
+    Quantity.POWER: say("power under load"),
+    Quantity.TEMPERATURE: say("temperature under load"),
 }
-_WHERE = {Stage.NODE: "in a node", Stage.PAIRS: "of two nodes", Stage.GROUP: "of a group"}
+_WHERE = {Stage.NODE: say("in a node"), Stage.PAIRS: say("of two nodes"), Stage.GROUP: say("of a group")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from gpudoctor.text import count, duration, percent, rate, size
 # The time line of a log in words, for every format that people read.
 
 ROLES = {
-    "root": "first cause",
-    "same": "same cause",
+    "root": say("first cause"),
+    "same": say("same cause"),
     "cascade": "follows",
     "handled": "handled",
 }
@@ -125,8 +125,8 @@ def job_words(job: SyntheticSummary) -> str:
 
 def memory_heading(job: SyntheticSummary) -> str:
     """Whose memory the rows are of."""
-    where = "the CPU's memory" if job.kind == "cpu" else job.device
-    each = ", the fullest rank" if job.ranks > 1 else ""
+    where = say("the CPU's memory") if job.kind == "cpu" else job.device
+    each = say(", the fullest rank") if job.ranks > 1 else ""
     return say("Memory by instant, {where}{each}", where=where, each=each)
 
 
@@ -143,7 +143,7 @@ def memory_rows(job: SyntheticSummary) -> list[tuple[str, str, str, str]]:
     ]
     if job.run_peak:
         ratio = job.estimated_peak / job.run_peak - 1
-        said = "the peak of the whole first run"
+        said = say("the peak of the whole first run")
         rows.append((said, size(job.estimated_peak), size(job.run_peak), f"{ratio:+.1%}"))
     return rows
 
@@ -154,9 +154,10 @@ def speed_words(job: SyntheticSummary) -> str:
         return ""
     unit = "patches" if job.estimate.get("model", {}).get("kind") == "vision" else "tokens"
     parts = [
-        say("{step_seconds} a step", step_seconds=duration(job.step_seconds)), f"{rate_text(job.tokens_per_second)} {unit}/s",
-        say("{flops_per_second} of the model", flops_per_second=rate(job.flops_per_second, 'FLOP/s')),
-    ]  # fmt: skip
+        say("{step_seconds} a step", step_seconds=duration(job.step_seconds)),
+        f"{rate_text(job.tokens_per_second)} {unit}/s",
+        say("{flops_per_second} of the model", flops_per_second=rate(job.flops_per_second, "FLOP/s")),
+    ]
     if job.mfu is not None and job.peak_flops is not None:
         parts.append(
             say(
@@ -166,7 +167,7 @@ def speed_words(job: SyntheticSummary) -> str:
             )
         )
     elif job.kind == "cpu":
-        parts.append("no MFU: a CPU's peak is not known")
+        parts.append(say("no MFU: a CPU's peak is not known"))
     else:
         parts.append(say("no MFU: gpudoctor does not know the peak FLOP/s of {device}", device=job.device))
     return concatenated(", ", parts)

@@ -147,7 +147,7 @@ def _row(item: Try) -> TrialRow:
         name=f"batch={item.batch}",
         title=f"batch {item.batch}",
         conclusion=_conclusion(item),
-        reason="the time ran out; give more with --budget" if item.cut else item.problem,
+        reason=say("the time ran out; give more with --budget") if item.cut else item.problem,
         step_seconds=window.seconds if window else None,
         samples_per_second=item.rate or None,
         memory=window.memory if window else None,

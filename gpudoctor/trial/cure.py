@@ -168,11 +168,13 @@ def _words(state: bool | None, before: float | None, after: float | None, reason
         return (
             say("the re-run does not show it ({reason})", reason=reason)
             if reason
-            else "the re-run does not show it"
+            else say("the re-run does not show it")
         )
     if died:
-        return "the command gets past the step where it died" if state else "the command dies as before"
-    return "not found any more in as many steps" if state else "found again, as before"
+        return (
+            say("the command gets past the step where it died") if state else say("the command dies as before")
+        )
+    return say("not found any more in as many steps") if state else say("found again, as before")
 
 
 def rate_text(value: float) -> str:

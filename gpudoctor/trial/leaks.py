@@ -70,7 +70,7 @@ class LeakRuns:
         reached = [item for rank in lap.recording.ranks for item in rank.of("override") if item.get("reached")]
         self.names = tuple(dict.fromkeys(str(name) for item in reached for name in item.get("names") or ()))
         if arm.overrides and not reached and not lap.problem:
-            made = LeakTry(change=change, place=place, outcome="no place to edit")
+            made = LeakTry(change=change, place=place, outcome=say("no place to edit"))
         else:
             made = self._judged(change, place, lap)
         self.tries.append(made)
@@ -82,7 +82,7 @@ class LeakRuns:
             return LeakTry(change=change, place=place, outcome="failed", reason=lap.problem)
         after = growth_rate(lap.recording, self.finding.traits)
         if after is None:
-            reason = "it made too few steps to judge"
+            reason = say("it made too few steps to judge")
             return LeakTry(change=change, place=place, outcome="failed", reason=reason)
         gone, less = after <= _GONE * self.rate, after <= _LESS * self.rate
         return LeakTry(
@@ -90,7 +90,7 @@ class LeakRuns:
             place=place,
             bytes_per_step=max(0.0, after),
             p=_chance(lap.recording, self.finding.traits),
-            outcome="gone" if gone else "less" if less else "as before",
+            outcome="gone" if gone else "less" if less else say("as before"),
         )
 
 
@@ -278,14 +278,14 @@ def _cure(runs: LeakRuns, made: LeakTry, leaks: Sequence[Finding]) -> Cure:
 
 _CONTAINERS = "leak.containers"
 _OTHERS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
-    ("containers that grow, cleared every 10 steps", "a container", {_CONTAINERS: ""}),
+    (say("containers that grow, cleared every 10 steps"), "a container", {_CONTAINERS: ""}),
     (
-        "hooks of modules removed as they are added",
-        "hooks that are registered again and again",
+        say("hooks of modules removed as they are added"),
+        say("hooks that are registered again and again"),
         {"leak.hooks": True},
     ),
-    ("gc.collect() every 10 steps", "reference cycles", {"leak.collect": True}),
-    ("profilers off", "a profiler that keeps its events", {"profiler.enabled": "False"}),
+    (say("gc.collect() every 10 steps"), say("reference cycles"), {"leak.collect": True}),
+    (say("profilers off"), say("a profiler that keeps its events"), {"profiler.enabled": "False"}),
 )
 
 
@@ -294,8 +294,8 @@ def _generic(runs: LeakRuns, workers: bool) -> str:
     others = list(_OTHERS)
     if workers:
         no_workers = (
-            "no worker processes",
-            "what the loader's workers retain",
+            say("no worker processes"),
+            say("what the loader's workers retain"),
             {"DataLoader.num_workers": "0"},
         )
         others.insert(0, no_workers)
@@ -344,7 +344,7 @@ def _words(runs: LeakRuns, guilty: Retention | None, holder: str) -> str:
             for item in measured
         ]
         alone = any(item.outcome == "gone" and item.place is not None for item in runs.tries)
-        holds = "retains it" if alone else "holds part of it"
+        holds = say("retains it") if alone else say("holds part of it")
         return say(
             "{target} ({short}) {holds}: {value}.",
             target=guilty.target,
@@ -361,7 +361,7 @@ def _words(runs: LeakRuns, guilty: Retention | None, holder: str) -> str:
             bytes_per_step=rate_text(last.bytes_per_step or 0.0),
             with_=_with(last.change),
         )
-    count = say("{tries} changes", tries=len(runs.tries)) if len(runs.tries) != 1 else "one change"
+    count = say("{tries} changes", tries=len(runs.tries)) if len(runs.tries) != 1 else say("one change")
     return (
         say(
             "The owner of the memory was not found: {count} left it at {as_it_is}.",

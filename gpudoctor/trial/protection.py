@@ -48,13 +48,15 @@ class Level(Enum):
 
 
 WORDS = {
-    Level.OVERLAY: "every run wrote to an overlay",
-    Level.READ_ONLY: "all files were mounted read-only; what Python writes was redirected",
-    Level.LANDLOCK: "Landlock refused every write; what Python writes was redirected",
-    Level.WRITERS: "what Python writes was redirected; this kernel allows neither an overlay nor Landlock, so "
-    "other programs could write",
+    Level.OVERLAY: say("every run wrote to an overlay"),
+    Level.READ_ONLY: say("all files were mounted read-only; what Python writes was redirected"),
+    Level.LANDLOCK: say("Landlock refused every write; what Python writes was redirected"),
+    Level.WRITERS: say(
+        "what Python writes was redirected; this kernel allows neither an overlay nor Landlock, so "
+        "other programs could write"
+    ),
 }
-REFUSED = "other programs than Python cannot write to your files in a trial here"
+REFUSED = say("other programs than Python cannot write to your files in a trial here")
 """Why something may fail that works without us, at the levels in between."""
 
 

@@ -169,7 +169,7 @@ def _record(
     lap = bench.look(arm, steps=step + 1, seconds=limit)
     told = [(process, record.fields) for process in lap.recording.ranks for record in process.of("replay")]
     if not told:
-        return lap.problem or "the replay did not reach that step"
+        return lap.problem or say("the replay did not reach that step")
     return min(told, key=_place)
 
 

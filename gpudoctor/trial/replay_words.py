@@ -16,7 +16,7 @@ _LARGEST = {"float16": "65,504", "bfloat16": "3.4e38", "float32": "3.4e38", "flo
 _VALUES = {"nan": "NaN", "inf": "inf", "-inf": "-inf"}
 _MOST = 3
 _BETTER = {
-    Cause.ROUNDING: "what was 0 or beyond 1 there was only rounded to it",
+    Cause.ROUNDING: say("what was 0 or beyond 1 there was only rounded to it"),
     Cause.HALF_OVERFLOW: "only the range of {dtype} was too small",
     Cause.OVERFLOW: "only the range of {dtype} was too small",
 }
@@ -98,7 +98,9 @@ class Story:
         parts = [self._happened(), self._turned(), self._growth(), self._digits()]
         text = concatenated(" ", (part for part in parts if part))
         if self.record.get("eager"):
-            text += " (Seen with the model run as written: gpudoctor cannot see operations in compiled code.)"
+            text += say(
+                " (Seen with the model run as written: gpudoctor cannot see operations in compiled code.)"
+            )
         return text
 
     def _happened(self) -> str:
@@ -113,9 +115,13 @@ class Story:
             return self._batch(value)
         name = origin.get("name") or "a tensor"
         if kind in ("weights", "buffer", "gradient"):
-            what = {"weights": "the weight", "buffer": "the buffer", "gradient": "the gradient of"}[str(kind)]
+            what = {
+                "weights": say("the weight"),
+                "buffer": say("the buffer"),
+                "gradient": say("the gradient of"),
+            }[str(kind)]
             when = (
-                "the first step"
+                say("the first step")
                 if not self.record.get("begin")
                 else say("step {begin}", begin=self.record["begin"])
             )
@@ -127,7 +133,7 @@ class Story:
                 when=when,
             )
         if kind == "peer":
-            return "The gradients became NaN when those of the other ranks were added."
+            return say("The gradients became NaN when those of the other ranks were added.")
         if origin.get("early"):
             return say(
                 "A tensor was filled with {value} before the first step{at}.", value=value, at=self._at()
@@ -148,7 +154,7 @@ class Story:
         why = str(origin.get("words") or "") or self._beyond()
         tail = say(": {why}.", why=why) if why else "."
         if phase == "optimizer":
-            half = "; the divisor is rounded to 0 in float16" if origin.get("dtype") == "float16" else ""
+            half = say("; the divisor is rounded to 0 in float16") if origin.get("dtype") == "float16" else ""
             return say(
                 "The optimizer's own step gave {value} from finite gradients{at}{tail}{half}.",
                 value=value,
@@ -166,7 +172,9 @@ class Story:
                 tail=tail,
             )
         where = (
-            say("In the forward pass{inside}", inside=inside) if inside else "In the loss or outside the model"
+            say("In the forward pass{inside}", inside=inside)
+            if inside
+            else say("In the loss or outside the model")
         )
         return say(
             "{where} {operation} gave {value}{at}{tail}",

@@ -316,7 +316,7 @@ class _Stopping:
         if isinstance(error, BaselineFailed | BudgetSpent):
             self._session.stopped = str(error)
         elif isinstance(error, KeyboardInterrupt):
-            self._session.stopped, self._session.interrupted = "you interrupted them", True
+            self._session.stopped, self._session.interrupted = say("you interrupted them"), True
         else:
             return False
         return True

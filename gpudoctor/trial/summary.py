@@ -69,7 +69,7 @@ def reason_of(tried: Tried, conclusion: Conclusion) -> str:
         return tried.cure.words
     if conclusion is Conclusion.UNCLEAR and _cut_short(tried):
         return say("the time ran out after {pairs} pairs", pairs=len(tried.pairs))
-    return "the time ran out" if conclusion is Conclusion.NOT_TRIED else ""
+    return say("the time ran out") if conclusion is Conclusion.NOT_TRIED else ""
 
 
 def _cut_short(tried: Tried) -> bool:

@@ -231,7 +231,7 @@ def _problem(finished: RunOutcome, found: TrialWindow | None) -> str:
     if ended:
         return ended
     if found is None:
-        return "it made too few steps to measure"
+        return say("it made too few steps to measure")
     if found.problems:
         return found.problems[0]
     return ""

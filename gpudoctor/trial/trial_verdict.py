@@ -100,7 +100,7 @@ def verdict_words(trial: TrialSummary, diagnosis: str, stopped: str = "", *, pro
         return f"{found or diagnosis}{early}"
     count = say("{tried} change", tried=len(tried)) + ("" if len(tried) == 1 else "s")
     signs = any(row.proof is not None and row.proof.cure is not None for row in tried)
-    helps = "cures it or makes it clearly faster" if signs else "makes it clearly faster"
+    helps = say("cures it or makes it clearly faster") if signs else say("makes it clearly faster")
     vain = say(
         "Nothing that was tried {helps} ({count} tried{measured_words}).",
         helps=helps,
@@ -167,7 +167,7 @@ def _faster_words(tried: Sequence[TrialRow], trial: TrialSummary) -> str:
     assert proof is not None
     count = together.title.count(",") + 1 if together is not None else 0
     what = say("{count} changes together", count=count) if best is together else best.title
-    loss = say("loss {loss}", loss=proof.loss) if proof.loss else "no loss was seen"
+    loss = say("loss {loss}", loss=proof.loss) if proof.loss else say("no loss was seen")
     per = " a sample" if proof.per == "sample" else ""
     interval = say("({low:.2f} to {high:.2f})", low=proof.low, high=proof.high)
     return say(

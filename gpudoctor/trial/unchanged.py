@@ -57,7 +57,9 @@ class SecondLook:
                 compared=self.compared,
                 where=where,
             )
-        files = "the one file" if self.compared == 1 else say("all {compared:,} files", compared=self.compared)
+        files = (
+            say("the one file") if self.compared == 1 else say("all {compared:,} files", compared=self.compared)
+        )
         return (
             say("{files} in {where} are unchanged", files=files, where=where)
             if self.compared != 1

@@ -102,7 +102,7 @@ _AUTO = "auto"
 """What transformers fills in: it stands for a value of any kind."""
 _LISTED = 12
 _KINDS: tuple[tuple[tuple[type, ...], str], ...] = (
-    ((bool,), "true or false"),
+    ((bool,), say("true or false")),
     ((int, float), "a number"),
     ((str,), "a text"),
     ((list,), "a list"),
@@ -174,7 +174,9 @@ def _absent(name: str, parts: list[str], depth: int, section: Any) -> str:
         return f"--vary {name}: {where} is {_kind(section)}, so there is no {key}"
     names = [str(item) for item in section] if isinstance(section, dict) else []
     listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
-    there = say("{where} has {listed}", where=where or say("it"), listed=listed) if listed else "it is empty"
+    there = (
+        say("{where} has {listed}", where=where or say("it"), listed=listed) if listed else say("it is empty")
+    )
     return f"--vary {name}: no key {key}; {there}"
 
 

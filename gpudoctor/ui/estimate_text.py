@@ -113,7 +113,9 @@ def _heading(page: TextPage, answer: Answer) -> None:
 
 def _methods(page: TextPage, answer: Answer) -> None:
     page.blank()
-    rows = [("", "allocated", "the card shows", "" if answer.device is None else "verdict", "peak in")]
+    rows = [
+        ("", "allocated", say("the card shows"), "" if answer.device is None else "verdict", say("peak in"))
+    ]
     for each in answer.estimates:
         rows.append(
             (
@@ -154,14 +156,23 @@ def _breakdown(page: TextPage, answer: Answer) -> None:
     page.table(rows, right=(1, 2))
     beside = joined([line.kind for line in shown.card.lines if line.bytes])
     of = say(" of {bytes}", bytes=size(answer.device.bytes)) if answer.device is not None else ""
-    page.line(say("the card will show {interval}{of} (with {beside})", interval=words.interval(shown), of=of, beside=beside), indent=2, hang=2)
+    page.line(
+        say(
+            "the card will show {interval}{of} (with {beside})",
+            interval=words.interval(shown),
+            of=of,
+            beside=beside,
+        ),
+        indent=2,
+        hang=2,
+    )
     page.line(
         "instants: " + concatenated(", ", (_instant(each, shown) for each in shown.instants)), indent=2, hang=2
     )
 
 
 def _instant(instant: Instant, shown: Estimate) -> str:
-    peak = " (the peak)" if instant is shown.peak else ""
+    peak = say(" (the peak)") if instant is shown.peak else ""
     return f"{instant.name} {size(instant.bytes).removesuffix(' GiB')}{peak}"
 
 
@@ -198,21 +209,30 @@ def _found(page: TextPage, answer: Answer) -> None:
         return
     page.blank()
     if not answer.found.best:
-        page.line("Nothing that was tried fits this card.")
+        page.line(say("Nothing that was tried fits this card."))
     else:
-        page.line("What fits, fastest first (speed is estimated from operation counts: use it to compare only)")
-        rows = [("speed", "allocated", "gives back", "changes")]
+        page.line(
+            say("What fits, fastest first (speed is estimated from operation counts: use it to compare only)")
+        )
+        rows = [("speed", "allocated", say("gives back"), "changes")]
         for fit in answer.found.best:
             peak, back = size(fit.estimate.total_bytes), size(fit.gives_back)
             rows.append((f"{step_of(fit.speed):.2f}", peak, back, words.flags_text(fit.changes)))
         page.table(rows, right=(0, 1, 2))
     page.blank()
     card = answer.device.name if answer.device is not None else ""
-    table = [("as asked", "largest batch", "longest sequence", say("{card} cards, fully sharded", card=card))]
+    table = [
+        (
+            say("as asked"),
+            say("largest batch"),
+            say("longest sequence"),
+            say("{card} cards, fully sharded", card=card),
+        )
+    ]
     for (method, room), (_, cards) in zip(answer.found.room, answer.found.cards, strict=True):
         batch = f"{room.batch:,}" if room.batch is not None else "none"
         seq = f"{room.seq:,}" if room.seq is not None else "none"
-        table.append((method, batch, seq, f"{cards:,}" if cards is not None else "more than 256"))
+        table.append((method, batch, seq, f"{cards:,}" if cards is not None else say("more than 256")))
     page.table(table, right=(1, 2))
 
 
@@ -234,8 +254,14 @@ def _next(page: TextPage, answer: Answer) -> None:
 def _rivals(page: TextPage, answer: Answer) -> None:
     page.blank()
     shown = answer.shown
-    page.line(say("What other formulas compute for {label} (ours: {total_bytes})", label=label(shown), total_bytes=size(shown.total_bytes)))
-    rows = [("", "answer", "over ours", "formula, and why it differs")]
+    page.line(
+        say(
+            "What other formulas compute for {label} (ours: {total_bytes})",
+            label=label(shown),
+            total_bytes=size(shown.total_bytes),
+        )
+    )
+    rows = [("", "answer", say("over ours"), say("formula, and why it differs"))]
     for rival in answer.rivals:
         if rival.bytes is None:
             rows.append((rival.name, "none", "", rival.why))
@@ -251,7 +277,7 @@ def _measured(page: TextPage, compared: "MeasuredEstimate") -> None:
     for text in words.measured_text(compared):
         page.line(text, hang=2)
     if compared.rows:
-        rows = [("instant", "predicted", "measured", "predicted less measured")]
+        rows = [("instant", "predicted", "measured", say("predicted less measured"))]
         for row in compared.rows:
             pair = words.apart(row.predicted, row.measured)
             rows.append((row.instant, *pair, f"{row.difference:+,} B ({row.ratio - 1:+.2%})"))
@@ -276,14 +302,18 @@ def _explained(page: TextPage, shown: Estimate) -> None:
             _formula(page, line)
         seen |= set(fresh)
     page.blank()
-    page.line("on top of the allocated bytes")
+    page.line(say("on top of the allocated bytes"))
     for line in shown.card.lines:
         _formula(page, line)
 
 
 def _formula(page: TextPage, line: Line) -> None:
     page.line(f"{line.kind} {size(line.bytes)} = {line.formula}", indent=2, hang=4)
-    page.line(say("from: {source} ({provenance})", source=line.source, provenance=line.provenance.value), indent=6, hang=2)
+    page.line(
+        say("from: {source} ({provenance})", source=line.source, provenance=line.provenance.value),
+        indent=6,
+        hang=2,
+    )
 
 
 def _small_print(page: TextPage, answer: Answer, explain: bool) -> None:
@@ -295,9 +325,9 @@ def _small_print(page: TextPage, answer: Answer, explain: bool) -> None:
     page.line(words.code_text(answer), hang=2)
     page.line(words.means_text(answer), hang=2)
     if not explain and not words.alone(answer):
-        more = "formulas: --explain"
+        more = say("formulas: --explain")
         if answer.device is not None and answer.found is None and answer.shown.job.mode == "train":
-            more += "   what else fits: --fit"
+            more += say("   what else fits: --fit")
         page.line(more)
 
 
@@ -313,13 +343,22 @@ def show_traced(page: TextPage, answer: Answer) -> None:
         if each.traced is None:
             page.line(say("{method} was not traced: {why}", method=each.method, why=each.why), hang=2)
             continue
-        page.line(say("{method} traced: {traced_text}", method=each.method, traced_text=words.traced_text(each.traced)), hang=2)
+        page.line(
+            say(
+                "{method} traced: {traced_text}", method=each.method, traced_text=words.traced_text(each.traced)
+            ),
+            hang=2,
+        )
         if not each.alone:
             _beside(page, each)
         for text in (*each.notes, *each.traced.notes):
             page.line(say("note: {text}", text=text), indent=2, hang=2)
         sizes = size(each.traced.allocated), size(each.traced.reserved)
-        page.line(say("allocator on paper: {sizes} allocated, {sizes2} reserved", sizes=sizes[0], sizes2=sizes[1]), indent=2, hang=2)
+        page.line(
+            say("allocator on paper: {sizes} allocated, {sizes2} reserved", sizes=sizes[0], sizes2=sizes[1]),
+            indent=2,
+            hang=2,
+        )
 
 
 def _beside(page: TextPage, each: TraceComparison) -> None:
@@ -328,7 +367,7 @@ def _beside(page: TextPage, each: TraceComparison) -> None:
     rows = [("", "formula", "traced", "differs")]
     for instant in each.instants:
         share = _NONE if instant.share is None else f"{instant.share:+.1%}"
-        peak = " (the peak)" if instant.name == each.traced.peak.name else ""
+        peak = say(" (the peak)") if instant.name == each.traced.peak.name else ""
         rows.append((instant.title + peak, _size(instant.analytic), _size(instant.traced), share))
     page.table(rows, right=(1, 2, 3))
     page.line(say("at {title}", title=each.traced.peak.title), indent=2)

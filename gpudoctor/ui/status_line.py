@@ -142,10 +142,10 @@ def status_text(
     """
     parts = ["gpudoctor", duration(float(round(seconds)))]
     if not ranks:
-        return " · ".join([*parts, "no training step seen yet"])
+        return " · ".join([*parts, say("no training step seen yet")])
     parts.append(say("step {step:,}", step=step))
     if ended:
-        parts.append("the training has ended")
+        parts.append(say("the training has ended"))
     elif still > 0:
         parts.append(say("no step for {still}", still=duration(float(round(still)))))
     elif math.isfinite(step_seconds) and step_seconds > 0:

@@ -17,7 +17,7 @@ def render_jobs(jobs: Sequence[FoundJob], *, width: int, colour: bool) -> str:
     """A table, the command last and cut where it does not fit."""
     canvas = Canvas(width, colour)
     if not jobs:
-        canvas.paragraph("No process on this machine has loaded torch.")
+        canvas.paragraph(say("No process on this machine has loaded torch."))
         return canvas.text()
     rows = [("PID", "RANKS", "GPU", "USER", "TIME", "COMMAND")]
     rows += [
@@ -69,7 +69,7 @@ def phases_text(window: ProcessWindow) -> str:
         return window.ended
     total = window.samples
     if not total:
-        return "no stack sample"
+        return say("no stack sample")
     shares = [(name, count / total) for name, count in window.phases.items()]
     return ", ".join(f"{name.replace('_', ' ')} {share:.0%}" for name, share in shares[:_PHASES])
 

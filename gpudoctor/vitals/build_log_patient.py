@@ -208,7 +208,9 @@ def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> 
         *map(str, found.scripts),
         *map(str, found.configs),
     ]
-    first = "standard input" if names[:1] == [STANDARD_INPUT] else Path(names[0]).name if names else "nothing"
+    first = (
+        say("standard input") if names[:1] == [STANDARD_INPUT] else Path(names[0]).name if names else "nothing"
+    )
     return Patient(
         PatientKind.LOG,
         first if len(names) <= 1 else say("{first} and {names} more", first=first, names=len(names) - 1),
@@ -242,7 +244,7 @@ def _log(found: LeftBehind, messages: tuple[tuple[str, LogMessage], ...]) -> Job
 def _kernel_log(found: LeftBehind) -> "KernelLog":
     if len(found.kernel_logs) != 1:
         raise Unavailable(
-            "no kernel log was named" if not found.kernel_logs else "several kernel logs were named"
+            say("no kernel log was named") if not found.kernel_logs else say("several kernel logs were named")
         )
     from gpudoctor.vitals.saved_kernel_log import read_saved_log
 
@@ -253,7 +255,9 @@ def _survey(found: LeftBehind) -> "GpuSurvey":
     """The GPUs as `nvidia-smi -q` showed them: of several files one, for their numbers are those of a node."""
     if len(found.surveys) != 1:
         raise Unavailable(
-            "no output of nvidia-smi -q was named" if not found.surveys else "those of several nodes were named"
+            say("no output of nvidia-smi -q was named")
+            if not found.surveys
+            else say("those of several nodes were named")
         )
     from gpudoctor.vitals.recording.smi import read_smi_log
 

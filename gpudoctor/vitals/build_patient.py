@@ -181,7 +181,7 @@ def command_title(command: Sequence[str]) -> str:
 def _title(targets: Targets) -> str:
     names = [item.path.name or item.name for item in targets.items]
     if not names:
-        return "this machine"
+        return say("this machine")
     return (
         names[0] if len(names) == 1 else say("{names} and {names2} more", names=names[0], names2=len(names) - 1)
     )

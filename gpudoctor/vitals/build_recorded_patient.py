@@ -44,7 +44,7 @@ def _environment(recording: Recording) -> Environment:
 
 def _of_file(recording: Recording, targets: Sequence[str]) -> Patient:
     """A log of one thing alone: no run and no job was seen, so no check of one has looked at anything."""
-    what = "log of nvidia-smi" if recording.origin == "nvidia-smi" else recording.origin
+    what = say("log of nvidia-smi") if recording.origin == "nvidia-smi" else recording.origin
     return Patient(
         PatientKind.RECORDING,
         Path(recording.path).name,

@@ -60,7 +60,7 @@ def read_inspector(paths: Sequence[str]) -> InspectorRecords:
             problems.append(say("{path}: it holds no record of NCCL Inspector", path=path))
             continue
         if file.bad:
-            lines = "line is" if file.bad == 1 else "lines are"
+            lines = say("line is") if file.bad == 1 else say("lines are")
             problems.append(
                 say(
                     "{path}: {bad:,} {lines} not a record of NCCL Inspector",

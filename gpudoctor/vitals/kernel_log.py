@@ -44,7 +44,7 @@ def read_kernel_log() -> KernelLog:
             return read()
         except Unavailable as error:
             refusals.append(say("{name}: {error}", name=name, error=error))
-    raise Unavailable("the kernel log cannot be read (" + concatenated("; ", refusals) + ")")
+    raise Unavailable(say("the kernel log cannot be read (") + concatenated("; ", refusals) + ")")
 
 
 def _of_journal(now: float, deadline: float) -> KernelLog:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from gpudoctor.lang import say
+from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.read_limits import SNAPSHOT_DEPTH, SNAPSHOT_VALUES
 
 SECONDS: Final = 120.0
@@ -26,7 +26,7 @@ _CODE = b"cio\x81\x92\x93Rb\x82\x83\x84PQ"
 """Instructions that name or call code: GLOBAL, INST, OBJ, NEWOBJ, STACK_GLOBAL, REDUCE, BUILD, EXT, PERSID."""
 
 
-class NotPlain(ValueError):
+class NotPlain(SpokenError, ValueError):
     """A pickle that is damaged, too large in some way, or names code. Its text is a clause."""
 
 

@@ -158,7 +158,7 @@ class _Reader:
         if self.damage:
             yield self.damage
         if self.cut:
-            yield "its last line is cut within an event of the driver and was ignored"
+            yield say("its last line is cut within an event of the driver and was ignored")
         if self.long:
             lines = count(self.long, "line")
             yield say(

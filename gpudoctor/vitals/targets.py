@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path
 
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
+from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import read_head
 
 _HEAD = 4096
@@ -128,7 +128,7 @@ def _reported(path: Path) -> str:
     )
 
 
-class _Unreadable(Exception):
+class _Unreadable(SpokenError):
     """A target is there and cannot be read."""
 
 

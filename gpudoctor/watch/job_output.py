@@ -26,7 +26,7 @@ _STILL = 15.0
 """Seconds without a change of any rank's stack after which the output is read at once."""
 _FOLLOWED = 25
 """Ordinary lines behind an error after which a job that moves has gone on."""
-_KEEP = "start the job with `> job.out 2>&1`, or torchrun with `--tee 3 --log-dir logs`"
+_KEEP = say("start the job with `> job.out 2>&1`, or torchrun with `--tee 3 --log-dir logs`")
 
 
 class JobOutput:

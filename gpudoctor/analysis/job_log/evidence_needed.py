@@ -43,9 +43,9 @@ def evidence_needed(log: JobLog, cause: FirstCause) -> tuple[str, ...]:
     nodes = sorted({item.node for item in cascade if item.node})
     if kinds & {PEER, ABORTED}:
         found.append(
-            "A rank lost its connection to another one: the log of the rank that left first would decide."
+            say("A rank lost its connection to another one: the log of the rank that left first would decide.")
         )
-    where = say(" of {nodes}", nodes=nodes[0]) if len(nodes) == 1 else " of each node"
+    where = say(" of {nodes}", nodes=nodes[0]) if len(nodes) == 1 else say(" of each node")
     found.append(
         say(
             "The kernel's log{where} would show a kill for memory: dmesg -T | grep -i 'killed process'.",

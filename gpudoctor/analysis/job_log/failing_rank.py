@@ -163,7 +163,7 @@ def _operation(fingerprint: str) -> str:
     return (
         say("{found}{found2}", found=found[1], found2=say(" of {found}", found=found[2]) if found[2] else "")
         if found
-        else "something else"
+        else say("something else")
     )
 
 
@@ -253,7 +253,7 @@ def _silent(log: JobLog, silent: Sequence[int], *, waited: bool) -> FailingRank:
         left = tuple(rank for rank in silent if rank not in stopped) or silent
     left = _odd_words(log, left) or left
     codes = [item for item in log.exits if item.rank in left and item.code not in _ENDED_BY_OTHERS]
-    what = "no timeout" if waited else "no error"
+    what = say("no timeout") if waited else say("no error")
     words = say("{ranks} reported {what}: look there first.", ranks=capitalised(ranks(left)), what=what)
     if len(left) == 1 and codes:
         words = say(

@@ -35,7 +35,7 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
         evidence=tuple(dict.fromkeys((*evidence, *settings_of(patient, check.log_knobs)))),
         confidence=message.confidence,
         severity=Severity.ERROR,
-        cost=Cost(breaks="the run died"),
+        cost=Cost(breaks=say("the run died")),
         subject=root.exception or message.kind,
         detail=LogDetail(kind=kind, values=root.values),
     )

@@ -26,7 +26,7 @@ from gpudoctor.model import Confidence, LogLine, SourceSpan
 from gpudoctor.model.signs.flight_recorder import CallSite, CollectiveEntry, FlightRecords, GroupOperation
 from gpudoctor.text import capitalised, count, ranks
 
-_NO_OPERATION = GroupOperation(name="an operation")
+_NO_OPERATION = GroupOperation(name=say("an operation"))
 _NOWHERE = CallSite()
 _SHOWN = 4
 """Places and ranks that evidence and sentences name."""
@@ -231,7 +231,7 @@ class _Words:
                 ranks=ranks(wait.not_started),
             )
         elif wait.started:
-            end = "It began on every GPU: a link, a network or a GPU failed, and not the program."
+            end = say("It began on every GPU: a link, a network or a GPU failed, and not the program.")
         else:
             end = ""
         return FlightVerdict(
@@ -272,7 +272,7 @@ class _Words:
             ranks=people,
             sentences=_said(
                 say("{clauses}.", clauses=capitalised(concatenated("; ", clauses))),
-                "They wait for each other: they use their groups in different orders.",
+                say("They wait for each other: they use their groups in different orders."),
                 self._followers(circle[0], found, people),
             ),
             evidence=tuple(
@@ -433,9 +433,9 @@ class _Words:
 
 
 _SHIFTS = {
-    "skipped": "left one operation out: what follows is the same, one earlier",
-    "extra": "called one operation more: what follows is the same, one later",
-    "order": "called the next two operations in the other order",
+    "skipped": say("left one operation out: what follows is the same, one earlier"),
+    "extra": say("called one operation more: what follows is the same, one later"),
+    "order": say("called the next two operations in the other order"),
 }
 
 
@@ -450,7 +450,7 @@ def _sure(wait: Wait) -> Confidence:
 def _group_name(group: ProcessGroup) -> str:
     """`the default group`, `group tp (ranks 4-7)`."""
     if group.default:
-        return "the default group"
+        return say("the default group")
     name = group.description if group.description not in ("", "undefined") else group.name
     return (
         say("group {name} ({ranks})", name=name, ranks=ranks(group.members))

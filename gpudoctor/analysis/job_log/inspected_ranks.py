@@ -155,12 +155,12 @@ def why_not_judged(records: InspectorRecords) -> str:
     """Why no rank can be called late or in time; "" if one communicator can be judged."""
     groups = list(communicators(records))
     if not groups:
-        return "no communicator of the records has two ranks"
+        return say("no communicator of the records has two ranks")
     most = max(sum(1 for _ in paired(group)) for group in groups)
     if most >= LEAST_PAIRED:
         return ""
     if all(len(group) < group[0].ranks for group in groups):
-        return "every communicator lacks the records of a rank"
+        return say("every communicator lacks the records of a rank")
     return say(
         "all ranks of a communicator recorded {collectives} in common; {least_paired} are needed",
         collectives=count(most, "collective"),

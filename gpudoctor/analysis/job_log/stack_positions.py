@@ -96,7 +96,7 @@ def told(groups: Sequence[Standing]) -> str:
     for group in groups[:_SHOWN]:
         many = len(group.stacks) > 1
         verb = "waited" if group.waits else ("were" if many else "was")
-        elsewhere = " at a different place," if group.odd and not group.waits else ""
+        elsewhere = say(" at a different place,") if group.odd and not group.waits else ""
         clauses.append(
             say(
                 "{who} {verb}{elsewhere} {where}",

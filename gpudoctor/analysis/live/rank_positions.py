@@ -33,8 +33,8 @@ def seen(ranks: Sequence[Rank]) -> str:
     """What was looked for in vain, no more than that."""
     signs = ["step"] if all(rank.stepless == rank.stepless for rank in ranks) else []
     if all(rank.quiet >= standing_for(rank) for rank in ranks):
-        signs.append("CPU time of the main thread")
-    signs.append("other line")
+        signs.append(say("CPU time of the main thread"))
+    signs.append(say("other line"))
     return say(
         "No {filter} was seen", filter=" and no ".join(filter(None, (", no ".join(signs[:-1]), signs[-1])))
     )

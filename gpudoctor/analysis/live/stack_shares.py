@@ -88,7 +88,7 @@ def blind(window: ProcessWindow) -> str:
     # Without a fix there is no GPU here.
     if gap is not None:
         return say("the GPUs were not read ({reason})", reason=gap.reason) if gap.fix else ""
-    return "the GPU's utilisation is not known" if any(rank.gpus for rank in window.ranks) else ""
+    return say("the GPU's utilisation is not known") if any(rank.gpus for rank in window.ranks) else ""
 
 
 def worth(window: ProcessWindow, share: float, whose: Whose = Whose.HOST) -> float:

@@ -930,7 +930,8 @@ class _Search:
                 share = self._measured(pairs, aspect)[2] or 1.0
                 undecided.append(
                     say(
-                        "{names} reached {share:.0%} of the speed of its peers ({aspect}): too little below them "
+                        "{names} reached {share:.0%} of the speed of its peers ({aspect}): too "
+                        "little below them "
                         "to accuse it.",
                         names=self.names[node],
                         share=share,
@@ -1079,7 +1080,7 @@ class _Search:
         found: list[Accusation] = []
         for state in self.group_states:
             if state.transient:
-                undecided.append("A group was slow or failed once, and was good when it was tested again.")
+                undecided.append(say("A group was slow or failed once, and was good when it was tested again."))
             found += self._of_state(state)
         return found
 
@@ -1103,7 +1104,7 @@ class _Search:
                     peers=peers,
                     share=own / peers if own is not None and peers else None,
                     size=min(len(test.nodes) for test in bad),
-                    undecided="" if one else "Smaller groups did not show which of these nodes it is.",
+                    undecided="" if one else say("Smaller groups did not show which of these nodes it is."),
                 )
             )
         return found

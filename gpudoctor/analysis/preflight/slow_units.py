@@ -176,9 +176,9 @@ def _below_reference(
             node_names=node_names(preflight, nodes),
         )
     )
-    reach = "reaches" if one else "reach at least"
-    what = "rejects less than" if row.kind is ReferenceKind.FLOOR else "was measured elsewhere at"
-    whose = "an operator" if row.kind is ReferenceKind.FLOOR else "this card"
+    reach = "reaches" if one else say("reach at least")
+    what = say("rejects less than") if row.kind is ReferenceKind.FLOOR else say("was measured elsewhere at")
+    whose = say("an operator") if row.kind is ReferenceKind.FLOOR else say("this card")
     return check.finding(
         say(
             "{who} {reach} {figure} in {words}; {whose} {what} {row}.",

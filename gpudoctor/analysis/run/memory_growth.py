@@ -27,7 +27,7 @@ _SMALL = 64 * 2.0**20
 """Bytes of growth below which it must be even: an allocator whose free blocks do not fit grows in jumps."""
 _EVEN = 0.7
 """Share of the readings that must each have grown by a third of the mean growth."""
-_PLAIN = "without graphs"
+_PLAIN = say("without graphs")
 """The recorder's words for tensors that were detached."""
 _YEARS = 1e8
 """Seconds to a limit that nobody waits for."""

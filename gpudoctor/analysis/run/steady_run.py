@@ -302,7 +302,7 @@ def hot_lines(patient: Patient, run: Run, *phases: str) -> list[SourceSpan]:
 def period(steps: float) -> str:
     """Steps between two events, in words: `once in 20 steps`, `once in 2.5 steps`, `in every step`."""
     if steps <= 1:
-        return "in every step"
+        return say("in every step")
     return (
         say("once in {steps:.0f} steps", steps=steps)
         if steps >= 10

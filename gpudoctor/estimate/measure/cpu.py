@@ -92,9 +92,13 @@ def _one_by_one(instant: Instant, estimate: Estimate) -> Instant:
         return instant
     largest, width = _largest(estimate.shape, estimate.job)
     line = Line(
-        kind="step-temporaries", bytes=2 * width * largest, source=ONE_BY_ONE.source,
-        formula=say("2 x {width} B x {largest:,} elements of the largest trained tensor", width=width, largest=largest),
-    )  # fmt: skip
+        kind="step-temporaries",
+        bytes=2 * width * largest,
+        source=ONE_BY_ONE.source,
+        formula=say(
+            "2 x {width} B x {largest:,} elements of the largest trained tensor", width=width, largest=largest
+        ),
+    )
     return replace(instant, lines=(*(each for each in instant.lines if each not in old), line))
 
 

@@ -100,9 +100,13 @@ def _refusals(job: TrainingJob, place: RunPlace, engine: bool) -> Iterator[tuple
         "its kernels are for CUDA, and this runs on the CPU; use sdpa or eager",
     )  # fmt: skip
     yield (
-        place.kind == "cuda" and job.world > place.cards, f"--gpus {job.world}",
-        say("this machine has {cards}; `gpudoctor estimate` computes what more of them would need", cards=place.cards),
-    )  # fmt: skip
+        place.kind == "cuda" and job.world > place.cards,
+        f"--gpus {job.world}",
+        say(
+            "this machine has {cards}; `gpudoctor estimate` computes what more of them would need",
+            cards=place.cards,
+        ),
+    )
 
 
 # Whether a synthetic job fits into this machine, and what would.

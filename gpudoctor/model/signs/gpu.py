@@ -243,9 +243,9 @@ class GpuSurvey:
     def absence(self) -> str:
         """Why there is no GPU to examine, as a clause."""
         if self.driver is DriverState.READY:
-            return "the driver sees no GPU" if not self.lost else "no GPU answers"
+            return say("the driver sees no GPU") if not self.lost else say("no GPU answers")
         if self.driver is DriverState.NO_LIBRARY and not self.pci_devices:
-            return "no NVIDIA GPU on this machine"
+            return say("no NVIDIA GPU on this machine")
         return say("NVIDIA driver: {driver}", driver=self.driver.value) + (
             say(" ({driver_error})", driver_error=self.driver_error) if self.driver_error else ""
         )
@@ -257,7 +257,7 @@ def answering(gpus: tuple[Gpu, ...], reading: Callable[[Gpu], Reading[T]]) -> It
     known = [(gpu, value) for gpu, value in values if not isinstance(value, Absent)]
     if values and not known:
         first = values[0][1]
-        raise Unavailable(first.reason if isinstance(first, Absent) else "no reading")
+        raise Unavailable(first.reason if isinstance(first, Absent) else say("no reading"))
     yield from known
 
 

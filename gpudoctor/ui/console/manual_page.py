@@ -38,10 +38,10 @@ def render_manual_page(page: ManualPage, *, width: int) -> str:
 def _facts(page: ManualPage) -> list[tuple[str, str]]:
     facts = [("reads", ", ".join(kind.value for kind in page.reads)), ("maturity", page.maturity.value)]
     if page.track_record:
-        facts.append(("track record", page.track_record))
+        facts.append((say("track record"), page.track_record))
     if page.no_rule:
         facts.append(("remedies", say("none prescribed: {no_rule}", no_rule=page.no_rule)))
-    facts.append(("silence it", f"# gpudoctor: ignore[{page.code}] reason, or --ignore {page.code}"))
+    facts.append((say("silence it"), f"# gpudoctor: ignore[{page.code}] reason, or --ignore {page.code}"))
     return facts
 
 
@@ -140,8 +140,8 @@ def render_overrides(overrides: Sequence[Override], *, width: int) -> str:
     canvas = Canvas(width, colour=False)
     longest = max((len(item.name) for item in overrides), default=0)
     for title, vary in (
-        ("with --vary and by remedies", True),
-        ("by remedies, at the lines of a finding", False),
+        (say("with --vary and by remedies"), True),
+        (say("by remedies, at the lines of a finding"), False),
     ):
         canvas.paragraph(title)
         for item in overrides:

@@ -37,7 +37,7 @@ def log_part(canvas: Canvas, log: LogSummary) -> None:
     if not log.moments:
         return
     canvas.blank()
-    canvas.paragraph("time line of the log:")
+    canvas.paragraph(say("time line of the log:"))
     for role, place, text in moment_rows(log):
         canvas.paragraph(f"{role:<12} {place}: {text}", indent=2, hang=13)
 
@@ -157,7 +157,7 @@ def run_details(canvas: Canvas, run: RunSummary) -> None:
     canvas.columns(rows, indent=2)
     if run.lines:
         canvas.blank()
-        canvas.paragraph("Your lines with most of the training thread's time:", indent=2)
+        canvas.paragraph(say("Your lines with most of the training thread's time:"), indent=2)
         canvas.columns(
             [(percent(line.share), f"{line.path}:{line.line}", line.function) for line in run.lines[:_LINES]],
             indent=2,
@@ -216,7 +216,7 @@ def _memory_rows(run: RunSummary) -> Iterator[tuple[str, ...]]:
         )
         total = say(" of {device}", device=size(memory.device)) if memory.device is not None else ""
         yield (
-            "GPU memory",
+            say("GPU memory"),
             say(
                 "{allocated} allocated at most{reserved}{total}",
                 allocated=size(memory.allocated),
@@ -239,7 +239,7 @@ _NUMBER = 12
 def render_comparison(item: Comparison, *, width: int, colour: bool) -> str:
     """The verdict, then speed, phases and memory in columns."""
     canvas = Canvas(width, colour)
-    canvas.joined(["gpudoctor", "before and after"])
+    canvas.joined(["gpudoctor", say("before and after")])
     canvas.blank()
     canvas.paragraph(item.verdict)
     every = groups(item)

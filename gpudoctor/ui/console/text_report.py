@@ -294,7 +294,7 @@ def _outcome_words(outcome: Outcome) -> tuple[str, str]:
         case Found():
             return "found", count(len(outcome.findings), "finding")
         case Skipped():
-            return "not selected" if outcome.deselected else "skipped", outcome.reason
+            return say("not selected") if outcome.deselected else "skipped", outcome.reason
         case Crashed():
             return "crashed", outcome.error
         case _:
@@ -328,10 +328,10 @@ def _next_step(canvas: Canvas, report: Report) -> None:
     named = examined or tuple(dict.fromkeys(edit.path for edit in edits))
     if named and edits:
         targets = " ".join(shlex.quote(target) for target in named)
-        _command(canvas, "fix it", f"gpudoctor check {targets} --diff")
+        _command(canvas, say("fix it"), f"gpudoctor check {targets} --diff")
     tried = any(remedy.override for item in report.findings for remedy in item.remedies)
     if tried and report.run is not None and report.run.command and report.trial is None:
-        _command(canvas, "prove it", f"gpudoctor verify -- {shlex.join(report.run.command)}")
+        _command(canvas, say("prove it"), f"gpudoctor verify -- {shlex.join(report.run.command)}")
     _command(canvas, "why", f"gpudoctor explain {report.findings[0].finding.code}")
 
 

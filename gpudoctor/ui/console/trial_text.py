@@ -57,7 +57,7 @@ def trial_ending(canvas: Canvas, trial: TrialSummary) -> None:
     if trial.kept:
         canvas.paragraph(say("changed by --keep: {map}", map=", ".join(map(one_line, trial.kept))), hang=2)
     elif trial.patch:
-        canvas.literal("apply it: the same command with --keep")
+        canvas.literal(say("apply it: the same command with --keep"))
     if trial.kept_out:
         shown = ", ".join(map(one_line, trial.kept_out[:_KEPT_OUT]))
         more = len(trial.kept_out) - _KEPT_OUT
@@ -183,7 +183,7 @@ def _cells(row: TrialRow) -> tuple[str, ...]:
     step = duration(row.step_seconds) if row.step_seconds is not None else ""
     if proof is None:
         return row.name, step, "", "", said + _speed(row)
-    loss = say("loss {loss}", loss=proof.loss) if proof.loss else "no loss seen" if proof.pairs else ""
+    loss = say("loss {loss}", loss=proof.loss) if proof.loss else say("no loss seen") if proof.pairs else ""
     ratio = "" if math.isnan(proof.ratio) else f"{_ratio(proof)} ({interval(proof.low, proof.high)})"
     stalled = say(", {pairs} excluded", pairs=count(proof.aside, "stalled pair")) if proof.aside else ""
     return row.name, step, ratio, loss, said + _memory(proof) + stalled

@@ -55,7 +55,7 @@ class TextScreen(ModalScreen[None]):
         """The text in a box that scrolls."""
         with VerticalScroll(id="page") as box:
             box.border_title = self._title
-            box.border_subtitle = "escape: back"
+            box.border_subtitle = say("escape: back")
             yield Static(self._text, markup=False)
 
     def on_mount(self) -> None:
@@ -70,14 +70,16 @@ class TextScreen(ModalScreen[None]):
 def keys_text(rows: Sequence[tuple[str, str]], view: View) -> Text:
     """The page of keys: what each does, and the colours of the phases, or their letters without colours."""
     text = Text("\n".join(f"{key:<10} {meaning}" for key, meaning in rows))
-    text.append("\n\nPhases, in the order of their stack from below:\n")
+    text.append(say("\n\nPhases, in the order of their stack from below:\n"))
     for place, phase in enumerate(PHASES):
         mark = LETTERS[phase] if view.plain else "■"
         text.append(f"{mark} ", tint(PHASES[phase], view) or "")
         text.append(f"{phase_name(phase):<13}{chr(10) if place % 4 == 3 else ''}")
     text.append(
-        "\n\nShares come from stack samples of the main thread, taken without stopping it.\n"
-        "Samples that failed are counted: fast Python code loses more of them than waits do."
+        say(
+            "\n\nShares come from stack samples of the main thread, taken without stopping it.\n"
+            "Samples that failed are counted: fast Python code loses more of them than waits do."
+        )
     )
     return text
 
@@ -85,18 +87,18 @@ def keys_text(rows: Sequence[tuple[str, str]], view: View) -> Text:
 LEAST_WIDTH, LEAST_HEIGHT = 60, 18
 _BEAT = 0.05
 _KEYS = (
-    ("q", "quit; the job keeps running"),
-    ("p, space", "pause or resume sampling"),
-    ("r", "select the next rank, or all ranks"),
-    ("g", "select the next GPU, or all GPUs"),
-    ("o", "sort the hottest lines by share, file or phase"),
-    ("enter", "manual page of the selected finding (arrow keys select)"),
-    ("c", "copy the fix of the selected finding, or the command that shows it"),
-    ("R", "start or stop recording ticks to a file"),
-    ("s", "save the current report"),
-    ("t", "light or dark"),
-    ("?", "these keys"),
-    ("mouse", "click a rank, a GPU, a finding or a key; the wheel scrolls"),
+    ("q", say("quit; the job keeps running")),
+    ("p, space", say("pause or resume sampling")),
+    ("r", say("select the next rank, or all ranks")),
+    ("g", say("select the next GPU, or all GPUs")),
+    ("o", say("sort the hottest lines by share, file or phase")),
+    ("enter", say("manual page of the selected finding (arrow keys select)")),
+    ("c", say("copy the fix of the selected finding, or the command that shows it")),
+    ("R", say("start or stop recording ticks to a file")),
+    ("s", say("save the current report")),
+    ("t", say("light or dark")),
+    ("?", say("these keys")),
+    ("mouse", say("click a rank, a GPU, a finding or a key; the wheel scrolls")),
 )
 
 
@@ -223,7 +225,7 @@ class WatchApp(App[None]):
     def on_mount(self) -> None:
         """Look at once; what loads meanwhile does so behind the first frame."""
         self.query_one("#gpus").border_title = "gpu"
-        self.query_one("#phases").border_title = "where the loop is"
+        self.query_one("#phases").border_title = say("where the loop is")
         for name in ("#gpus", "#steps", "#ranks", "#places"):  # until a tick has something for them
             self.query_one(name).add_class("empty")
         self.query_one("#findings").focus()
@@ -350,7 +352,9 @@ class WatchApp(App[None]):
         self.view = replace(self.view, paused=not self.view.paused)
         self._source.pause(self.view.paused)
         self._say(
-            "paused: gpudoctor takes no samples, the job goes on" if self.view.paused else "sampling again"
+            say("paused: gpudoctor takes no samples, the job goes on")
+            if self.view.paused
+            else say("sampling again")
         )
         self.show()
 
@@ -359,7 +363,7 @@ class WatchApp(App[None]):
         if self.tick is not None:
             ranks = self.tick.window.ranks
             if len(ranks) < 2:
-                self._say("there is one rank")
+                self._say(say("there is one rank"))
                 return
             self._choose_rank(next_choice(self.view.rank, len(ranks)))
 
@@ -379,7 +383,7 @@ class WatchApp(App[None]):
         if self.tick is not None:
             gpus = shown_gpus(self.tick.window, self.view)
             if len(gpus) < 2:
-                self._say("there is one GPU" if gpus else "no GPU is seen")
+                self._say(say("there is one GPU") if gpus else say("no GPU is seen"))
                 return
             self._choose_gpu(next_choice(self.view.gpu, len(gpus)))
 
@@ -437,13 +441,13 @@ class WatchApp(App[None]):
         ranks = self.tick.window.ranks
         rank = ranks[self.view.rank or 0]
         if len(ranks) > 1 and self.view.rank is None:
-            self.notify("select a rank first (r)", title="kill")
+            self.notify(say("select a rank first (r)"), title="kill")
             return
         self._do(lambda: self.notify(kill(rank.pid), title="kill"))
 
     def action_keys(self) -> None:
         """The page of keys."""
-        rows = (*_KEYS, ("K", "end the selected process")) if self._actions.kill else _KEYS
+        rows = (*_KEYS, ("K", say("end the selected process"))) if self._actions.kill else _KEYS
         self.push_screen(TextScreen("keys", keys_text(rows, self.view)))
 
     @property
@@ -455,7 +459,7 @@ class WatchApp(App[None]):
 
     def _set_recording(self, name: str) -> None:
         self.view = replace(self.view, recording=name)
-        self.notify(name or "the recording has ended", title="recording")
+        self.notify(name or say("the recording has ended"), title="recording")
         self.show()
 
     def _do(self, act: Callable[[], None]) -> None:
@@ -515,7 +519,7 @@ def _light_terminal() -> bool:
 
 _KEY_LINE = (
     ("quit", "q quit"), ("keys", "? keys"), ("pause", "p pause"), ("rank", "r rank"), ("gpu", "g gpu"),
-    ("copy", "c copy fix"), ("manual", "enter explain"), ("save", "s save"), ("record", "R record"),
+    ("copy", say("c copy fix")), ("manual", say("enter explain")), ("save", "s save"), ("record", "R record"),
     ("sort", "o order"), ("theme", "t light"),
 )  # fmt: skip
 

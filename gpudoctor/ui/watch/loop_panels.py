@@ -133,7 +133,7 @@ def _absence(tick: Tick) -> list[str]:
         lines.append(say("no stacks: {plain}", plain=plain(gap.reason)))
         if gap.fix:
             lines.append(f"-> {gap.fix}")
-    return lines or ["waiting for the first stack sample"]
+    return lines or [say("waiting for the first stack sample")]
 
 
 # The hottest lines of the user's code.
@@ -160,7 +160,7 @@ class PlacesTable(Panel):
         places = sorted(_by_line(shown_places(tick.window, view)), key=_KEYS[view.sort])
         named = [place for place in places if place.path]
         if not named:
-            return Text("no line of your own code has been seen yet" if total else "", overflow="fold")
+            return Text(say("no line of your own code has been seen yet") if total else "", overflow="fold")
         wide = max(len(_where(place)) for place in named[:height])
         return lines_text(
             [_place_row(place, total, min(wide, width - _HEAD), width, view) for place in named[:height]],
@@ -202,7 +202,7 @@ def _where(place: Place) -> str:
 _STATES = {
     "R": "running",
     "S": "asleep",
-    "D": "disk wait",
+    "D": say("disk wait"),
     "T": "stopped",
     "t": "stopped",
     "Z": "dead",
@@ -263,7 +263,7 @@ def _rank_line(rank: Rank, width: int, view: View) -> Text:
     if not rank.alive:
         return Text(clip(f"{name}gone", width), severity_style(Severity.ERROR, view))
     phase = rank.trail[-1][1] if rank.trail else ""
-    words = phase_name(phase) if phase else rank.blind or "not seen yet"
+    words = phase_name(phase) if phase else rank.blind or say("not seen yet")
     leaf = plain(rank.stack[-1].label) if rank.stack else ""
     seconds = standing_for(rank)
     still = say("  still for {seconds}", seconds=duration(seconds)) if seconds >= _STILL else ""
@@ -287,7 +287,7 @@ def _rank_line(rank: Rank, width: int, view: View) -> Text:
 
 def _summary(rank: Rank, width: int) -> str:
     if not rank.workers:
-        return clip("no loader workers", width)
+        return clip(say("no loader workers"), width)
     counts: dict[str, int] = {}
     for worker in rank.workers:
         counts[_STATES.get(worker.state, worker.state)] = (
@@ -336,7 +336,7 @@ class Findings(OptionList):
         chosen = self.code
         self._tick, self._view = tick, view
         found = tick.report.findings
-        hint = " · enter: manual page · c: copy the fix" if found else ""
+        hint = say(" · enter: manual page · c: copy the fix") if found else ""
         self.border_title = say("findings ({found}){hint}", found=len(found), hint=hint)
         texts = [finding_text(item, max(20, self.content_size.width - 2), view) for item in found]
         if texts == self._shown and self.option_count:
@@ -404,10 +404,10 @@ def fix_of(item: Ranked) -> tuple[str, str]:
         return ("fix", best.title if is_code(best.title) or not steps else steps[0])
     shown = next(filter(None, map(evidence_command, item.finding.evidence)), None)
     if shown:
-        return "command that shows it", shown
+        return say("command that shows it"), shown
     return "command", f"gpudoctor explain {item.finding.code}"
 
 
 def _nothing(tick: Tick) -> str:
     seen = [item for item in tick.report.findings if item.finding.severity is not Severity.NOTE]
-    return "" if seen else "nothing found so far"
+    return "" if seen else say("nothing found so far")

@@ -287,7 +287,7 @@ def trend(ranks: Sequence[Rank]) -> str:
     found = [rank.tree_rss for rank in ranks if len(rank.tree_rss.t) > 1]
     seconds = max((series.t[-1] - series.t[len(series.t) // 4] for series in found), default=0.0)
     if seconds < _TREND_SECONDS:
-        return "so far"
+        return say("so far")
     # The first quarter is warm-up.
     grown = sum(series.values[-1] - series.values[len(series.values) // 4] for series in found)
     return f"{grown / seconds * 60 / (1 << 20):+.1f} MiB/min"
@@ -360,8 +360,17 @@ def history_row(
 
 # The GPU panel: a line a GPU, or everything about one.
 
-_REASONS = {0x1: "idle", 0x2: "application clocks", 0x4: "power cap", 0x8: "HW slowdown", 0x10: "sync boost",
-            0x20: "SW thermal", 0x40: "HW thermal", 0x80: "power brake", 0x100: "display"}  # fmt: skip
+_REASONS = {
+    0x1: "idle",
+    0x2: say("application clocks"),
+    0x4: say("power cap"),
+    0x8: say("HW slowdown"),
+    0x10: say("sync boost"),
+    0x20: say("SW thermal"),
+    0x40: say("HW thermal"),
+    0x80: say("power brake"),
+    0x100: "display",
+}
 _LABEL = 6
 _BUSY, _MEMORY, _POWER, _PCIE = CURVES[0], CURVES[3], CURVES[4], CURVES[5]
 """Colours of what a GPU does, the same in every row."""
@@ -411,7 +420,7 @@ def _absence(tick: Tick) -> list[str]:
         lines.append(gap.reason)
         if gap.fix:
             lines.append(f"-> {gap.fix}")
-    return lines or ["waiting for the driver"]
+    return lines or [say("waiting for the driver")]
 
 
 def gpu_table(gpus: Sequence[GpuWindow], width: int, view: View) -> list[Text]:
@@ -458,9 +467,15 @@ def gpu_table(gpus: Sequence[GpuWindow], width: int, view: View) -> list[Text]:
 
 
 _COLUMNS = (
-    ("util", _BUSY), ("SM", _BUSY), ("memory", _MEMORY), ("power", _POWER), ("°C", None), ("PCIe in", _PCIE),
-    ("PCIe out", _PCIE), ("held by", None),
-)  # fmt: skip
+    ("util", _BUSY),
+    ("SM", _BUSY),
+    ("memory", _MEMORY),
+    ("power", _POWER),
+    ("°C", None),
+    (say("PCIe in"), _PCIE),
+    (say("PCIe out"), _PCIE),
+    (say("held by"), None),
+)
 """Heads, and the colours of those that have a history."""
 
 

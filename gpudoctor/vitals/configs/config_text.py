@@ -2,7 +2,7 @@
 
 import os
 
-from gpudoctor.lang import say
+from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import CONFIG
 
@@ -17,10 +17,10 @@ def words(text: str) -> frozenset[str]:
 LIMIT = CONFIG.most
 """Bytes; a file over this is data."""
 
-TOO_DEEP = "is nested too deeply to be a config"
+TOO_DEEP = say("is nested too deeply to be a config")
 
 
-class UnreadConfig(Exception):
+class UnreadConfig(SpokenError):
     """A file cannot be read as a config. The text is a sentence with the line where there is one."""
 
 
@@ -47,7 +47,7 @@ def decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
     """The text and notes about its encoding. Raises `UnreadConfig` for binary data and for another encoding."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         try:
-            return _lines(raw.decode("utf-16")), ("the file is UTF-16; most training tools expect UTF-8",)
+            return _lines(raw.decode("utf-16")), (say("the file is UTF-16; most training tools expect UTF-8"),)
         except UnicodeDecodeError as error:
             raise UnreadConfig("starts like UTF-16 text but is not; it cannot be read as a config") from error
     if b"\0" in raw:
@@ -76,7 +76,7 @@ def _other_encoding(raw: bytes) -> str:
     except UnicodeDecodeError:
         return ""
     chinese = sum("\u4e00" <= char <= "\u9fff" for char in decoded)
-    return " (it reads as GB18030)" if chinese >= 2 else ""
+    return say(" (it reads as GB18030)") if chinese >= 2 else ""
 
 
 def _megabytes(size: int) -> int:

@@ -120,7 +120,9 @@ FULL = say(
     "larger or deeper than any training config: only its first {max_entries:,} settings were read",
     max_entries=MAX_ENTRIES,
 )
-INTERPOLATED = "values of the form ${...} are filled in by Hydra or OmegaConf: gpudoctor does not judge them"
+INTERPOLATED = say(
+    "values of the form ${{...}} are filled in by Hydra or OmegaConf: gpudoctor does not judge them"
+)
 
 
 def read_configs(paths: Iterable[str | os.PathLike[str]]) -> Configs:

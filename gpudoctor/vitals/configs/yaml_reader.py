@@ -33,7 +33,7 @@ _JINJA_LINE: Final = re.compile(r"^[ \t]*\{[%#][^\n]*[%#]\}[ \t]*$", re.MULTILIN
 _OPEN, _CLOSE, _COLON, _HASH, _QUOTES = "\ue000", "\ue001", "\ue002", "\ue003", {'"': "\ue004", "'": "\ue005"}
 _BACK: Final = {_OPEN: "{", _CLOSE: "}", _COLON: ":", _HASH: "#", "\ue004": '"', "\ue005": "'"}
 
-JINJA = "a Jinja template: gpudoctor does not judge its {{ ... }} values"
+JINJA = say("a Jinja template: gpudoctor does not judge its {{{{ ... }}}} values")
 
 
 def read_yaml(text: str) -> tuple[list[ConfigNode], tuple[str, ...]]:

@@ -91,7 +91,7 @@ class DumpsRead:
             dump = _dump(path, answer, self)
             if dump is None:
                 unread.append(
-                    UnreadDump(rank=None, path=path, reason="neither it nor its name contains its rank")
+                    UnreadDump(rank=None, path=path, reason=say("neither it nor its name contains its rank"))
                 )
             elif dump.rank in dumps:
                 older, newer = sorted((dumps[dump.rank], dump), key=lambda item: item.written)
@@ -126,7 +126,10 @@ def _serve(job: DumpsRead) -> None:
                 _end(process)
                 process = None
                 number, _ = waiting.pop(0)
-                job.take(number, "reading it takes too long" if slow else "the process that read it crashed")
+                job.take(
+                    number,
+                    say("reading it takes too long") if slow else say("the process that read it crashed"),
+                )
     finally:
         if process is not None:
             _end(process)

@@ -113,13 +113,13 @@ def usual_folders(variables: Mapping[str, str], working_folder: str) -> list[tup
         temporary = "C:\\Windows\\Temp" if sys.platform == "win32" else "/tmp"
     extensions = variables.get("TORCH_EXTENSIONS_DIR") or os.path.join(cache, "torch_extensions")
     folders = [
-        ("working folder", working_folder),
-        ("Hugging Face cache", hub),
-        ("temporary files", temporary),
-        ("torch extension cache", extensions),
+        (say("working folder"), working_folder),
+        (say("Hugging Face cache"), hub),
+        (say("temporary files"), temporary),
+        (say("torch extension cache"), extensions),
     ]
     if variables.get("HF_DATASETS_CACHE"):
-        folders.insert(2, ("Hugging Face data sets", variables["HF_DATASETS_CACHE"]))
+        folders.insert(2, (say("Hugging Face data sets"), variables["HF_DATASETS_CACHE"]))
     return [(role, os.path.join(working_folder, os.path.expanduser(path))) for role, path in folders]
 
 

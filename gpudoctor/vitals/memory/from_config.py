@@ -234,7 +234,7 @@ def _types(file: "ConfigFile", told: DeclaredJob) -> None:
             full = told.fields.get("method") == "full"
             whole = full and file.kind is ConfigKind.LLAMA_FACTORY and file.value("pure_bf16") is not True
             told.fields["dtype"] = "fp32" if whole else mixed
-            why = "LLaMA-Factory trains in fp32" if whole else "the checkpoint's type"
+            why = say("LLaMA-Factory trains in fp32") if whole else say("the checkpoint's type")
             told.assumptions.append(
                 say(
                     "{path} names no dtype of the weights: {dtype}, {why}",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.source.control_flow import switched_off
-from gpudoctor.lang import say
+from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.signs.source import Known, LoopRole
 from gpudoctor.vitals.memory.from_config import ATTENTION, DTYPES, DeclaredJob, known_optimizer, targets_of
 
@@ -36,7 +36,7 @@ _OTHER_TRAINERS = frozenset(
 """Trainers with pairs of rows, a second model, or generation between steps."""
 
 
-class Undeclared(Exception):
+class Undeclared(SpokenError):
     """Why a script's memory cannot be told, as a clause."""
 
 

@@ -19,20 +19,20 @@ RESET_REQUIRED = 16
 VERSION_MISMATCH = 18
 
 _REASONS = {
-    2: "not supported by this card",  # invalid argument: a sensor, link or counter that the card lacks
-    3: "not supported by this card",
-    NO_PERMISSION: "no permission",
-    6: "not found",
-    FUNCTION_NOT_FOUND: "this driver is too old",
-    22: "not supported in a virtual GPU",
-    25: "this driver is too old",
-    26: "this driver dropped it",
-    27: "the GPU is not ready",
-    999: "the driver answered with an unknown error",
+    2: say("not supported by this card"),  # invalid argument: a sensor, link or counter that the card lacks
+    3: say("not supported by this card"),
+    NO_PERMISSION: say("no permission"),
+    6: say("not found"),
+    FUNCTION_NOT_FOUND: say("this driver is too old"),
+    22: say("not supported in a virtual GPU"),
+    25: say("this driver is too old"),
+    26: say("this driver dropped it"),
+    27: say("the GPU is not ready"),
+    999: say("the driver answered with an unknown error"),
 }
 
 
-_OLD_BINDING = "this nvidia-ml-py is too old"
+_OLD_BINDING = say("this nvidia-ml-py is too old")
 
 
 class GpuLost(Exception):
@@ -87,7 +87,7 @@ class NvmlClient:
             value = self.read(*call)
             if not isinstance(value, NotSupported):
                 return value
-            if reason.reason in ("not asked", _OLD_BINDING) or value.reason != _OLD_BINDING:
+            if reason.reason in (say("not asked"), _OLD_BINDING) or value.reason != _OLD_BINDING:
                 reason = value
         return reason
 
@@ -105,7 +105,8 @@ class NvmlClient:
 def _field_value(item: Any) -> Any:
     if item.nvmlReturn in (GPU_IS_LOST, RESET_REQUIRED):
         raise GpuLost(
-            item.nvmlReturn, "GPU is lost" if item.nvmlReturn == GPU_IS_LOST else "GPU requires restart"
+            item.nvmlReturn,
+            say("GPU is lost") if item.nvmlReturn == GPU_IS_LOST else say("GPU requires restart"),
         )
     if item.nvmlReturn:
         return NotSupported(

@@ -65,7 +65,7 @@ def take(
     state, error = _verdict(said, limit)
     gpus, lost = _gpus(said, places, own_pids)
     driver = said.last("driver")
-    blocked = said.last("p2p").get("blocked", {"absent": "not asked"})
+    blocked = said.last("p2p").get("blocked", {"absent": say("not asked")})
     return GpuSurvey(
         driver=state,
         driver_error=error,
@@ -186,7 +186,7 @@ def _gpus(
     if stuck is not None and not said.finished and not said.last("p2p"):
         known = {gpu.index for gpu in gpus} | {item.index for item in lost}
         if stuck not in known:
-            lost.append(LostGpu(index=stuck, error="the driver stopped answering", cause="driver"))
+            lost.append(LostGpu(index=stuck, error=say("the driver stopped answering"), cause="driver"))
     return tuple(gpus), tuple(lost)
 
 

@@ -22,11 +22,11 @@ def blind_gap(pid: int, failed: Dump) -> Gap:
     """What stands in the place of the stacks of a process that cannot be dumped."""
     error = failed.error
     if error is DumpError.NO_PYSPY:
-        return _gap("py-spy is not installed in gpudoctor's environment", "pip install py-spy")
+        return _gap(say("py-spy is not installed in gpudoctor's environment"), say("pip install py-spy"))
     if error is DumpError.NOT_PYTHON:
         return _gap(
             say("py-spy finds no Python interpreter in process {pid}", pid=pid),
-            "name the training process: --find",
+            say("name the training process: --find"),
         )
     if error is DumpError.FORBIDDEN:
         return _forbidden(pid)
@@ -45,19 +45,22 @@ def _forbidden(pid: int) -> Gap:
         return _gap("on this system only root may read another process", again)
     if _in_container():
         return _gap(
-            "this container may not trace (no CAP_SYS_PTRACE)",
-            "docker run --cap-add SYS_PTRACE, or in Kubernetes securityContext.capabilities.add: [SYS_PTRACE]",
+            say("this container may not trace (no CAP_SYS_PTRACE)"),
+            say(
+                "docker run --cap-add SYS_PTRACE, or in Kubernetes "
+                "securityContext.capabilities.add: [SYS_PTRACE]"
+            ),
         )
     if owner and owner != _own_name() and os.geteuid() != 0:
         return _gap(say("process {pid} belongs to {owner}", pid=pid, owner=owner), again)
     scope = _scope()
     if scope == 3:
-        return _gap("kernel.yama.ptrace_scope=3 forbids tracing until the next boot", "")
+        return _gap(say("kernel.yama.ptrace_scope=3 forbids tracing until the next boot"), "")
     if scope == 2:
-        return _gap("kernel.yama.ptrace_scope=2 lets only root trace", again)
+        return _gap(say("kernel.yama.ptrace_scope=2 lets only root trace"), again)
     if scope == 1:
         return _gap(
-            "kernel.yama.ptrace_scope=1 lets a process be traced by its parents only",
+            say("kernel.yama.ptrace_scope=1 lets a process be traced by its parents only"),
             say("{again}, or start the job with gpudoctor run --allow-watch", again=again),
         )
     return _gap(say("the system forbids reading the memory of process {pid}", pid=pid), again)
@@ -92,7 +95,7 @@ def _own_name() -> str:
 
 def _first_line(words: str) -> str:
     lines = [line.strip() for line in words.splitlines() if line.strip()]
-    return lines[-1] if lines else "no reason given"
+    return lines[-1] if lines else say("no reason given")
 
 
 _SHELLS = frozenset({"bash", "sh", "zsh", "fish", "dash", "ksh", "tcsh", "csh", "screen", "sshd"})
@@ -188,7 +191,7 @@ def _no_training(pid: int) -> str:
     if item is not None and not procfs.command(pid):
         return say("process {pid} ({name}) is a kernel thread, not a training", pid=pid, name=name)
     parent = name in _SHELLS or len(procfs.tree(pid)) > 1
-    what = "has no Python process under it" if parent else "is not a Python process"
+    what = say("has no Python process under it") if parent else say("is not a Python process")
     return say(
         "process {pid} ({name}) {what}; see which ones train: gpudoctor watch --find",
         pid=pid,

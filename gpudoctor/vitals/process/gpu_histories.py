@@ -160,11 +160,11 @@ class GpuFeed:
         gaps = []
         state, words = self._state(t)
         if state is DriverState.NO_LIBRARY and used:
-            reason = "the job uses a GPU, but no NVIDIA driver library is installed here to read it"
-            fix = "install libnvidia-ml.so.1 here, or watch from the host"
+            reason = say("the job uses a GPU, but no NVIDIA driver library is installed here to read it")
+            fix = say("install libnvidia-ml.so.1 here, or watch from the host")
             gaps.append(Gap(panel="gpu", reason=reason, fix=fix))
         elif state is DriverState.NO_LIBRARY:
-            gaps.append(Gap(panel="gpu", reason="no NVIDIA driver library on this machine"))
+            gaps.append(Gap(panel="gpu", reason=say("no NVIDIA driver library on this machine")))
         elif state is not DriverState.READY:
             gaps.append(
                 Gap(
@@ -174,10 +174,10 @@ class GpuFeed:
                 )
             )
         elif self._cards and not self.pids_visible:
-            reason = (
+            reason = say(
                 "in this container the driver reports host pids: gpudoctor cannot map GPU processes to the job"
             )
-            gaps.append(Gap(panel="gpu", reason=reason, fix="watch from the host"))
+            gaps.append(Gap(panel="gpu", reason=reason, fix=say("watch from the host")))
         return gaps
 
     def close(self) -> None:
@@ -189,7 +189,7 @@ class GpuFeed:
         if self._failed is not None:
             state = str(self._failed.get("state", "FAILED"))
             name = state if state in DriverState.__members__ else "FAILED"
-            return DriverState[name], str(self._failed.get("error") or "no reason given")
+            return DriverState[name], str(self._failed.get("error") or say("no reason given"))
         patience = SILENCE if self._cards else START
         silent = t - self._heard
         if silent > patience * max(1.0, self._interval):

@@ -136,7 +136,7 @@ class Watcher:
         if self._ended or any(rank.alive for rank in ranks):
             return
         what = (
-            "the process has ended"
+            say("the process has ended")
             if len(ranks) == 1
             else say("all {ranks} ranks have ended", ranks=len(ranks))
         )

@@ -181,7 +181,7 @@ def _in_file(name: str, path: Path) -> Archive:
         archive = zipfile.ZipFile(path)
         items = archive.namelist()
     except _DAMAGE as error:
-        hint = " (name its folder)" if path.name in {MANIFEST, END} or path.suffix == SUFFIX else ""
+        hint = say(" (name its folder)") if path.name in {MANIFEST, END} or path.suffix == SUFFIX else ""
         raise UsageError(
             say("{name}: not a recording: neither a folder nor a zip file{hint}", name=name, hint=hint)
         ) from error

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
+from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import RefusedFile, is_packed, open_unpacked, unpacked_most
 from gpudoctor.model.read_limits import (
     TRACE,
@@ -95,7 +95,7 @@ def readable(name: str, form: str) -> Iterator[None]:
         raise UsageError(say("{name}: not {form}: {error}", name=name, form=form, error=error)) from error
 
 
-class _NoList(ValueError):
+class _NoList(SpokenError, ValueError):
     """`traceEvents` is something else than a list, or the document something else than an object."""
 
 
@@ -119,7 +119,7 @@ class _Text:
             self._list(take)
             return {}
         if first != "{":
-            raise _NoList("no object")
+            raise _NoList(say("no object"))
         self._at += 1
         found: dict[str, Any] = {}
         while (mark := self._next(_BETWEEN)) != "}":
@@ -190,7 +190,8 @@ class _Text:
             if self._most < TRACE.most:
                 raise RefusedFile(
                     say(
-                        "it unpacks to more than {unpacked_ratio} times its size, which no file of this kind does",
+                        "it unpacks to more than {unpacked_ratio} times its size, which no "
+                        "file of this kind does",
                         unpacked_ratio=UNPACKED_RATIO,
                     )
                 )

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpudoctor.lang import say
+from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import load_json
 from gpudoctor.model.read_limits import COLUMNS as MOST_COLUMNS
 from gpudoctor.model.read_limits import FRAMES, RECORD, RECORD_BYTES, RECORDS
@@ -19,7 +19,7 @@ __all__ = ["Contents", "ForeignFile", "Reported", "as_process", "read_frames"]
 # Blocks of columns joined into one table.
 
 
-class BadBlock(Exception):
+class BadBlock(SpokenError):
     """A block whose header and length disagree: its sum is right, so whoever wrote it was broken."""
 
 

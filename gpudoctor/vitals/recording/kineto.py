@@ -127,8 +127,10 @@ def _silent(trace: Trace, marker: str, steps: int) -> list[str]:
     said = []
     if marker == "trace":
         said.append(
-            "it marks no step, so gpudoctor reads all of it as one; call prof.step() at the end of each "
-            "iteration"
+            say(
+                "it marks no step, so gpudoctor reads all of it as one; call prof.step() at the end of each "
+                "iteration"
+            )
         )
     elif steps < _FEW:
         said.append(
@@ -136,16 +138,19 @@ def _silent(trace: Trace, marker: str, steps: int) -> list[str]:
         )
     if _unanswered(trace):
         said.append(
-            "it has launches but no kernels, so the device's work is unknown; add ProfilerActivity.CUDA"
+            say("it has launches but no kernels, so the device's work is unknown; add ProfilerActivity.CUDA")
         )
     elif trace.card() is None:
-        said.append("it has no work of a device")
+        said.append(say("it has no work of a device"))
     elif trace.python:
         said.append(
-            "it records each call of Python (with_stack), which slows the host and makes the device look idle"
+            say(
+                "it records each call of Python (with_stack), which slows the host and "
+                "makes the device look idle"
+            )
         )
     if trace.card() is not None and not trace.threads:
-        said.append("it has only the device's work, so the host's work is unknown")
+        said.append(say("it has only the device's work, so the host's work is unknown"))
     return said
 
 

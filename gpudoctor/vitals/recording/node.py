@@ -116,7 +116,7 @@ def _missing(node: RecordedNode, item: Reported) -> Iterator[str]:
     )
     for record in process.of("lost"):
         hook, error = record.get("hook"), record.get("error")
-        then = "was disabled; its data is missing from that point"
+        then = say("was disabled; its data is missing from that point")
         yield say(
             "{who}: gpudoctor's `{hook}` hook failed and {then} ({error})",
             who=who,

@@ -347,8 +347,10 @@ class _Reader:
             )
         if self._copies:
             said.append(
-                "its copies have no direction, so they count as the device's own work; "
-                "prof.export_chrome_trace('trace.json') writes directions"
+                say(
+                    "its copies have no direction, so they count as the device's own work; "
+                    "prof.export_chrome_trace('trace.json') writes directions"
+                )
             )
         return said
 

@@ -144,15 +144,17 @@ def _rows(form: str, lines: Iterator[str], turns: Turns) -> Iterator[Row]:
             yield row
 
 
-_BEST = "write it with `nvidia-smi --query-gpu=timestamp,index,name,utilization.gpu,... --format=csv -l 1`"
+_BEST = say("write it with `nvidia-smi --query-gpu=timestamp,index,name,utilization.gpu,... --format=csv -l 1`")
 
 
 def _lacking(form: str, clock: "_Clock") -> Iterator[str]:
     """What a log lacks, a sentence each."""
     if form == "bare":
-        yield "it has no header, so gpudoctor knows columns by their units and ignores those that share one"
+        yield say(
+            "it has no header, so gpudoctor knows columns by their units and ignores those that share one"
+        )
     if not clock.told:
-        yield "it has no timestamps, so gpudoctor assumes one row per second"
+        yield say("it has no timestamps, so gpudoctor assumes one row per second")
 
 
 class _Clock:

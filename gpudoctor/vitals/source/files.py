@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gpudoctor.analysis.source.syntax import by_kind, children
-from gpudoctor.lang import say
+from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import SCRIPT_CODE, SCRIPT_DEPTH, SCRIPT_NODES, ReadLimit
 from gpudoctor.vitals.source.notebook import NotANotebook, read_notebook
@@ -51,7 +51,7 @@ _PYTHON2 = re.compile(
 )
 
 
-class UnreadSource(Exception):
+class UnreadSource(SpokenError):
     """A file could not be read; the text is a sentence for a person that names the file and the line."""
 
 

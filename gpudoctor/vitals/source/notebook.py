@@ -4,7 +4,7 @@ import ast
 import re
 from dataclasses import dataclass, field
 
-from gpudoctor.lang import say
+from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import load_json
 
 _KEEPING = ("%%time", "%%timeit", "%%capture", "%%prun", "%%memit", "%%snakeviz", "%%wandb")
@@ -13,7 +13,7 @@ _GOES_ON = "\\"
 _MAGIC = re.compile(r"^(\s*)(?:[%!?]|[\w.]+\s*=\s*[!%])|^\s*[\w.]+\?{1,2}\s*$")
 
 
-class NotANotebook(ValueError):
+class NotANotebook(SpokenError, ValueError):
     """The file is not a notebook, or one in another language."""
 
 
@@ -39,12 +39,12 @@ def read_notebook(text: str) -> Notebook:
     except ValueError as error:
         raise NotANotebook(say("it is not valid JSON ({short})", short=_short(error))) from error
     if not isinstance(data, dict):
-        raise NotANotebook("it contains no notebook")
+        raise NotANotebook(say("it contains no notebook"))
     cells = data.get("cells")
     if cells is None and isinstance(data.get("worksheets"), list):
         cells = [c for sheet in data["worksheets"] if isinstance(sheet, dict) for c in sheet.get("cells") or []]
     if not isinstance(cells, list):
-        raise NotANotebook("it has no cells")
+        raise NotANotebook(say("it has no cells"))
     metadata = data.get("metadata")
     kernel = metadata.get("kernelspec") if isinstance(metadata, dict) else None
     language = kernel.get("language") if isinstance(kernel, dict) else None
