@@ -217,9 +217,9 @@ def _by_content(path: Path, suffix: str) -> tuple[str, tuple[str, ...]]:
         kind = found[1].decode()
         raise UsageError(
             say(
-                "{path}: {an} {kind} that gpudoctor wrote; name what it is about",
+                "{path}: {article} {kind} that gpudoctor wrote; name what it is about",
                 path=path,
-                an=say("an") if kind == "estimate" else "a",
+                article=say("an") if kind == "estimate" else "a",
                 kind=kind,
             )
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import show, write_file
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say, template
+from gpudoctor.lang import rendered, say, template
 
 if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
@@ -19,7 +19,7 @@ examples:
   gpudoctor init --pre-commit       also a hook in a new .pre-commit-config.yaml
 What a file has stays as it is. A second run changes nothing.""")
 OWN, PROJECT, HOOKS = "gpudoctor.toml", "pyproject.toml", ".pre-commit-config.yaml"
-_TEMPLATE = say(
+_TEMPLATE = template(
     "# Settings of gpudoctor. Each key may be left out. `gpudoctor explain CODE` prints a "
     'check and its thresholds.\n\n# The lowest severity that gives exit code 1: "error", '
     '"warning", "note" or "never".\nfail-on = "error"\n\n# The checks that run: '
@@ -27,10 +27,10 @@ _TEMPLATE = say(
     "[]\n\n# Findings of an old project that are known. Write the file with: gpudoctor check "
     '--write-baseline FILE\n# baseline = "gpudoctor-baseline.json"\n\n# Findings that are '
     "silenced and still counted, each with its reason.\n# In a script, one line does the "
-    'same: `# gpudoctor: ignore[CODE] reason`.\n# [{{table}}ignore]\n# {{code}} = "why it '
+    'same: `# gpudoctor: ignore[CODE] reason`.\n# [{table}ignore]\n# {code} = "why it '
     'does not apply here"\n\n# Findings that are silenced in some files.\n# '
-    '[{{table}}per-file-ignores]\n# "legacy/*.py" = ["{{topic}}"]\n\n# Thresholds of '
-    "this project.\n# [{{table}}thresholds]\n# {{code}}.{{threshold}} = {{value}}\n"
+    '[{table}per-file-ignores]\n# "legacy/*.py" = ["{topic}"]\n\n# Thresholds of '
+    "this project.\n# [{table}thresholds]\n# {code}.{threshold} = {value}\n"
 )
 _HOOK = """\
   - repo: local
@@ -120,8 +120,9 @@ def section(table: str, registry: "Registry") -> str:
     """The keys with comments; their examples are of the first check with a threshold."""
     code, check = next((code, check) for code, check in registry.checks.items() if check.thresholds)
     first = check.thresholds[0]
-    return _TEMPLATE.format(
-        table=table, code=code, topic=str(code).rstrip("0123456789"), threshold=first.name, value=first.default
+    topic = str(code).rstrip("0123456789")
+    return rendered(
+        say(_TEMPLATE, table=table, code=code, topic=topic, threshold=first.name, value=first.default)
     )
 
 

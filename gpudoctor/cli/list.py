@@ -87,11 +87,7 @@ def _overrides(arguments: argparse.Namespace) -> int:
     found = listed_overrides()
     if arguments.words:
         words = [word.lower() for word in arguments.words]
-        found = [
-            item
-            for item in found
-            if all(word in say("{name} {what}", name=item.name, what=item.what).lower() for word in words)
-        ]
+        found = [item for item in found if all(word in f"{item.name} {item.what}".lower() for word in words)]
     if arguments.format == "json":
         deliver_page(overrides_json(found), arguments, through_pager=False)
     else:

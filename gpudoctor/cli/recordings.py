@@ -176,12 +176,14 @@ def short_command(words: tuple[str, ...]) -> str:
 
 def ago(seconds: float) -> str:
     """An age: `just now`, `5 min ago`, `3 h ago`, `12 days ago`."""
+    from gpudoctor.text import count as counted
+
     if seconds < 60:
         return say("just now")
     for unit, name in ((86400, "day"), (3600, "h"), (60, "min")):
         if (number := int(seconds // unit)) >= 1:
-            plural = "s" if name == "day" and number > 1 else ""
-            return say("{number} {name}{plural} ago", number=number, name=name, plural=plural)
+            age = counted(number, "day") if name == "day" else f"{number} {name}"
+            return say("{age} ago", age=age)
     return say("just now")
 
 

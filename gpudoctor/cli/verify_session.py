@@ -262,12 +262,12 @@ def plan_text(session: "TrialSession") -> str:
     lap = session.lap_seconds
     least = min(session.left, 2 * LOOKS[0] * lap * session.changes)
     return say(
-        "gpudoctor: {changes} to try in pairs of runs of {lap}, {looks} to {looks2} pairs each: "
+        "gpudoctor: {changes} to try in pairs of runs of {lap}, {looks} to {most} pairs each: "
         "{least} or more, at most {left}",
         changes=count(session.changes, "change"),
         lap=duration(round(lap, 1)),
         looks=LOOKS[0],
-        looks2=LOOKS[-1],
+        most=LOOKS[-1],
         least=duration(float(round(least))),
         left=duration(float(round(session.left))),
     )

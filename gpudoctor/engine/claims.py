@@ -190,7 +190,11 @@ def _units_unmeasured(case: Examined) -> str:
     measured = {unit.node for unit in preflight.units if unit.figures and not unit.failure}
     missing = len(preflight.nodes) - len(measured)
     return (
-        say("{nodes} of {nodes2} gave no figure", nodes=count(missing, "node"), nodes2=len(preflight.nodes))
+        say(
+            "{nodes} of {all_nodes} gave no figure",
+            nodes=count(missing, "node"),
+            all_nodes=len(preflight.nodes),
+        )
         if missing
         else ""
     )
@@ -211,7 +215,7 @@ def _gpus_unlisted(case: Examined) -> str:
     if survey is None or not survey.unlisted:
         return ""
     listed = len(survey.gpus) + len(survey.lost)
-    return say("the file lists {listed} of {listed2} GPUs", listed=listed, listed2=listed + survey.unlisted)
+    return say("the file lists {listed} of {total} GPUs", listed=listed, total=listed + survey.unlisted)
 
 
 def _readings_missing(case: Examined) -> str:

@@ -87,9 +87,9 @@ def _model(process: Process) -> str:
     if found is None or not found.get("parameters"):
         return ""
     return say(
-        "{found} of {found2:,} parameters",
+        "{found} of {parameters:,} parameters",
         found=found.get("name") or say("a model"),
-        found2=found.get("parameters"),
+        parameters=found.get("parameters"),
     )
 
 
@@ -119,7 +119,7 @@ def _arguments(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
 
 def _short(words: Sequence[str]) -> str:
     text = " ".join(words[:_WORDS]) or "none"
-    return cut(text if len(words) <= _WORDS else say("{text} ...", text=text), _LONG)
+    return cut(text if len(words) <= _WORDS else f"{text} ...", _LONG)
 
 
 BLOCKS = (50, 36, 25, 18, 12, 8)
@@ -328,11 +328,12 @@ def _medians(runs: tuple[RunSummary, RunSummary]) -> str:
         return ""
     counts = [counted(run.steady_steps, "step") for run in runs]
     return say(
-        " The median step took {median} in {counts} of the first and {median2} in {counts2} of the second.",
+        " The median step took {median} in {counts} of the first and "
+        "{other_median} in {other_counts} of the second.",
         median=duration(first.median),
         counts=counts[0],
-        median2=duration(second.median),
-        counts2=counts[1],
+        other_median=duration(second.median),
+        other_counts=counts[1],
     )
 
 

@@ -62,15 +62,15 @@ def _bad(found: Preflight, ranked: Sequence[Ranked], bad: Sequence[Ranked]) -> s
         named = (
             joined(list(hosts))
             if len(hosts) <= _FEW
-            else say("{hosts} nodes ({hosts2}, ...)", hosts=len(hosts), hosts2=concatenated(", ", hosts[:_FEW]))
+            else say("{hosts} nodes ({first}, ...)", hosts=len(hosts), first=concatenated(", ", hosts[:_FEW]))
         )
         causes = list(dict.fromkeys(item.finding.name for item in bad))
         left = len(found.nodes) - len({node.index for node in found.nodes if node.name in hosts})
         rest = say(
-            " {nodes} of {nodes2} {is_} left.",
+            " {nodes} of {all_nodes} {verb} left.",
             nodes=count(left, "node"),
-            nodes2=len(found.nodes),
-            is_=say("is") if left == 1 else say("are"),
+            all_nodes=len(found.nodes),
+            verb=say("is") if left == 1 else say("are"),
         )
         why = joined(causes[:3]) + (say(" and others") if len(causes) > 3 else "")
         return say(
@@ -91,9 +91,9 @@ def _good(found: Preflight, notes: int, missing: Sequence[str]) -> str:
     )
     if missing:
         return say(
-            "Nothing wrong was found on {nodes}, but {list}{noted}.",
+            "Nothing wrong was found on {nodes}, but {missing}{noted}.",
             nodes=nodes,
-            list=joined(list(missing)),
+            missing=joined(list(missing)),
             noted=noted,
         )
     if not found.units:

@@ -198,7 +198,7 @@ def _dead(title: str, recording: Recording, run: RunSummary, told: DeathMessage)
             )
         )
     if told.record is not None and told.record.type == "exception":
-        said = say("{kind}: {message}", kind=told.kind, message=message) if message else told.kind
+        said = f"{told.kind}: {message}" if message else told.kind
         return _ended(
             say(
                 "{title} died{after}{rank}: {said}",
@@ -222,7 +222,7 @@ def _dead(title: str, recording: Recording, run: RunSummary, told: DeathMessage)
                 for_memory=_for_memory(recording.end, told.kind),
             )
         )
-    return say("{title} {death}{after}.", title=title, death=death(recording.end) or say("died"), after=after)
+    return say("{title} {died}{after}.", title=title, died=death(recording.end) or say("died"), after=after)
 
 
 def _after(run: RunSummary, told: DeathMessage) -> str:
@@ -286,7 +286,7 @@ def _promise(case: Ran, warnings: Sequence[Ranked]) -> str:
     if [item.rank for item in dear] != list(range(1, len(dear) + 1)):
         which = joined([item.finding.name for item in dear])
     gain = (
-        say("{factor} to {factor2}", factor=_factor(low), factor2=_factor(high))
+        say("{factor} to {high}", factor=_factor(low), high=_factor(high))
         if _WORTH <= low < high
         else say("up to {factor}", factor=_factor(high))
     )
@@ -402,7 +402,7 @@ def _well(case: Ran) -> str:
         )
     margin = unknown or say("the possible speedup is at most {bound:.2f}x", bound=max(case.bound, 1.01))
     more = (
-        say(" Note {noted} is about {noted2} of the time.", noted=noted[0], noted2=percent(noted[1]))
+        say(" Note {noted} is about {share} of the time.", noted=noted[0], share=percent(noted[1]))
         if noted
         else ""
     )
@@ -424,7 +424,7 @@ def _few(case: Ran, said: str) -> str:
     more = say("record more of them") if case.recording.origin == TRACED else say("let the run make more")
     noted = _noted(case.ranked)
     note = (
-        say(" Note {noted} is about {noted2} of the time.", noted=noted[0], noted2=percent(noted[1]))
+        say(" Note {noted} is about {share} of the time.", noted=noted[0], share=percent(noted[1]))
         if noted
         else ""
     )

@@ -94,8 +94,8 @@ def _place(error: BaseException) -> str:
         return say("no traceback")
     last = frames[-1]
     return say(
-        "{rpartition}:{lineno} in {name}",
-        rpartition=last.filename.rpartition("/")[2],
+        "{file}:{lineno} in {name}",
+        file=last.filename.rpartition("/")[2],
         lineno=last.lineno,
         name=last.name,
     )

@@ -122,10 +122,10 @@ def _of_machine(title: str, ranked: Sequence[Ranked]) -> str:
             warnings=warnings[0],
         )
     return say(
-        "The machine that wrote {title}: {warnings} things cost time or memory; start with {warnings2}.",
+        "The machine that wrote {title}: {warnings} things cost time or memory; start with {first}.",
         title=title,
         warnings=len(warnings),
-        warnings2=warnings[0],
+        first=warnings[0],
     )
 
 

@@ -24,9 +24,9 @@ def pronounce_live(window: ProcessWindow, ranked: Sequence[Ranked]) -> str:
         more = len(severe) - 1
         tail = (
             say(
-                " {more} more {more2} time or memory.",
+                " {more} more {costs} time or memory.",
                 more=more,
-                more2=say("thing costs") if more == 1 else say("things cost"),
+                costs=say("thing costs") if more == 1 else say("things cost"),
             )
             if more
             else ""

@@ -83,9 +83,9 @@ class Calibration:
             ),
         )
         return say(
-            "calibration of {date} ({filter})",
+            "calibration of {date} ({details})",
             date=self.date,
-            filter=concatenated(", ", filter(None, (self.gpu, named))),
+            details=concatenated(", ", filter(None, (self.gpu, named))),
         )
 
 

@@ -82,7 +82,7 @@ def device(name: str | int) -> Device:
         _spellings()[each] for each in difflib.get_close_matches(spelled, _spellings(), n=4, cutoff=0.5)
     ]
     nearest = (
-        say("; the nearest known are {list}", list=", ".join(list(dict.fromkeys(near))[:4])) if near else ""
+        say("; the nearest known are {near}", near=", ".join(list(dict.fromkeys(near))[:4])) if near else ""
     )
     raise UsageError(
         f"--gpu {name!r} is not known{nearest}. Give a name such as A100 80GB, or its memory such as 24GiB"

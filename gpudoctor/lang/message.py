@@ -109,6 +109,18 @@ class SpokenError(Exception):
         return text if isinstance(text, Message) else super().__str__()
 
 
+def without(text: str, clause: str) -> str:
+    """The text without one of its clauses, which is still a message if the text is one."""
+    plain = str(text).replace(clause, "").replace("  ", " ").strip()
+    if not isinstance(text, Message):
+        return plain
+    parts = {
+        name: "" if part == clause else without(part, clause) if isinstance(part, Message) else part
+        for name, part in text.parts.items()
+    }
+    return Message(plain, text.template, parts, text.form)
+
+
 def template_id(template: str) -> str:
     """A short stable name of a template: ten hexadecimal digits of its SHA-256."""
     import hashlib  # for JSON only

@@ -305,7 +305,7 @@ class Agent:
             answer = {"failure": say("was broken off"), "kind": "cancelled"}
         except Exception as error:  # noqa: BLE001  # one bad piece of work must not end the rank
             answer = {
-                "failure": say("{kind}: {error}", kind=type(error).__name__, error=error),
+                "failure": f"{type(error).__name__}: {error}",
                 "kind": "error",
             }
         send(self._writer, {**answer, "type": "result", "id": message["id"]})

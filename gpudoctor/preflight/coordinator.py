@@ -984,4 +984,4 @@ def _where(answer: Mapping[str, Any]) -> str:
     if not stack:
         return ""
     place, _, function = stack[-1].rpartition(" ")
-    return say(" in {function} ({rpartition})", function=function, rpartition=place.rpartition("/")[2])
+    return say(" in {function} ({folder})", function=function, folder=place.rpartition("/")[2])

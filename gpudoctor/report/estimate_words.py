@@ -69,11 +69,7 @@ def job_text(job: TrainingJob) -> str:
     ]
     if job.world > 1 or job.parallel != "none":
         parts.append(f"{job.world:,} GPUs, {job.parallel}")
-        parts += [
-            say("{name} {getattr}", name=name, getattr=getattr(job, name))
-            for name in ("tp", "pp", "cp", "ep")
-            if getattr(job, name) > 1
-        ]
+        parts += [f"{name} {getattr(job, name)}" for name in ("tp", "pp", "cp", "ep") if getattr(job, name) > 1]
     if job.offload != "none":
         parts.append(say("{offload} on the host", offload=job.offload))
     return concatenated(", ", parts)

@@ -64,15 +64,13 @@ def figure_rows(found: Preflight) -> list[FigureRow]:
 def _figures(found: Preflight) -> Iterator[tuple[str, Figure, str]]:
     for unit in found.units:
         for figure in unit.figures:
-            kind = say("{dtype} {titles}", dtype=figure.dtype, titles=_TITLES[figure.quantity]).strip()
-            last = say(", {when} part", when=figure.when) if figure.when else ""
-            yield f"{kind}{last}", figure, unit_name(found, unit)
+            kind = concatenated(" ", filter(None, (figure.dtype, _TITLES[figure.quantity])))
+            last = say(", {when} part", when=say(figure.when)) if figure.when else ""
+            yield kind + last, figure, unit_name(found, unit)
     for test in found.tests:
         for figure in test.figures:
             yield (
-                say(
-                    "{titles} {where}", titles=_TITLES[figure.quantity], where=_WHERE.get(test.stage, "")
-                ).strip(),
+                concatenated(" ", filter(None, (_TITLES[figure.quantity], _WHERE.get(test.stage)))),
                 figure,
                 _place(found, test),
             )

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from gpudoctor.engine.claims import CURED, PROVEN
 from gpudoctor.lang import say
-from gpudoctor.lang.message import concatenated
+from gpudoctor.lang.message import concatenated, without
 from gpudoctor.model import Ranked, Remedy, Report
 from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
+from gpudoctor.text import count
 from gpudoctor.trial.session import Attempt, TrialSession
 
 
@@ -94,20 +95,20 @@ def verdict_words(trial: TrialSummary, diagnosis: str, stopped: str = "", *, pro
             " ", (part for part in (cured, faster + early if faster else early.strip(), found) if part)
         )
     if tried and promise:
-        diagnosis = diagnosis.replace(promise, "").replace("  ", " ").strip()
+        diagnosis = without(diagnosis, promise)
     diagnosis = concatenated(" ", (part for part in (diagnosis, *_ailment_words(trial)) if part))
     if not tried:
-        return f"{found or diagnosis}{early}"
-    count = say("{tried} change", tried=len(tried)) + ("" if len(tried) == 1 else "s")
+        return (found or diagnosis) + early
+    changes = count(len(tried), "change")
     signs = any(row.proof is not None and row.proof.cure is not None for row in tried)
     helps = say("cures it or makes it clearly faster") if signs else say("makes it clearly faster")
     vain = say(
-        "Nothing that was tried {helps} ({count} tried{measured_words}).",
+        "Nothing that was tried {helps} ({changes} tried{measured_words}).",
         helps=helps,
-        count=count,
+        changes=changes,
         measured_words=_measured_words(tried),
     )
-    return say("{found} {vain}{early}", found=found or diagnosis, vain=vain, early=early).strip()
+    return concatenated(" ", filter(None, (found or diagnosis, vain + early)))
 
 
 def _measured_words(tried: Sequence[TrialRow]) -> str:

@@ -182,9 +182,7 @@ def _title(targets: Targets) -> str:
     names = [item.path.name or item.name for item in targets.items]
     if not names:
         return say("this machine")
-    return (
-        names[0] if len(names) == 1 else say("{names} and {names2} more", names=names[0], names2=len(names) - 1)
-    )
+    return names[0] if len(names) == 1 else say("{names} and {more} more", names=names[0], more=len(names) - 1)
 
 
 class _Readers:

@@ -14,6 +14,7 @@ from gpudoctor.model import Confidence, Patient, PatientKind, Ranked, Report, Se
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unread
+from gpudoctor.text import capitalised
 from gpudoctor.vitals.job_log import read_job_log
 from gpudoctor.vitals.output_files import output_of
 
@@ -120,9 +121,8 @@ def _joined(report: Report, said: Report, window: ProcessWindow, *, moves: bool)
     )
     if window.ended:
         verdict = say(
-            "{ended}{ended2}. {verdict}",
-            ended=window.ended[0].upper(),
-            ended2=window.ended[1:],
+            "{ended}. {verdict}",
+            ended=capitalised(window.ended),
             verdict=said.summary.verdict,
         )
     elif moves:
@@ -131,7 +131,9 @@ def _joined(report: Report, said: Report, window: ProcessWindow, *, moves: bool)
         )
     else:
         verdict = say(
-            "By its output: {verdict} {verdict2}", verdict=said.summary.verdict, verdict2=report.summary.verdict
+            "By its output: {verdict} {own_verdict}",
+            verdict=said.summary.verdict,
+            own_verdict=report.summary.verdict,
         )
     outcomes = {item.code: item for item in report.outcomes}
     outcomes |= {item.code: item for item in said.outcomes if item.code in codes}

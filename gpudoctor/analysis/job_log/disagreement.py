@@ -28,10 +28,10 @@ def disagreement(cause: FirstCause) -> str:
         return ""
     parts = [
         say(
-            "{ranks} in {name}{name2}",
+            "{ranks} in {name}{number}",
             ranks=ranks(sorted(found)),
             name=name[0],
-            name2=say(" number {name}", name=name[1]) if name[1] else "",
+            number=say(" number {name}", name=name[1]) if name[1] else "",
         )
         for name, found in places.items()
     ]

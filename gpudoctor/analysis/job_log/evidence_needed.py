@@ -38,7 +38,9 @@ def evidence_needed(log: JobLog, cause: FirstCause) -> tuple[str, ...]:
         )
     silent = sorted(set(range(log.world or 0)) - set(log.ranks)) if log.ranks and log.world else []
     if silent and len(silent) < 9:
-        found.append(say("Rank {map} printed nothing here: read its own log.", map=", ".join(map(str, silent))))
+        found.append(
+            say("Rank {ranks} printed nothing here: read its own log.", ranks=", ".join(map(str, silent)))
+        )
     kinds = {item.kind for item in cascade}
     nodes = sorted({item.node for item in cascade if item.node})
     if kinds & {PEER, ABORTED}:

@@ -150,10 +150,10 @@ def _named(cause: FirstCause) -> FailingRank | None:
         return None
     others = next(call for rank, call in calls.items() if rank not in odd)
     words = say(
-        "{ranks} called {operation}, and the others {operation2}.",
+        "{ranks} called {operation}, and the others {other}.",
         ranks=capitalised(ranks(odd)),
         operation=_operation(calls[odd[0]]),
-        operation2=_operation(others),
+        other=_operation(others),
     )
     return FailingRank(odd, RankSign.NAMED, words)
 
@@ -161,7 +161,7 @@ def _named(cause: FirstCause) -> FailingRank | None:
 def _operation(fingerprint: str) -> str:
     found = re.search(r"OpType=(\w+)(?:, TensorShape=(\[[^\]]*\]))?", fingerprint)
     return (
-        say("{found}{found2}", found=found[1], found2=say(" of {found}", found=found[2]) if found[2] else "")
+        say("{found}{of}", found=found[1], of=say(" of {found}", found=found[2]) if found[2] else "")
         if found
         else say("something else")
     )
@@ -308,11 +308,11 @@ def _apart(reporters: Mapping[int, LogEvent]) -> FailingRank | None:
         groups[place].append(rank)
     common = max(groups.values(), key=len)
     words = say(
-        "{ranks} waited {places}, and {most} {places2}.",
+        "{ranks} waited {places}, and {most} {others}.",
         ranks=capitalised(ranks(odd)),
         places=places[odd[0]],
         most=_most(common),
-        places2=places[common[0]],
+        others=places[common[0]],
     )
     return FailingRank(odd, RankSign.APART, words)
 

@@ -11,7 +11,7 @@ from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Cost, Finding, LogDetail, LogLine, LogMessage, Patient, Severity, SourceSpan
 from gpudoctor.model.log_message import filled
 from gpudoctor.model.signs.job_log import LogEvent
-from gpudoctor.text import count
+from gpudoctor.text import capitalised, count
 
 _SHOWN = 3
 """Consequences that are shown as evidence beside the cause."""
@@ -80,9 +80,9 @@ def _who(root: LogEvent, cause: FirstCause, rank: FailingRank | None) -> str:
     if len(cause.ranks) > 1:
         parts.append(
             say(
-                "{ranks} ranks, first rank {ranks2}",
+                "{ranks} ranks, first rank {first}",
                 ranks=len(cause.ranks),
-                ranks2=cause.ranks[0] if root.rank is None else root.rank,
+                first=cause.ranks[0] if root.rank is None else root.rank,
             )
         )
     elif root.rank is not None:
@@ -97,7 +97,7 @@ def _who(root: LogEvent, cause: FirstCause, rank: FailingRank | None) -> str:
         where = f"{root.frame.path.replace(chr(92), '/').rpartition('/')[2]}:{root.frame.line}"
         parts.append(where if parts else say("At {where}", where=where))
     words = concatenated(", ", parts)
-    return say("{words}{words2}: ", words=words[0].upper(), words2=words[1:]) if words else ""
+    return say("{words}: ", words=capitalised(words)) if words else ""
 
 
 def _what(message: LogMessage, root: LogEvent) -> str:

@@ -221,9 +221,9 @@ class _Words:
         suspects = wait.not_started or (wait.waiting if wait.completed else ())
         if wait.completed:
             end = say(
-                "It completed on {ranks} and not on {ranks2}.",
+                "It completed on {ranks} and not on {others}.",
                 ranks=ranks(wait.completed),
-                ranks2=ranks(wait.waiting),
+                others=ranks(wait.waiting),
             )
         elif wait.not_started:
             end = say(
@@ -465,8 +465,8 @@ def _site(site: CallSite | None) -> str:
         return ""
     function = "" if site.function in ("", "<module>") else f" ({site.function.rpartition('.')[2]})"
     return say(
-        " at {rpartition}:{line}{function}",
-        rpartition=site.path.replace(chr(92), "/").rpartition("/")[2],
+        " at {file}:{line}{function}",
+        file=site.path.replace(chr(92), "/").rpartition("/")[2],
         line=site.line,
         function=function,
     )

@@ -174,10 +174,10 @@ def read_sentence(records: InspectorRecords) -> str:
     number = sum(item.collectives for item in records.ranks)
     processes = {(item.host, item.process) for item in records.ranks}
     return say(
-        "{records} of collectives, from {processes:,} process{processes2} and {communicators}",
+        "{records} of collectives, from {processes:,} process{plural} and {communicators}",
         records=count(number, "record"),
         processes=len(processes),
-        processes2="" if len(processes) == 1 else say("es"),
+        plural="" if len(processes) == 1 else say("es"),
         communicators=count(len(groups), "communicator"),
     )
 
@@ -203,7 +203,7 @@ def remarks(records: InspectorRecords) -> tuple[str, ...]:
     return (
         tuple(told[:8])
         if len(told) <= 8
-        else (*told[:7], say("{told} more communicators have such gaps", told=len(told) - 7))
+        else (*told[:7], say("{more} more communicators have such gaps", more=len(told) - 7))
     )
 
 

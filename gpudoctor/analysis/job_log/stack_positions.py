@@ -55,12 +55,12 @@ class Standing:
         )
         user = stack.user or stack.thread.frames[0]
         line = say(
-            "at {rpartition}:{line} ({rpartition2})",
-            rpartition=user.path.rpartition("/")[2],
+            "at {file}:{line} ({function})",
+            file=user.path.rpartition("/")[2],
             line=user.line,
-            rpartition2=user.name.rpartition(".")[2],
+            function=user.name.rpartition(".")[2],
         )
-        return say("{called} {line}", called=called, line=line).strip()
+        return concatenated(" ", filter(None, (called, line)))
 
 
 @once

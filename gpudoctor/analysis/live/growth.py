@@ -58,8 +58,8 @@ def long_enough(window: ProcessWindow, what: str = "a trend of memory") -> None:
     if window.t < LEAST_SECONDS:
         raise Unavailable(
             say(
-                "watched for {t} of {least_seconds} that {what} takes",
-                t=duration(window.t),
+                "watched for {watched} of {least_seconds} that {what} takes",
+                watched=duration(window.t),
                 least_seconds=duration(LEAST_SECONDS),
                 what=what,
             )

@@ -36,7 +36,7 @@ def seen(ranks: Sequence[Rank]) -> str:
         signs.append(say("CPU time of the main thread"))
     signs.append(say("other line"))
     return say(
-        "No {filter} was seen", filter=" and no ".join(filter(None, (", no ".join(signs[:-1]), signs[-1])))
+        "No {signs} was seen", signs=" and no ".join(filter(None, (", no ".join(signs[:-1]), signs[-1])))
     )
 
 

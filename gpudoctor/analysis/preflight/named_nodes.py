@@ -64,7 +64,7 @@ def node_names(preflight: Preflight, nodes: Iterable[int]) -> str:
     names = [preflight.name(index) for index in sorted(set(nodes))]
     if len(names) <= _FEW:
         return joined(names) if names else ""
-    return say("{names} nodes ({names2} and others)", names=len(names), names2=", ".join(names[:_FEW]))
+    return say("{names} nodes ({few} and others)", names=len(names), few=", ".join(names[:_FEW]))
 
 
 def hosts(preflight: Preflight, nodes: Iterable[int]) -> tuple[str, ...]:

@@ -844,10 +844,10 @@ class _Search:
         ]
         undecided += [
             say(
-                "The {aspect} varies by {expm1:.0%} from test to test: a node at half the speed of the "
+                "The {aspect} varies by {spread:.0%} from test to test: a node at half the speed of the "
                 "others would not show.",
                 aspect=aspect.value,
-                expm1=math.expm1(deviation),
+                spread=math.expm1(deviation),
             )
             for aspect, deviation in self.blurred.items()
         ]
@@ -1004,11 +1004,11 @@ class _Search:
                     if aspect is Aspect.FAILURE:
                         undecided.append(
                             say(
-                                "{bad} of {bad2} tests of {names} with {names2} failed.",
+                                "{bad} of {tests} tests of {names} with {others} failed.",
                                 bad=bad,
-                                bad2=bad + good,
+                                tests=bad + good,
                                 names=self.names[a],
-                                names2=self.names[b],
+                                others=self.names[b],
                             )
                         )
                 elif bad >= self.link_proofs(aspect) and self._proof(pairs, aspect):

@@ -170,10 +170,10 @@ def _below_reference(
         unit_name(preflight, unit)
         if one
         else say(
-            "{items} {card} on {node_names}",
+            "{items} {card} on {nodes}",
             items=len(items),
             card=card,
-            node_names=node_names(preflight, nodes),
+            nodes=node_names(preflight, nodes),
         )
     )
     reach = "reaches" if one else say("reach at least")

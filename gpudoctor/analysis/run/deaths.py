@@ -213,7 +213,7 @@ def first_failed(recording: Recording) -> str:
 
 
 def _words(record: Record) -> str:
-    return say("{record}: {record2}", record=record.get("exception"), record2=record.get("message"))
+    return f"{record.get('exception')}: {record.get('message')}"
 
 
 def classify(record: Record) -> Death | None:

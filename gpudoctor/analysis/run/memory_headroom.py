@@ -109,9 +109,9 @@ def grows(found: MemoryHeadroom) -> str:
         return ""
     if found.samples:
         return say(
-            "; a micro batch of {samples:,.0f} instead of {samples2:,.0f} would fit",
+            "; a micro batch of {samples:,.0f} instead of {now:,.0f} would fit",
             samples=found.samples * found.factor,
-            samples2=found.samples,
+            now=found.samples,
         )
     return say("; a micro batch {factor} times as large would fit", factor=found.factor)
 

@@ -42,7 +42,7 @@ class RankPosition:
     def words(self) -> str:
         """In words: `step 41, in data_wait at train.py:30`."""
         where = (
-            say(" at {rpartition}:{line}", rpartition=self.place.path.rpartition("/")[2], line=self.place.line)
+            say(" at {file}:{line}", file=self.place.path.rpartition("/")[2], line=self.place.line)
             if self.place
             else ""
         )

@@ -26,7 +26,7 @@ def line_at(span: SourceSpan, home: SourceSpan | None = None) -> str:
     """A line in words; with its file when that is another one than the file of `home`."""
     away = home is not None and span.path != home.path
     return (
-        say("line {line} of {basename}", line=span.line, basename=os.path.basename(span.path))
+        say("line {line} of {file}", line=span.line, file=os.path.basename(span.path))
         if away
         else say("line {line}", line=span.line)
     )
@@ -48,9 +48,7 @@ def lines_at(spans: Iterable[SourceSpan], home: str = "", most: int = 8) -> str:
         words = "line " if len(lines) == 1 else "lines "
         words += ", ".join(map(str, lines))
         parts.append(
-            words
-            if path == home
-            else say("{words} of {basename}", words=words, basename=os.path.basename(path))
+            words if path == home else say("{words} of {file}", words=words, file=os.path.basename(path))
         )
     rest = len(places) - most
     return "; ".join(parts) + (say(" and {rest} more", rest=rest) if rest > 0 else "")

@@ -53,12 +53,12 @@ def batches(
         if given is not None and told[key] not in (None, given):
             raise UsageError(
                 say(
-                    "{flag} {given} and {name} ({key} {told}) disagree; leave one of them out",
+                    "{flag} {given} and {name} ({key} {value}) disagree; leave one of them out",
                     flag=flag,
                     given=given,
                     name=name,
                     key=key,
-                    told=told[key],
+                    value=told[key],
                 )
             )
     whole, micro, accumulate = told[_WHOLE], told[_MICRO] or micro, told[_ACCUMULATE] or accumulate

@@ -55,7 +55,7 @@ def trial_ending(canvas: Canvas, trial: TrialSummary) -> None:
             )
         )
     if trial.kept:
-        canvas.paragraph(say("changed by --keep: {map}", map=", ".join(map(one_line, trial.kept))), hang=2)
+        canvas.paragraph(say("changed by --keep: {files}", files=", ".join(map(one_line, trial.kept))), hang=2)
     elif trial.patch:
         canvas.literal(say("apply it: the same command with --keep"))
     if trial.kept_out:

@@ -113,7 +113,7 @@ class Watcher:
                 self._host = HostHistory(self._ranks[0].member.pid)
             return self._host.tick(t)
         except Exception as error:  # noqa: BLE001  # a collector that fails costs its panel and nothing else
-            self._host_error = say("{kind}: {error}", kind=type(error).__name__, error=error)
+            self._host_error = f"{type(error).__name__}: {error}"
             return HostWindow()
 
     def _revive(self, t: float) -> None:
@@ -140,7 +140,7 @@ class Watcher:
             if len(ranks) == 1
             else say("all {ranks} ranks have ended", ranks=len(ranks))
         )
-        self._ended = say("{what} ({strftime})", what=what, strftime=time.strftime("%H:%M:%S"))
+        self._ended = say("{what} ({time})", what=what, time=time.strftime("%H:%M:%S"))
 
     def _gaps(self, t: float) -> list[Gap]:
         gaps = [
@@ -159,8 +159,8 @@ class Watcher:
         changed = sorted({path for rank in self._ranks for path in rank.target.lines.changed})
         for path in changed[:2]:
             reason = say(
-                "{rpartition} changed after the process started: gpudoctor does not quote its lines",
-                rpartition=path.rpartition("/")[2],
+                "{file} changed after the process started: gpudoctor does not quote its lines",
+                file=path.rpartition("/")[2],
             )
             gaps.append(Gap(panel="lines", reason=reason))
         return list(dict.fromkeys(gaps))

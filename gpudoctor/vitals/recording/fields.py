@@ -241,16 +241,16 @@ def judged(type: str, fields: Mapping[str, Any], wrong: Counter[str]) -> dict[st
             try:
                 value = judge(value)
             except ValueError:
-                wrong[say("{type}.{name}", type=type, name=name)] += 1
+                wrong[f"{type}.{name}"] += 1
                 continue
         elif judge is None and deeper(value, _DEEP - 1):
-            wrong[say("{type}.{name}", type=type, name=name[:40])] += 1
+            wrong[f"{type}.{name[:40]}"] += 1
             continue
         found[name] = value
     for name, points, into in _POINTS.get(type, ()):
         most = len(found.get(into) or ())
         if any(place >= most for place in points(found.get(name))):
-            wrong[say("{type}.{name}", type=type, name=name)] += 1
+            wrong[f"{type}.{name}"] += 1
             del found[name]
     return found
 

@@ -162,9 +162,9 @@ def _read_fault(node: RecordedNode, name: str, pid: int) -> None:
     except OSError as error:
         node.problems.append(
             say(
-                "{name}: {name2} cannot be read: {strerror}",
+                "{name}: {file} cannot be read: {strerror}",
                 name=node.place.name,
-                name2=name,
+                file=name,
                 strerror=error.strerror or error,
             )
         )
@@ -184,9 +184,9 @@ def _read_file(node: RecordedNode, name: str) -> None:
     except OSError as error:
         node.problems.append(
             say(
-                "{name}: {name2} cannot be read: {strerror}",
+                "{name}: {file} cannot be read: {strerror}",
                 name=node.place.name,
-                name2=name,
+                file=name,
                 strerror=error.strerror or error,
             )
         )
@@ -194,35 +194,33 @@ def _read_file(node: RecordedNode, name: str) -> None:
     except ForeignFile:
         node.problems.append(
             say(
-                "{name}: {name2} is not a file of gpudoctor's frames; it was ignored",
+                "{name}: {file} is not a file of gpudoctor's frames; it was ignored",
                 name=node.place.name,
-                name2=name,
+                file=name,
             )
         )
         return
     if contents.lost:
         node.problems.append(
             say(
-                "{name}: the last {lost} bytes of {name2} are cut short or damaged; gpudoctor read the "
+                "{name}: the last {lost} bytes of {file} are cut short or damaged; gpudoctor read the "
                 "data before them",
                 name=node.place.name,
                 lost=contents.lost,
-                name2=name,
+                file=name,
             )
         )
     if contents.bad:
         node.problems.append(
             say(
-                "{name}: {bad} frames of {name2} are not valid; they were ignored",
+                "{name}: {bad} frames of {file} are not valid; they were ignored",
                 name=node.place.name,
                 bad=contents.bad,
-                name2=name,
+                file=name,
             )
         )
     node.problems += [
-        say(
-            "{name}: {name2} was not read to the end: {clause}", name=node.place.name, name2=name, clause=clause
-        )
+        say("{name}: {file} was not read to the end: {clause}", name=node.place.name, file=name, clause=clause)
         for clause in contents.left
     ]
     host = node.text("node")
@@ -237,9 +235,9 @@ def _read_file(node: RecordedNode, name: str) -> None:
     if contents.wrong:
         node.problems.append(
             say(
-                "{name}: {name2}: {left_out}",
+                "{name}: {file}: {left_out}",
                 name=node.place.name,
-                name2=name,
+                file=name,
                 left_out=left_out(contents.wrong),
             )
         )
@@ -247,9 +245,9 @@ def _read_file(node: RecordedNode, name: str) -> None:
     if newer:
         raise Unavailable(
             say(
-                "{name}: {name2} was written by a newer gpudoctor; upgrade this one",
+                "{name}: {file} was written by a newer gpudoctor; upgrade this one",
                 name=node.place.name,
-                name2=name,
+                file=name,
             )
         )
 
@@ -276,33 +274,31 @@ def _object(place: Archive, name: str, problems: list[str]) -> dict[str, Any]:
     try:
         value = load_json(place.read(name, MANIFEST_LIMIT).decode("utf-8-sig"))
     except KeyError:
-        problems.append(say("{name}: {name2} is missing or cannot be read", name=place.name, name2=name))
+        problems.append(say("{name}: {file} is missing or cannot be read", name=place.name, file=name))
         return {}
     except OSError as error:
         reason = say(": {strerror}", strerror=error.strerror) if isinstance(error, RefusedFile) else ""
         problems.append(
             say(
-                "{name}: {name2} is missing or cannot be read{reason}",
+                "{name}: {file} is missing or cannot be read{reason}",
                 name=place.name,
-                name2=name,
+                file=name,
                 reason=reason,
             )
         )
         return {}
     except ValueError:
-        problems.append(say("{name}: {name2} is not whole JSON", name=place.name, name2=name))
+        problems.append(say("{name}: {file} is not whole JSON", name=place.name, file=name))
         return {}
     if not isinstance(value, dict):
-        problems.append(say("{name}: {name2} contains no object", name=place.name, name2=name))
+        problems.append(say("{name}: {file} contains no object", name=place.name, file=name))
         return {}
     wrong: Counter[str] = Counter()
     found = judged(name, value, wrong)
     if isinstance(found.get("settings"), dict):
         found["settings"] = judged("settings", found["settings"], wrong)
     if wrong:
-        problems.append(
-            say("{name}: {name2}: {left_out}", name=place.name, name2=name, left_out=left_out(wrong))
-        )
+        problems.append(say("{name}: {file}: {left_out}", name=place.name, file=name, left_out=left_out(wrong)))
     return found
 
 

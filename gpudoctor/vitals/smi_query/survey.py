@@ -96,9 +96,9 @@ class Turns:
         if survey.unlisted:
             listed = len(self)
             yield say(
-                "it lists {listed} of {listed2} GPUs; gpudoctor did not examine the others",
+                "it lists {listed} of {total} GPUs; gpudoctor did not examine the others",
                 listed=listed,
-                listed2=listed + survey.unlisted,
+                total=listed + survey.unlisted,
             )
         if missing := not_held(survey):
             yield say(
