@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from gpudoctor.lang import say
+from gpudoctor.lang import rendered, say
 
 COLLECT_AFTER = 500_000
 """New objects between two passes of the garbage collector (Python's default: 700, 2,000 from 3.12 on).
@@ -21,8 +21,7 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; errors become one sentence on standard error."""
-    from gpudoctor.cli.parser import named_language, parse
-    from gpudoctor.errors import DoctorError
+    from gpudoctor.cli.parser import named_language
     from gpudoctor.lang import language_for, speaking
 
     _mend_streams()
@@ -31,11 +30,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     try:
         with speaking(language_for(named_language(words))):
-            arguments = parse(words)
-            arguments.alone = argv is None  # the process ends with the command
-            code = int(arguments.run(arguments))
-            sys.stdout.flush()
-            return code
+            return _guarded(words, alone=argv is None)
+    finally:
+        gc.set_threshold(*before)
+
+
+def _guarded(words: Sequence[str], *, alone: bool) -> int:
+    """Run a command; `alone` if the process ends with it."""
+    from gpudoctor.cli.parser import parse
+    from gpudoctor.errors import DoctorError
+
+    try:
+        arguments = parse(words)
+        arguments.alone = alone
+        code = int(arguments.run(arguments))
+        sys.stdout.flush()
+        return code
     except DoctorError as error:
         _say(say("gpudoctor: {error}", error=error))
         return error.exit_code
@@ -49,8 +59,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001  # the one guard: no traceback, and no fault of ours as the user's
         _say(say("gpudoctor: {fault}", fault=_fault(error)))
         return DoctorError.exit_code
-    finally:
-        gc.set_threshold(*before)
 
 
 def _our_file(path: str) -> str:
@@ -113,7 +121,7 @@ def _say(text: str) -> None:
 
     try:
         encoding = sys.stderr.encoding or "utf-8"
-        text = printable(text)
+        text = printable(rendered(text))
         sys.stderr.write(text.encode(encoding, "replace").decode(encoding, "replace") + "\n")
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.argument_parser import BadValue
 from gpudoctor.cli.output import (
     PIPE_WIDTH,
     add_color_flag,
@@ -125,7 +126,7 @@ def _share(text: str) -> float:
     try:
         number = float(word.removesuffix("%")) / (100.0 if word.endswith("%") else 1.0)
     except ValueError:
-        raise argparse.ArgumentTypeError(say("{text!r} is not a share; give 5% or 0.05", text=text)) from None
+        raise BadValue(say("{text!r} is not a share; give 5% or 0.05", text=text)) from None
     if not 0 <= number < 100 or (not word.endswith("%") and number > 1):
-        raise argparse.ArgumentTypeError(say("{text} is not a share; give 5% or 0.05", text=text))
+        raise BadValue(say("{text} is not a share; give 5% or 0.05", text=text))
     return number

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from gpudoctor.cli.argument_parser import BadValue
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate import Device, ModelShape, TrainingJob, estimate_job, job
 from gpudoctor.estimate.answer import Variation
@@ -167,7 +168,7 @@ def whole(text: str) -> int:
     try:
         return int(digits.removesuffix("k")) * times
     except ValueError:
-        raise argparse.ArgumentTypeError(say("{text!r} is not a whole number (2048, 4k)", text=text)) from None
+        raise BadValue(say("{text!r} is not a whole number (2048, 4k)", text=text)) from None
 
 
 def _metavar(allowed: tuple[str, ...], name: str) -> str:

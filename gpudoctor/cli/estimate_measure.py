@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.argument_parser import BadValue
 from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.lang import say
 
@@ -48,7 +49,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         found = 0.0
     if not 1 <= found <= 86400:
-        raise argparse.ArgumentTypeError(say("{text!r} is not a number of seconds from 1 to 86400", text=text))
+        raise BadValue(say("{text!r} is not a number of seconds from 1 to 86400", text=text))
     return found
 
 

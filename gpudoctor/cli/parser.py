@@ -3,11 +3,12 @@
 import argparse
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
 
 from gpudoctor import __version__
+from gpudoctor.cli.argument_parser import Parser
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import LANGUAGES, say, template
+from gpudoctor.lang import LANGUAGES, say, template, term
+from gpudoctor.text import capitalised
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "check": (
@@ -74,14 +75,6 @@ exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 examin
 gpudoctor never sends your data anywhere.""")
 
 
-class Parser(argparse.ArgumentParser):
-    """An argument parser that raises instead of exiting, so that `main` alone decides exit codes."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise `UsageError` with argparse's sentence and where to look."""
-        raise UsageError(say("{message}; see: {prog} --help", message=message, prog=self.prog))
-
-
 LANGUAGE_FLAG = "--lang"
 
 
@@ -117,7 +110,6 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         prog="gpudoctor",
         description="A doctor for deep-learning training: names the cause with evidence, ranks the remedies.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gpudoctor {__version__}")
     add_language(parser)
@@ -128,8 +120,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         command = commands.add_parser(
             name,
             help=summary,
-            description=summary[0].upper() + summary[1:] + ".",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            description=say("{summary}.", summary=capitalised(term(summary))),
         )
         add_language(command)
         if only is None or name == only:

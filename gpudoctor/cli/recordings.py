@@ -17,8 +17,9 @@ from gpudoctor.cli.output import (
     wants_colour,
 )
 from gpudoctor.errors import IncompleteError, UsageError
-from gpudoctor.lang import say, template
+from gpudoctor.lang import rendered, template, tr
 from gpudoctor.lang.message import concatenated
+from gpudoctor.lang.wrapping import cells, padded
 
 if TYPE_CHECKING:
     from gpudoctor.recorder.kept_recordings import KeptRecording
@@ -76,14 +77,14 @@ def _remove(recordings: "list[KeptRecording]", arguments: argparse.Namespace) ->
     unwanted = chosen(recordings, names, arguments.older_than, arguments.keep)
     if not unwanted:
         if names and not chosen(recordings, names):
-            running = say("; it is being written now") if any(item.running for item in recordings) else ""
+            running = tr("; it is being written now") if any(item.running for item in recordings) else ""
             raise UsageError(
                 f"--remove {' '.join(arguments.remove)}: no recording has this name{running} "
                 "(all of them: gpudoctor recordings)"
             )
-        show(say("nothing to remove\n"))
+        show(tr("nothing to remove\n"))
         return 0
-    what = say(
+    what = tr(
         "{counted}, {unwanted}",
         counted=counted(len(unwanted), "recording"),
         unwanted=size(sum(item.bytes for item in unwanted)),
@@ -93,13 +94,13 @@ def _remove(recordings: "list[KeptRecording]", arguments: argparse.Namespace) ->
             _listed(unwanted, text_width(), wants_colour(arguments.color, sys.stdout.isatty()), total=False),
             rendered=True,
         )
-        if not answers_yes(say("remove {what}?", what=what)):
-            show(say("nothing was removed; these are {what}; remove them: add --yes\n", what=what))
+        if not answers_yes(tr("remove {what}?", what=what)):
+            show(tr("nothing was removed; these are {what}; remove them: add --yes\n", what=what))
             return 0
     failed = [
-        say("{path}: {reason}", path=item.path, reason=reason) for item in unwanted if (reason := remove(item))
+        tr("{path}: {reason}", path=item.path, reason=reason) for item in unwanted if (reason := remove(item))
     ]
-    show(say("removed {counted}\n", counted=counted(len(unwanted) - len(failed), "recording")))
+    show(tr("removed {counted}\n", counted=counted(len(unwanted) - len(failed), "recording")))
     if failed:
         raise IncompleteError(concatenated("; ", failed))
     return 0
@@ -135,37 +136,37 @@ def _listed(recordings: "list[KeptRecording]", width: int, colour: bool, *, tota
 
     canvas = Canvas(width, colour)
     if not recordings:
-        canvas.paragraph(say("No recording in {state_folder}.", state_folder=state_folder()))
-        canvas.literal(say("make one: gpudoctor run -- python train.py"))
+        canvas.paragraph(tr("No recording in {state_folder}.", state_folder=state_folder()))
+        canvas.literal(tr("make one: gpudoctor run -- python train.py"))
         return canvas.text()
     now = time.time()
     rows = [
         (
             item.name,
             ago(now - item.started),
-            "? steps" if item.steps is None else counted(item.steps, "step"),
+            tr("? steps") if item.steps is None else rendered(counted(item.steps, "step")),
             size(item.bytes),
             short_command(item.command),
         )
         for item in recordings
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    widths = [max(cells(row[column]) for row in rows) for column in range(4)]
     for row, item in zip(rows, recordings, strict=True):
-        cells = [cell.ljust(size) for cell, size in zip(row[:4], widths, strict=True)]
-        canvas.clipped("  ".join([*cells, row[4]]))
+        aligned = [padded(cell, wide) for cell, wide in zip(row[:4], widths, strict=True)]
+        canvas.clipped("  ".join([*aligned, row[4]]))
         canvas.clipped(" ".join(item.outcome.split()), indent=4)
     if total:
         canvas.blank()
         canvas.literal(
-            say(
+            tr(
                 "{counted}, {recordings} in {state_folder}",
                 counted=counted(len(rows), "recording"),
                 recordings=size(sum(i.bytes for i in recordings)),
                 state_folder=state_folder(),
             )
         )
-        canvas.literal(say("report on one: gpudoctor report {name}", name=recordings[0].name))
-        canvas.literal(say("remove all but the 10 newest: gpudoctor recordings --keep 10"))
+        canvas.literal(tr("report on one: gpudoctor report {name}", name=recordings[0].name))
+        canvas.literal(tr("remove all but the 10 newest: gpudoctor recordings --keep 10"))
     return canvas.text()
 
 
@@ -179,12 +180,12 @@ def ago(seconds: float) -> str:
     from gpudoctor.text import count as counted
 
     if seconds < 60:
-        return say("just now")
+        return tr("just now")
     for unit, name in ((86400, "day"), (3600, "h"), (60, "min")):
         if (number := int(seconds // unit)) >= 1:
             age = counted(number, "day") if name == "day" else f"{number} {name}"
-            return say("{age} ago", age=age)
-    return say("just now")
+            return tr("{age} ago", age=age)
+    return tr("just now")
 
 
 def piled_up() -> str:
@@ -195,5 +196,5 @@ def piled_up() -> str:
     number = len(recording_folders())
     if number < MANY:
         return ""
-    many = say("{counted} piled up", counted=counted(number, "recording"))
-    return say("gpudoctor: {many}; see and remove them: gpudoctor recordings --keep 10", many=many)
+    many = tr("{counted} piled up", counted=counted(number, "recording"))
+    return tr("gpudoctor: {many}; see and remove them: gpudoctor recordings --keep 10", many=many)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpudoctor.cli.flag_types import seconds
 from gpudoctor.cli.reporting import choose_checks, load_settings
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
+from gpudoctor.lang import rendered, say
 from gpudoctor.text import duration
 
 if TYPE_CHECKING:
@@ -164,4 +164,4 @@ def write_line(text: str) -> None:
         from gpudoctor.ui.encoding import write_text
 
         with suppress(OSError, ValueError):
-            write_text(text + "\n", sys.stderr)
+            write_text(rendered(text) + "\n", sys.stderr)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from gpudoctor.lang import say
+from gpudoctor.lang import tr, word
 
 _SUFFIXES = (".log", ".out", ".err")
 _FOLDERS = (".", "logs")
@@ -38,13 +38,13 @@ def run() -> int:
     from gpudoctor.cli.output import show
 
     parts = [*_trainings(), *_logs(), *_recording(), *_scripts(), *_gpus()]
-    lines = ["gpudoctor finds out why a training is slow, wrong or dead."]
+    lines = [tr("gpudoctor finds out why a training is slow, wrong or dead.")]
     if not parts:
-        lines += ["", say("Nothing to examine is in this folder: no script, no log, no recording.")]
-        parts = [(say("this machine"), ("gpudoctor check",))]
+        lines += ["", tr("Nothing to examine is in this folder: no script, no log, no recording.")]
+        parts = [(tr("this machine"), ("gpudoctor check",))]
     for what, commands in parts:
         lines += ["", _cut(what), *(f"    {command}" for command in commands)]
-    lines += ["", say("all commands: gpudoctor --help")]
+    lines += ["", tr("all commands: gpudoctor --help")]
     show("\n".join(lines) + "\n")
     return 0
 
@@ -70,12 +70,12 @@ def _trainings() -> Iterator[tuple[str, tuple[str, ...]]]:
     if len(found) == 1:
         pid, words = found[0]
         yield (
-            say("A training runs: pid {pid}, {masked}", pid=pid, masked=_masked(words)),
+            tr("A training runs: pid {pid}, {masked}", pid=pid, masked=_masked(words)),
             (f"gpudoctor watch {pid}",),
         )
     elif found:
         yield (
-            say("{found} processes that use torch run:", found=len(found)),
+            tr("{found} processes that use torch run:", found=len(found)),
             tuple(f"gpudoctor watch {pid}".ljust(26) + _cut(_masked(words))[:40] for pid, words in found[:5]),
         )
 
@@ -96,7 +96,7 @@ def _logs() -> Iterator[tuple[str, tuple[str, ...]]]:
             from gpudoctor.model.redaction import mask_text
 
             yield (
-                say(
+                tr(
                     "{path} ended in an error {ago}: {mask_text}",
                     path=path,
                     ago=ago(now - written),
@@ -142,9 +142,9 @@ def _recording() -> Iterator[tuple[str, tuple[str, ...]]]:
     when = ago(time.time() - newest.started)
     if newest.running:
         return
-    how = "died" if newest.died else say("was recorded")
+    how = word("died") if newest.died else tr("was recorded")
     yield (
-        say(
+        tr(
             "{short_command} {how} {when}: {outcome}",
             short_command=short_command(newest.command),
             how=how,
@@ -170,14 +170,14 @@ def _scripts() -> Iterator[tuple[str, tuple[str, ...]]]:
     if rated:
         _, _, name = max(rated)
         quoted = shlex.quote(name)
-        more = say(" ({rated} more here)", rated=len(rated) - 1) if len(rated) > 1 else ""
+        more = tr(" ({rated} more here)", rated=len(rated) - 1) if len(rated) > 1 else ""
         yield (
-            say("{name} trains a model{more}", name=name, more=more),
+            tr("{name} trains a model{more}", name=name, more=more),
             (f"gpudoctor check {quoted}", f"gpudoctor run -- python {quoted}"),
         )
     if jobs:
         name = shlex.quote(min(jobs))
-        yield say("{jobs} is a job script", jobs=min(jobs)), (f"gpudoctor check {name}",)
+        yield tr("{jobs} is a job script", jobs=min(jobs)), (f"gpudoctor check {name}",)
 
 
 def _rating(entry: "os.DirEntry[str]") -> int:
@@ -206,4 +206,4 @@ def _gpus() -> Iterator[tuple[str, tuple[str, ...]]]:
             names[name] = names.get(name, 0) + 1
     if names:
         listed = ", ".join(f"{number} x {name}" if number > 1 else name for name, number in names.items())
-        yield say("This machine has {listed}", listed=listed), ("gpudoctor check",)
+        yield tr("This machine has {listed}", listed=listed), ("gpudoctor check",)

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.argument_parser import BadValue
 from gpudoctor.cli.flag_types import positive, seconds
 from gpudoctor.cli.flamegraph_flag import (
     add_flamegraph_flag,
@@ -240,5 +241,5 @@ def _only_job(arguments: argparse.Namespace) -> int | None:
 def _port(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() else -1
     if not 1 <= number <= 65535:
-        raise argparse.ArgumentTypeError(say("{text!r} is not a port (1 to 65535)", text=text))
+        raise BadValue(say("{text!r} is not a port (1 to 65535)", text=text))
     return number

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import write_file
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
+from gpudoctor.lang import tr
 
 if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
@@ -53,7 +53,7 @@ def show(open_source: Opened, arguments: argparse.Namespace) -> int:
     columns, lines = os.get_terminal_size(sys.stdout.fileno())
     if columns < LEAST_WIDTH // 2 or lines < LEAST_HEIGHT // 2:
         raise UsageError(
-            say(
+            tr(
                 "the terminal has {columns} x {lines} characters and the live view needs {least_width} x "
                 "{least_height}; make it larger, or use --plain",
                 columns=columns,
@@ -70,7 +70,7 @@ def show(open_source: Opened, arguments: argparse.Namespace) -> int:
         raise app.fatal
     if app.whole is None:
         return 0
-    write_text(say("gpudoctor: {verdict}\n", verdict=app.whole.report.summary.verdict), sys.stderr)
+    write_text(tr("gpudoctor: {verdict}\n", verdict=app.whole.report.summary.verdict), sys.stderr)
     return exit_code(app.whole.report, arguments.fail_on, arguments.strict)
 
 
@@ -123,4 +123,4 @@ def _rendered(tick: "Tick", arguments: argparse.Namespace) -> str:
 
 def _kill(pid: int) -> str:
     os.kill(pid, signal.SIGTERM)
-    return say("SIGTERM sent to {pid}", pid=pid)
+    return tr("SIGTERM sent to {pid}", pid=pid)

@@ -76,6 +76,14 @@ def template(text: str) -> str:
     return text
 
 
+def term(text: str) -> str:
+    """A word of a closed list (a severity, a phase) as a message.
+
+    Its members are listed in `gpudoctor.lang.vocabulary`, or marked as a `template`.
+    """
+    return text if isinstance(text, Message) else Message(text, plain_template(text), {})
+
+
 def plain_template(text: str) -> str:
     """The template of a text without parts: braces written twice."""
     return text.replace("{", "{{").replace("}", "}}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.preflight.named_nodes import unit_name
-from gpudoctor.lang import say
+from gpudoctor.lang import rendered, say, term, tr
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.signs.preflight import Figure, LinkTest, Preflight, Quantity, Stage
 from gpudoctor.text import count, duration, quantity
@@ -45,10 +45,15 @@ def preflight_facts(found: Preflight) -> list[str]:
     """For headings: `8 nodes`, `64 x NVIDIA H100 80GB HBM3`, `nccl`, `41 s`."""
     names = Counter(unit.name for unit in found.units)
     cards = [f"{number} x {name}" if number > 1 else name for name, number in names.items()]
-    parts = [count(len(found.nodes), "node"), count(found.world, "rank"), *cards, found.backend]
+    parts = [
+        rendered(count(len(found.nodes), "node")),
+        rendered(count(found.world, "rank")),
+        *cards,
+        found.backend,
+    ]
     return [
         part
-        for part in (*parts, say("{mode}, {seconds}", mode=found.mode, seconds=duration(found.seconds)))
+        for part in (*parts, tr("{mode}, {seconds}", mode=term(found.mode), seconds=duration(found.seconds)))
         if part
     ]
 
@@ -65,19 +70,19 @@ def _figures(found: Preflight) -> Iterator[tuple[str, Figure, str]]:
     for unit in found.units:
         for figure in unit.figures:
             kind = concatenated(" ", filter(None, (figure.dtype, _TITLES[figure.quantity])))
-            last = say(", {when} part", when=say(figure.when)) if figure.when else ""
-            yield kind + last, figure, unit_name(found, unit)
+            last = tr(", {when} part", when=term(figure.when)) if figure.when else ""
+            yield rendered(kind) + last, figure, unit_name(found, unit)
     for test in found.tests:
         for figure in test.figures:
             yield (
-                concatenated(" ", filter(None, (_TITLES[figure.quantity], _WHERE.get(test.stage)))),
+                rendered(concatenated(" ", filter(None, (_TITLES[figure.quantity], _WHERE.get(test.stage))))),
                 figure,
                 _place(found, test),
             )
     for item in found.storage:
         for figure in item.figures:
             yield (
-                say("{titles} {folder}", titles=_TITLES[figure.quantity], folder=item.folder),
+                tr("{titles} {folder}", titles=_TITLES[figure.quantity], folder=item.folder),
                 figure,
                 found.name(item.node),
             )
@@ -85,7 +90,7 @@ def _figures(found: Preflight) -> Iterator[tuple[str, Figure, str]]:
 
 def _place(found: Preflight, test: LinkTest) -> str:
     names = [found.name(node) for node in test.nodes]
-    return concatenated(" and ", names) if len(names) <= 2 else say("{names} nodes", names=len(names))
+    return rendered(concatenated(" and ", names)) if len(names) <= 2 else tr("{names} nodes", names=len(names))
 
 
 def _row(title: str, items: Iterable[tuple[Figure, str]]) -> FigureRow:
@@ -97,7 +102,7 @@ def _row(title: str, items: Iterable[tuple[Figure, str]]) -> FigureRow:
     middle = median(figure.value for figure, _ in ordered)
     return FigureRow(
         title=title,
-        worst=say("{worst} ({who})", worst=quantity(worst.value, unit), who=who),
+        worst=tr("{worst} ({who})", worst=quantity(worst.value, unit), who=who),
         middle=quantity(middle, unit),
         best=quantity(best.value, unit),
         measured=len(ordered),
@@ -123,12 +128,12 @@ def pair_speeds(found: Preflight) -> dict[tuple[int, int], float | None]:
 def untested(found: Preflight) -> list[str]:
     """What was not examined, and stages that did not end, a sentence each."""
     cut = [
-        say(
+        tr(
             "The stage {stage} reached its limit of {limit}.",
-            stage=item.stage.value,
+            stage=term(item.stage.value),
             limit=duration(item.limit),
         )
         for item in found.stages
         if not item.ended
     ]
-    return [*found.untested, *cut]
+    return [*map(rendered, found.untested), *cut]

@@ -4,7 +4,7 @@ import math
 import re
 from typing import NoReturn
 
-from gpudoctor.lang import say, template, tr, word
+from gpudoctor.lang import template, tr, word
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Applicability,
@@ -27,7 +27,7 @@ from gpudoctor.text import capitalised, duration, interval, percent, quantity, s
 
 def assert_never(value: NoReturn) -> NoReturn:
     """Never called when all kinds are handled; the type checker proves it."""
-    raise AssertionError(say("unhandled kind: {value!r}", value=value))
+    raise AssertionError(tr("unhandled kind: {value!r}", value=value))
 
 
 def threshold_text(value: float, unit: str) -> str:
@@ -43,11 +43,11 @@ def effect_text(effect: Effect) -> str:
         return _factor_text(effect)
     if effect.unit not in ("B", "s"):
         low, high = (quantity(end, effect.unit) for end in (effect.low, effect.high))
-        return low if low == high else say("{low} to {high}", low=low, high=high)
+        return low if low == high else tr("{low} to {high}", low=low, high=high)
     show = size if effect.unit == "B" else duration
     low, high = show(effect.low), show(effect.high)
-    text = low if low == high else say("{low} to {high}", low=low, high=high)
-    return say("{text} {quantity}", text=text, quantity=effect.quantity.replace("_", " "))
+    text = low if low == high else tr("{low} to {high}", low=low, high=high)
+    return tr("{text} {quantity}", text=text, quantity=effect.quantity.replace("_", " "))
 
 
 def confidence_text(finding: Finding) -> str:
@@ -160,9 +160,7 @@ def facts_line(remedy: Remedy) -> str:
 def _factor_text(effect: Effect) -> str:
     low, high = f"{effect.low:.3g}", f"{effect.high:.3g}"
     what = (
-        ""
-        if effect.quantity == "throughput"
-        else say(" {quantity}", quantity=effect.quantity.replace("_", " "))
+        "" if effect.quantity == "throughput" else tr(" {quantity}", quantity=effect.quantity.replace("_", " "))
     )
     if low == high:
         return f"{high}x{what}"

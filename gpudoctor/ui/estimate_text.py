@@ -8,8 +8,9 @@ from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
 from gpudoctor.estimate.result import Estimate, Instant, Line, Verdict
 from gpudoctor.estimate.traced.traced_estimate import TraceComparison, at_peak
-from gpudoctor.lang import say
+from gpudoctor.lang import rendered, term, tr, word
 from gpudoctor.lang.message import concatenated
+from gpudoctor.lang.wrapping import cells, is_wide, padded, wrap
 from gpudoctor.report import estimate_words as words
 from gpudoctor.report.printable import printable
 from gpudoctor.text import joined, percent, size
@@ -23,6 +24,21 @@ _COLOURS = {Verdict.DOES_NOT_FIT: "\x1b[31m", Verdict.TIGHT: "\x1b[33m"}
 """Colour carries severity and nothing else."""
 
 
+def _wrapped(text: str, width: int, indent: int = 0, hang: int = 0) -> list[str]:
+    """Lines of prose; at least one."""
+    if is_wide(text):
+        return wrap(text, width, indent, hang)
+    lines = textwrap.wrap(
+        text,
+        width,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + hang),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return lines or [""]
+
+
 class TextPage:
     """Lines of text; tables are aligned, prose is wrapped."""
 
@@ -32,10 +48,7 @@ class TextPage:
 
     def line(self, text: str, indent: int = 0, hang: int = 0) -> None:
         """Wrapped prose."""
-        self.lines += textwrap.wrap(
-            printable(text), self.width, initial_indent=" " * indent, subsequent_indent=" " * (indent + hang),
-            break_long_words=False, break_on_hyphens=False,
-        ) or [""]  # fmt: skip
+        self.lines += _wrapped(printable(rendered(text)), self.width, indent, hang)
 
     def blank(self) -> None:
         """An empty line."""
@@ -43,29 +56,30 @@ class TextPage:
 
     def table(self, rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
         """Aligned cells; `right` are the columns set to the right. The last column wraps under itself."""
-        rows = [[printable(cell) for cell in row] for row in rows]
-        sizes = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        rows = [[printable(word(cell)) for cell in row] for row in rows]
+        sizes = [max(cells(row[column]) for row in rows) for column in range(len(rows[0]))]
         for row in rows:
-            cells = [
-                cell.rjust(wide) if at in right else cell.ljust(wide)
+            aligned = [
+                padded(cell, wide, right=at in right)
                 for at, (cell, wide) in enumerate(zip(row, sizes, strict=True))
             ]
-            head = "  " + "  ".join(cells[:-1])
-            last = cells[-1].rstrip() if len(rows[0]) - 1 not in right else cells[-1]
-            room = self.width - len(head) - 2
+            head = "  " + "  ".join(aligned[:-1])
+            last = aligned[-1].rstrip() if len(rows[0]) - 1 not in right else aligned[-1]
+            room = self.width - cells(head) - 2
             if room < 20:
-                self.lines += [head.rstrip(), *textwrap.wrap(last, self.width - 4, initial_indent="    ")]
+                self.lines.append(head.rstrip())
+                self.lines += textwrap.wrap(last, self.width - 4, initial_indent="    ")
                 continue
-            first, *others = textwrap.wrap(last, room, break_long_words=False, break_on_hyphens=False) or [""]
+            first, *others = _wrapped(last, room)
             self.lines.append(f"{head}  {first if last.strip() else ''}".rstrip())
-            self.lines += [" " * (len(head) + 2) + other for other in others]
+            self.lines += [" " * (cells(head) + 2) + other for other in others]
 
     def text(self) -> str:
         """Everything, ending in one line feed; words of verdicts are coloured last, so that widths hold."""
         whole = "\n".join(self.lines).rstrip("\n") + "\n"
         if self.colour:
             for verdict, start in _COLOURS.items():
-                whole = whole.replace(verdict.value, f"{start}{verdict.value}\x1b[0m")
+                whole = whole.replace(word(verdict.value), f"{start}{word(verdict.value)}\x1b[0m")
         return whole
 
 
@@ -113,9 +127,7 @@ def _heading(page: TextPage, answer: Answer) -> None:
 
 def _methods(page: TextPage, answer: Answer) -> None:
     page.blank()
-    rows = [
-        ("", "allocated", say("the card shows"), "" if answer.device is None else "verdict", say("peak in"))
-    ]
+    rows = [("", "allocated", tr("the card shows"), "" if answer.device is None else "verdict", tr("peak in"))]
     for each in answer.estimates:
         rows.append(
             (
@@ -145,7 +157,7 @@ def _breakdown(page: TextPage, answer: Answer) -> None:
     """The lines at the peak with bars, and the whole against the card."""
     shown = answer.shown
     page.blank()
-    page.line(say("{label} by line, at {title}", label=label(shown), title=shown.peak.title))
+    page.line(tr("{label} by line, at {title}", label=label(shown), title=term(shown.peak.title)))
     width = max(page.width - 46, 10)
     most = max((line.bytes for line in shown.peak.lines), default=1) or 1
     rows = []
@@ -154,10 +166,10 @@ def _breakdown(page: TextPage, answer: Answer) -> None:
         rows.append((line.kind, size(line.bytes), percent(share), _FULL * round(width * line.bytes / most)))
     rows.append(("allocated", size(shown.peak.bytes), "", _against(shown, width)))
     page.table(rows, right=(1, 2))
-    beside = joined([line.kind for line in shown.card.lines if line.bytes])
-    of = say(" of {bytes}", bytes=size(answer.device.bytes)) if answer.device is not None else ""
+    beside = joined([term(line.kind) for line in shown.card.lines if line.bytes])
+    of = tr(" of {bytes}", bytes=size(answer.device.bytes)) if answer.device is not None else ""
     page.line(
-        say(
+        tr(
             "the card will show {interval}{of} (with {beside})",
             interval=words.interval(shown),
             of=of,
@@ -167,13 +179,15 @@ def _breakdown(page: TextPage, answer: Answer) -> None:
         hang=2,
     )
     page.line(
-        "instants: " + concatenated(", ", (_instant(each, shown) for each in shown.instants)), indent=2, hang=2
+        tr("instants: {list}", list=concatenated(", ", (_instant(each, shown) for each in shown.instants))),
+        indent=2,
+        hang=2,
     )
 
 
 def _instant(instant: Instant, shown: Estimate) -> str:
-    peak = say(" (the peak)") if instant is shown.peak else ""
-    return f"{instant.name} {size(instant.bytes).removesuffix(' GiB')}{peak}"
+    peak = tr(" (the peak)") if instant is shown.peak else ""
+    return f"{word(instant.name)} {size(instant.bytes).removesuffix(' GiB')}{peak}"
 
 
 def _against(shown: Estimate, width: int) -> str:
@@ -198,7 +212,7 @@ def _varied(page: TextPage, answer: Answer) -> None:
         cells = []
         for each in row.estimates:
             verdict = words.verdict_text(each.card.verdict)
-            cells.append(size(each.total_bytes) + (f" {verdict}" if verdict else ""))
+            cells.append(size(each.total_bytes) + (f" {word(verdict)}" if verdict else ""))
         table.append((row.value, *cells))
     page.table(table, right=(0,))
 
@@ -209,12 +223,12 @@ def _found(page: TextPage, answer: Answer) -> None:
         return
     page.blank()
     if not answer.found.best:
-        page.line(say("Nothing that was tried fits this card."))
+        page.line(tr("Nothing that was tried fits this card."))
     else:
         page.line(
-            say("What fits, fastest first (speed is estimated from operation counts: use it to compare only)")
+            tr("What fits, fastest first (speed is estimated from operation counts: use it to compare only)")
         )
-        rows = [("speed", "allocated", say("gives back"), "changes")]
+        rows = [("speed", "allocated", tr("gives back"), "changes")]
         for fit in answer.found.best:
             peak, back = size(fit.estimate.total_bytes), size(fit.gives_back)
             rows.append((f"{step_of(fit.speed):.2f}", peak, back, words.flags_text(fit.changes)))
@@ -223,16 +237,16 @@ def _found(page: TextPage, answer: Answer) -> None:
     card = answer.device.name if answer.device is not None else ""
     table = [
         (
-            say("as asked"),
-            say("largest batch"),
-            say("longest sequence"),
-            say("{card} cards, fully sharded", card=card),
+            tr("as asked"),
+            tr("largest batch"),
+            tr("longest sequence"),
+            tr("{card} cards, fully sharded", card=card),
         )
     ]
     for (method, room), (_, cards) in zip(answer.found.room, answer.found.cards, strict=True):
         batch = f"{room.batch:,}" if room.batch is not None else "none"
         seq = f"{room.seq:,}" if room.seq is not None else "none"
-        table.append((method, batch, seq, f"{cards:,}" if cards is not None else say("more than 256")))
+        table.append((method, batch, seq, f"{cards:,}" if cards is not None else tr("more than 256")))
     page.table(table, right=(1, 2))
 
 
@@ -240,10 +254,10 @@ def _next(page: TextPage, answer: Answer) -> None:
     """Room, or the changes that would do."""
     shown = answer.shown
     if answer.room is not None and (text := words.room_text(answer.room, shown.job)):
-        page.line(f"{label(shown)}: {text}", indent=2, hang=2)
+        page.line(tr("{label}: {text}", label=label(shown), text=text), indent=2, hang=2)
     if answer.cuts:
         page.blank()
-        page.line(say("What changes give back to {label}", label=label(shown)))
+        page.line(tr("What changes give back to {label}", label=label(shown)))
         rows = [
             (size(cut.gives_back), words.verdict_text(cut.verdict), words.flags_text(cut.changes))
             for cut in answer.cuts
@@ -255,19 +269,26 @@ def _rivals(page: TextPage, answer: Answer) -> None:
     page.blank()
     shown = answer.shown
     page.line(
-        say(
+        tr(
             "What other formulas compute for {label} (ours: {total_bytes})",
             label=label(shown),
             total_bytes=size(shown.total_bytes),
         )
     )
-    rows = [("", "answer", say("over ours"), say("formula, and why it differs"))]
+    rows = [("", "answer", tr("over ours"), tr("formula, and why it differs"))]
     for rival in answer.rivals:
         if rival.bytes is None:
             rows.append((rival.name, "none", "", rival.why))
         else:
             ratio = f"{rival.bytes / max(shown.total_bytes, 1):.2f}"
-            rows.append((rival.name, size(rival.bytes), ratio, f"{rival.formula}: {rival.why}"))
+            rows.append(
+                (
+                    rival.name,
+                    size(rival.bytes),
+                    ratio,
+                    tr("{formula}: {why}", formula=rival.formula, why=rival.why),
+                )
+            )
     page.table(rows, right=(1, 2))
 
 
@@ -277,7 +298,7 @@ def _measured(page: TextPage, compared: "MeasuredEstimate") -> None:
     for text in words.measured_text(compared):
         page.line(text, hang=2)
     if compared.rows:
-        rows = [("instant", "predicted", "measured", say("predicted less measured"))]
+        rows = [("instant", "predicted", "measured", tr("predicted less measured"))]
         for row in compared.rows:
             pair = words.apart(row.predicted, row.measured)
             rows.append((row.instant, *pair, f"{row.difference:+,} B ({row.ratio - 1:+.2%})"))
@@ -295,22 +316,25 @@ def _explained(page: TextPage, shown: Estimate) -> None:
         also = (
             ""
             if len(fresh) == len(instant.lines)
-            else say(", of it {lines} lines above", lines=len(instant.lines) - len(fresh))
+            else tr(", of it {lines} lines above", lines=len(instant.lines) - len(fresh))
         )
-        page.line(f"{instant.title}: {size(instant.bytes)}{also}", hang=2)
+        page.line(
+            tr("{title}: {bytes}{also}", title=term(instant.title), bytes=size(instant.bytes), also=also),
+            hang=2,
+        )
         for line in fresh:
             _formula(page, line)
         seen |= set(fresh)
     page.blank()
-    page.line(say("on top of the allocated bytes"))
+    page.line(tr("on top of the allocated bytes"))
     for line in shown.card.lines:
         _formula(page, line)
 
 
 def _formula(page: TextPage, line: Line) -> None:
-    page.line(f"{line.kind} {size(line.bytes)} = {line.formula}", indent=2, hang=4)
+    page.line(f"{word(line.kind)} {size(line.bytes)} = {rendered(line.formula)}", indent=2, hang=4)
     page.line(
-        say("from: {source} ({provenance})", source=line.source, provenance=line.provenance.value),
+        tr("from: {source} ({provenance})", source=line.source, provenance=term(line.provenance.value)),
         indent=6,
         hang=2,
     )
@@ -319,15 +343,15 @@ def _formula(page: TextPage, line: Line) -> None:
 def _small_print(page: TextPage, answer: Answer, explain: bool) -> None:
     page.blank()
     for text in answer.assumptions:
-        page.line(say("assumed: {text}", text=text), hang=2)
+        page.line(tr("assumed: {text}", text=text), hang=2)
     for text in answer.shown.notes:
-        page.line(say("note: {text}", text=text), hang=2)
+        page.line(tr("note: {text}", text=text), hang=2)
     page.line(words.code_text(answer), hang=2)
     page.line(words.means_text(answer), hang=2)
     if not explain and not words.alone(answer):
-        more = say("formulas: --explain")
+        more = tr("formulas: --explain")
         if answer.device is not None and answer.found is None and answer.shown.job.mode == "train":
-            more += say("   what else fits: --fit")
+            more += tr("   what else fits: --fit")
         page.line(more)
 
 
@@ -341,10 +365,10 @@ def show_traced(page: TextPage, answer: Answer) -> None:
     for each in answer.traced:
         page.blank()
         if each.traced is None:
-            page.line(say("{method} was not traced: {why}", method=each.method, why=each.why), hang=2)
+            page.line(tr("{method} was not traced: {why}", method=each.method, why=each.why), hang=2)
             continue
         page.line(
-            say(
+            tr(
                 "{method} traced: {traced_text}", method=each.method, traced_text=words.traced_text(each.traced)
             ),
             hang=2,
@@ -352,10 +376,10 @@ def show_traced(page: TextPage, answer: Answer) -> None:
         if not each.alone:
             _beside(page, each)
         for text in (*each.notes, *each.traced.notes):
-            page.line(say("note: {text}", text=text), indent=2, hang=2)
+            page.line(tr("note: {text}", text=text), indent=2, hang=2)
         sizes = size(each.traced.allocated), size(each.traced.reserved)
         page.line(
-            say("allocator on paper: {sizes} allocated, {sizes2} reserved", sizes=sizes[0], sizes2=sizes[1]),
+            tr("allocator on paper: {sizes} allocated, {sizes2} reserved", sizes=sizes[0], sizes2=sizes[1]),
             indent=2,
             hang=2,
         )
@@ -367,10 +391,10 @@ def _beside(page: TextPage, each: TraceComparison) -> None:
     rows = [("", "formula", "traced", "differs")]
     for instant in each.instants:
         share = _NONE if instant.share is None else f"{instant.share:+.1%}"
-        peak = say(" (the peak)") if instant.name == each.traced.peak.name else ""
+        peak = tr(" (the peak)") if instant.name == each.traced.peak.name else ""
         rows.append((instant.title + peak, _size(instant.analytic), _size(instant.traced), share))
     page.table(rows, right=(1, 2, 3))
-    page.line(say("at {title}", title=each.traced.peak.title), indent=2)
+    page.line(tr("at {title}", title=each.traced.peak.title), indent=2)
     lines = [(f"  {name}", size(mine), size(theirs)) for name, mine, theirs in at_peak(each)]
     page.table(lines, right=(1, 2))
 
