@@ -64,7 +64,7 @@ def templates(package: Path) -> Iterator[SourceTemplate]:
         if topic in _FOR_PROGRAMS:
             continue
         for template in _in_file(ast.parse(path.read_text(encoding="utf-8")), commands=topic == "cli"):
-            if template not in seen and _WORD.search(_literal(template)):
+            if template not in seen and (template == "s" or _WORD.search(_literal(template))):
                 seen.add(template)
                 yield SourceTemplate(template, topic, inside.as_posix())
 
