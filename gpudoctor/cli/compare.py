@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="exit code 1 if it is slower by more than this: 5%% or 0.05",
     )
     add_format_flags(
-        parser, FORMATS, "write the comparison to FILE, the verdict to stderr (-: standard output)"
+        parser, FORMATS, template("write the comparison to FILE, the verdict to stderr (-: standard output)")
     )
     add_color_flag(parser)
 

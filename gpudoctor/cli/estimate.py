@@ -84,7 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     more.add_argument("--vary", metavar="KEY=V1,V2", help="print one table over values of a flag: seq=1k,2k,4k")
     more.add_argument("--plot", metavar="FILE", help="draw memory over --vary (or the batch) as .svg or .png")
     report = parser.add_argument_group("report")
-    add_format_flags(report, FORMATS, "write the answer to FILE (-: standard output)")
+    add_format_flags(report, FORMATS, template("write the answer to FILE (-: standard output)"))
     add_color_flag(report)
     add_measure_flags(parser)
     add_job_flags(parser)

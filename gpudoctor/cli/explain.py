@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words", nargs="+", metavar="WORD", help="a code, a name, a symptom or an error message"
     )
-    add_format_flags(parser, output="write the page to FILE")
+    add_format_flags(parser, output=template("write the page to FILE"))
     add_color_flag(parser)
 
 

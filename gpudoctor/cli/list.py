@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "gpudoctor list [options] [WORD ...]"
     parser.epilog = EPILOG
     parser.add_argument("words", nargs="*", metavar="WORD", help="a topic (data, mem), or words to search for")
-    add_format_flags(parser, output="write the list to FILE")
+    add_format_flags(parser, output=template("write the list to FILE"))
     add_color_flag(parser)
     parser.add_argument(
         "--overrides",
