@@ -21,7 +21,7 @@ def template_object(text: str) -> dict[str, Any] | None:
 
 
 def message_of(text: str, data: object) -> str:
-    """The message of an English text and its `template_object`; the text alone if the data are something else."""
+    """The message of an English text and its `template_object`; the text alone if those are something else."""
     if not isinstance(data, Mapping):
         return text
     template, parts, form = data.get("text"), data.get("parts"), data.get("form", "")

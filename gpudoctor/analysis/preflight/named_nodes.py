@@ -64,7 +64,7 @@ def node_names(preflight: Preflight, nodes: Iterable[int]) -> str:
     names = [preflight.name(index) for index in sorted(set(nodes))]
     if len(names) <= _FEW:
         return joined(names) if names else ""
-    return say("{names} nodes ({few} and others)", names=len(names), few=", ".join(names[:_FEW]))
+    return say("{count} nodes ({names} and others)", count=len(names), names=", ".join(names[:_FEW]))
 
 
 def hosts(preflight: Preflight, nodes: Iterable[int]) -> tuple[str, ...]:
@@ -75,11 +75,9 @@ def hosts(preflight: Preflight, nodes: Iterable[int]) -> tuple[str, ...]:
 def unit_name(preflight: Preflight, unit: Unit) -> str:
     """`GPU 3 of node17`, `the CPUs of node17`."""
     node = preflight.name(unit.node)
-    return (
-        say("the CPUs of {node}", node=node)
-        if unit.device == "cpu"
-        else say("GPU {local} of {node}", local=unit.local, node=node)
-    )
+    if unit.device == "cpu":
+        return say("the CPUs of {node}", node=node)
+    return say("GPU {local} of {node}", local=unit.local, node=node)
 
 
 def measurements_of(preflight: Preflight, tests: Iterable[LinkTest], most: int = 8) -> tuple[Measurement, ...]:

@@ -22,7 +22,7 @@ class UnitQuantity:
 
     quantity: Quantity
     words: str
-    """Of a sentence: `GPU 3 of node17 reaches 510 TFLOP/s in {words}`."""
+    """Of a sentence: `GPU 3 of node17 reached 510 TFLOP/s in {words}`."""
     dtype: str = ""
 
 
@@ -33,19 +33,14 @@ def peer_thresholds(*, slower: float, against_reference: float | None) -> tuple[
             name="peers",
             default=slower,
             unit="1",
-            source=say(
-                "{own_choice}; healthy cards of one kind differ by up to 5 % (stas00/ml-engineering)",
-                own_choice=OWN_CHOICE,
-            ),
+            source=f"{OWN_CHOICE}; healthy cards of one kind differ by up to 5 % (stas00/ml-engineering)",
             meaning="A unit slower than the median of its peers by more than this share is reported ...",
         ),
         Threshold(
             name="deviations",
             default=5.0,
             unit="1",
-            source=say(
-                "{own_choice}; of normal figures one in three million is that far off", own_choice=OWN_CHOICE
-            ),
+            source=f"{OWN_CHOICE}; of normal figures one in three million is that far off",
             meaning="... if it is also so many robust standard deviations below them.",
         ),
     )
@@ -57,9 +52,7 @@ def peer_thresholds(*, slower: float, against_reference: float | None) -> tuple[
             name="reference",
             default=against_reference,
             unit="1",
-            source=say(
-                "{own_choice}; references are the best of many shapes, a test has one", own_choice=OWN_CHOICE
-            ),
+            source=f"{OWN_CHOICE}; references are the best of many shapes, a test has one",
             meaning="A unit slower than a measured reference by more than this share is reported.",
         ),
     )
@@ -81,11 +74,9 @@ def slow_units(
     """
     units = [unit for unit in preflight.units if unit.device == device]
     if not units:
-        raise Unavailable(
-            say("no {card} was measured", card=say("card") if device == "cuda" else say("processor"))
-        )
+        raise Unavailable(say("no card was measured") if device == "cuda" else say("no processor was measured"))
     if not any(unit.figure(item.quantity, item.dtype) for unit in units for item in asked):
-        raise Unavailable(say("{words} was not measured", words=asked[0].words))
+        raise Unavailable(say("nothing measured {words}", words=asked[0].words))
     seen: set[tuple[int, int]] = set()
     by_place = {(unit.node, unit.local): unit for unit in units}
     for item in asked:
@@ -115,9 +106,9 @@ def _below_peers(
     name = unit_name(preflight, unit)
     return check.finding(
         say(
-            "{name} reaches {outlier} in {words}. The median of {units} is {peers}: {share} slower.",
-            name=capitalised(name),
-            outlier=quantity(outlier.value, measure),
+            "{unit} reached {own} in {words}. The median of {units} is {peers}: {share} slower.",
+            unit=capitalised(name),
+            own=quantity(outlier.value, measure),
             words=asked.words,
             units=count(outlier.count, "equal unit"),
             peers=quantity(outlier.peers, measure),
@@ -169,31 +160,25 @@ def _below_reference(
     who = (
         unit_name(preflight, unit)
         if one
-        else say(
-            "{items} {card} on {nodes}",
-            items=len(items),
-            card=card,
-            nodes=node_names(preflight, nodes),
-        )
+        else say("{units} {card} on {nodes}", units=len(items), card=card, nodes=node_names(preflight, nodes))
     )
-    reach = "reaches" if one else say("reach at least")
-    what = say("rejects less than") if row.kind is ReferenceKind.FLOOR else say("was measured elsewhere at")
-    whose = say("an operator") if row.kind is ReferenceKind.FLOOR else say("this card")
+    own, other = quantity(figure.value, figure.unit), quantity(row.value, row.quantity.unit)
+    reached = say("{own} in {words}", own=own, words=words)
+    if not one:
+        reached = say("at least {reached}", reached=reached)
+    elsewhere = (
+        say("an operator rejects less than {other}", other=other)
+        if row.kind is ReferenceKind.FLOOR
+        else say("this card was measured elsewhere at {other}", other=other)
+    )
     return check.finding(
         say(
-            "{who} {reach} {figure} in {words}; {whose} {what} {row}.",
-            who=capitalised(who),
-            reach=reach,
-            figure=quantity(figure.value, figure.unit),
-            words=words,
-            whose=whose,
-            what=what,
-            row=quantity(row.value, row.quantity.unit),
+            "{who} reached {reached}; {elsewhere}.", who=capitalised(who), reached=reached, elsewhere=elsewhere
         ),
         evidence=(
             Measurement(name=f"own_{row.quantity.value}", value=figure.value, unit=figure.unit),
             Measurement(
-                name=say("reference, {source}", source=row.source),
+                name=f"reference, {row.source}",
                 value=row.value,
                 unit=figure.unit,
                 provenance=Provenance.DECLARED,
