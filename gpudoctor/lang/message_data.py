@@ -1,5 +1,7 @@
 """Messages as plain data, and back: what JSON keeps of a text, so that other languages can be made from it."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from typing import Any
