@@ -186,7 +186,10 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if "--" in words:
         cut = words.index("--")
         words, rest = words[:cut], words[cut + 1 :]
-    if not words:
+    if not words or words in (
+        [LANGUAGE_FLAG, named_language(words)],
+        [f"{LANGUAGE_FLAG}={named_language(words)}"],
+    ):
         return argparse.Namespace(run=_start_here, command="", script_arguments=tuple(rest))
     if not words[0].startswith("-") and words[0] not in COMMANDS:
         from gpudoctor.cli.front_door import meant_command

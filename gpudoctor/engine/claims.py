@@ -342,19 +342,19 @@ PLACE = Need(name="the job's GPUs, if it requests any, are here", missing=_elsew
 MACHINE_HEALTHY = Claim(
     name="machine-healthy",
     commands=("check",),
-    says="This machine looks healthy",
+    says=say("This machine looks healthy"),
     needs=(CRASHED, PASSED, READ, GPUS),
 )
 JOB_HEALTHY = Claim(
     name="job-healthy",
     commands=("check",),
-    says="looks healthy",
+    says=say("looks healthy"),
     needs=(CRASHED, PASSED, READ, TRAINING, PLACE),
 )
 CLUSTER_HEALTHY = Claim(
     name="cluster-healthy",
     commands=("preflight",),
-    says="units passed",
+    says=say("units passed"),
     needs=(
         CRASHED,
         PASSED,
@@ -366,7 +366,7 @@ CLUSTER_HEALTHY = Claim(
 NO_XID = Claim(
     name="no-xid",
     commands=("report",),
-    says="and no Xid event",
+    says=say("and no Xid event"),
     needs=(
         Need(name="a check passed that looks for Xid events", missing=_xid_unseen),
         Need(name="the whole log was read", missing=_file_cut),
@@ -375,7 +375,7 @@ NO_XID = Claim(
 SAVED_GPUS_WELL = Claim(
     name="saved-gpus-well",
     commands=("report",),
-    says="Nothing is wrong with",
+    says=say("Nothing is wrong with"),
     needs=(
         CRASHED,
         PASSED,
@@ -391,7 +391,7 @@ DEVICE = Need(name="its GPU, if it uses one, was sampled", missing=_device_unsee
 RUN_HEALTHY: Claim[Ran] = Claim(
     name="run-healthy",
     commands=("run", "report", "verify"),
-    says="In good health",
+    says=say("In good health"),
     needs=(
         Need(name="it ended well", missing=_ended_badly),
         Need(name="no finding is above a note", missing=_severe),
@@ -405,7 +405,7 @@ RUN_HEALTHY: Claim[Ran] = Claim(
 REST_WELL: Claim[Ran] = Claim(
     name="rest-well",
     commands=("run", "report", "verify"),
-    says="no other finding is worth your time",
+    says=say("no other finding is worth your time"),
     needs=(
         CRASHED_RUN,
         STEPS,
@@ -419,7 +419,7 @@ WATCHED_GPUS = Need(name="the GPUs were read, if there are any", missing=_gpus_u
 WATCH_WELL: Claim[ProcessWindow] = Claim(
     name="watch-well",
     commands=("watch",),
-    says="Nothing wrong was found",
+    says=say("Nothing wrong was found"),
     needs=(
         SAMPLES,
         Need(name="most of its time is computation", missing=_time_lost),
@@ -429,7 +429,7 @@ WATCH_WELL: Claim[ProcessWindow] = Claim(
 OTHER_SPEED: Claim[ComparedRuns] = Claim(
     name="other-speed",
     commands=("compare",),
-    says="The second run is",
+    says=say("The second run is"),
     needs=(
         Need(
             name=say("{fewest_compared} steady steps of each run", fewest_compared=FEWEST_COMPARED),
@@ -443,7 +443,7 @@ OTHER_SPEED: Claim[ComparedRuns] = Claim(
 PROVEN: Claim[TrialRow] = Claim(
     name="proven",
     commands=("verify",),
-    says="Proven: ",
+    says=say("Proven: "),
     needs=(
         Need(name="pairs of runs whose interval is above 1 for all looks", missing=_not_faster),
         Need(name="the loss did not change, if one was seen", missing=_loss_moved),
@@ -452,7 +452,7 @@ PROVEN: Claim[TrialRow] = Claim(
 CURED: Claim[TrialRow] = Claim(
     name="cured",
     commands=("verify",),
-    says="Cured: ",
+    says=say("Cured: "),
     needs=(
         Need(name="a run with the remedy in which the ailment was looked for and is gone", missing=_not_gone),
     ),

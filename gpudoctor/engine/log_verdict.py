@@ -108,7 +108,7 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
         return say("The job died at {where}; its check was not selected.{source}", where=where, source=source)
     who = _who(cause, rank)
     where = say("line {line:,} of {path}", line=cause.root.line, path=cause.root.path)
-    failed = "failed" if who == "The job" else say("failed first")
+    failed = say("failed") if who == "The job" else say("failed first")
     if rank is not None and rank.sign in _INFERRED and rank.rank is not None:
         failed = say("probably failed first")
     return say(

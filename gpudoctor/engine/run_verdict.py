@@ -19,7 +19,7 @@ from gpudoctor.engine.claims import (
     UNEXPLAINED,
     Ran,
 )
-from gpudoctor.lang import say
+from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Crashed, Outcome, Ranked, Severity, Trait
 from gpudoctor.model.run import RunSummary
@@ -256,11 +256,11 @@ def _slow(case: Ran, warnings: Sequence[Ranked]) -> str:
     """What the time goes to, and what the first findings can give back together."""
     lead, promised = _lead(case.run), _promise(case, warnings)
     if promised:
-        return f"{lead}{promised}"
+        return lead + promised
     names = ", ".join(item.finding.name for item in warnings[:_FIRST])
     why = case.run.gain_unknown
     unknown = say(" The possible speedup is unknown: {why}.", why=why) if why else ""
-    return say("{lead}To look at: {names}.{unknown}", lead=lead, names=names, unknown=unknown).strip()
+    return say("{lead}To look at: {names}.{unknown}", lead=lead, names=names, unknown=unknown)
 
 
 def promise(
@@ -375,7 +375,7 @@ def _well(case: Ran) -> str:
     said = concatenated(
         ", ",
         (
-            say("{name} {share}", name=name.replace("_", " "), share=percent(share))
+            say("{name} {share}", name=term(name.replace("_", " ")), share=percent(share))
             for name, share in losses[:2]
             if share >= 0.001
         ),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from gpudoctor.analysis.live.rank_positions import seen, standing_for, works
 from gpudoctor.analysis.live.stack_shares import blind, worth
 from gpudoctor.engine.claims import FEWEST_SAMPLES, PRICED, TO_GAIN, WATCH_WELL, share_lost
-from gpudoctor.lang import say
+from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Ranked, Severity
 from gpudoctor.model.signs.process import ProcessWindow
@@ -33,7 +33,13 @@ def pronounce_live(window: ProcessWindow, ranked: Sequence[Ranked]) -> str:
         )
         why = blind(window) if any(item.finding.cost.host_share is not None for item in severe) else ""
         unknown = say(" The possible speedup is unknown: {why}.", why=why) if why else ""
-        return f"{ended}{severe[0].finding.message}{tail}{unknown}"
+        return say(
+            "{ended}{message}{tail}{unknown}",
+            ended=ended,
+            message=severe[0].finding.message,
+            tail=tail,
+            unknown=unknown,
+        )
     if not window.samples:
         return ended + _unseen(window)
     said = _standing(window) or (_margins(window) if window.samples >= FEWEST_SAMPLES else _too_few(window))
@@ -108,7 +114,7 @@ def _margins(window: ProcessWindow) -> str:
     lost = share_lost(window)
     named = [(counts[phase] / total, phase) for phase in PRICED if counts.get(phase)]
     parts = [
-        say("{phase} {share}", phase=phase.replace("_", " "), share=percent(share))
+        say("{phase} {share}", phase=term(phase.replace("_", " ")), share=percent(share))
         for share, phase in sorted(named, reverse=True)[:3]
     ]
     parts.append(say("other {counts}", counts=percent(counts.get("other", 0) / total)))

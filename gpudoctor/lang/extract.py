@@ -29,6 +29,7 @@ _PLACED = {
     "UsageError": 1,
     "add_argument_group": 1,
     "missing": 2,
+    "note_and_warning": 1,
 }
 """How many positional arguments of a call are texts without parts."""
 _HELP = frozenset({"help", "description", "epilog"})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, TypeAlias
 
-from gpudoctor.lang import say
+from gpudoctor.lang import say, term
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.finding import Code, Confidence, Cost, Detail, Finding, Resource, Severity, Trait
 from gpudoctor.model.log_message import LogMessage
@@ -50,13 +50,19 @@ class Threshold:
         `meaning` is the sentence without its end: `Saves that take this share of a recorded run are`.
         """
         return (
-            cls(name=f"{name}_noted", default=noted, unit="1", source=source, meaning=f"{meaning} a note."),
+            cls(
+                name=f"{name}_noted",
+                default=noted,
+                unit="1",
+                source=source,
+                meaning=say("{meaning} a note.", meaning=term(meaning)),
+            ),
             cls(
                 name=f"{name}_warned",
                 default=warned,
                 unit="1",
                 source=source_warned or source,
-                meaning=f"{meaning} a warning.",
+                meaning=say("{meaning} a warning.", meaning=term(meaning)),
             ),
         )
 

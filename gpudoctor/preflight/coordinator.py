@@ -959,7 +959,7 @@ class Coordinator:
         names = (
             say("{name}: ", name=self._name(failures[0][1].node)) if where or len(failures) < len(units) else ""
         )
-        return {"failure": f"{names}{failures[0][2]}", "blamed": blamed if worst != "wrong" else []}
+        return {"failure": names + failures[0][2], "blamed": blamed if worst != "wrong" else []}
 
     async def _renew(self, units: Sequence[MeasuredUnit]) -> None:
         """Have new workers import torch before the next test: that takes seconds, and is nobody's fault."""

@@ -83,7 +83,12 @@ class JobOutput:
         )
         summary = report.summary
         if window.ended:
-            verdict = f"{summary.verdict.rstrip()} {sentence.replace('prints', 'printed')}"
+            printed = say(
+                "The job printed to {elsewhere}, which gpudoctor cannot read; {keep}.",
+                elsewhere=self._elsewhere,
+                keep=_KEEP,
+            )
+            verdict = say("{verdict} {printed}", verdict=summary.verdict, printed=printed)
             summary = replace(summary, verdict=verdict)
         return replace(report, summary=summary, remarks=(*report.remarks, sentence))
 

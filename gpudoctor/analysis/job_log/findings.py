@@ -31,7 +31,9 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
     words = say(" {words}", words=rank.words) if rank is not None and rank.words else ""
     evidence = (*log_evidence(cause, line), *(rank.evidence if rank is not None else ()))
     yield check.finding(
-        f"{_who(root, cause, rank)}{_what(message, root)}{words}{disagreement(cause)}{followers(cause)}",
+        concatenated(
+            "", (_who(root, cause, rank), _what(message, root), words, disagreement(cause), followers(cause))
+        ),
         evidence=tuple(dict.fromkeys((*evidence, *settings_of(patient, check.log_knobs)))),
         confidence=message.confidence,
         severity=Severity.ERROR,
