@@ -28,6 +28,7 @@ _PLACED = {
     "UnreadConfig": 1,
     "UsageError": 1,
     "add_argument_group": 1,
+    "_no": 2,
     "missing": 2,
     "note_and_warning": 1,
 }
