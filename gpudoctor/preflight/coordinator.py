@@ -18,7 +18,7 @@ from typing import Any
 from gpudoctor import __version__
 from gpudoctor.analysis.preflight.search import NodeGroup, next_round, plan_for
 from gpudoctor.errors import IncompleteError
-from gpudoctor.model.signs.preflight import LossKind, Preflight, Stage
+from gpudoctor.model.signs.preflight import LossKind, Preflight, Quantity, Stage
 from gpudoctor.preflight.budget import Budget, Wishes
 from gpudoctor.preflight.gathered import Gathered
 from gpudoctor.preflight.messages import LINE_LIMIT, VERSION, BrokenProtocol, Message, receive, send
@@ -99,6 +99,10 @@ class Coordinator:
         self._out: set[int] = set()
         """Nodes that take part no longer."""
         self._deputy: ArrivedRank | None = None
+        self._deputy_port: Message = {}
+        """Where the deputy listens, as every rank is told; {} before it has said so."""
+        self._lost_early: list[tuple[ArrivedRank, LossKind, str]] = []
+        """Ranks that were lost before their nodes had numbers."""
         self._stage = Stage.ARRIVE
         self._end = 0.0
         self._apart = 0.0
@@ -247,15 +251,27 @@ class Coordinator:
     def _untested(self, words: str) -> None:
         self._note(what="untested", words=words)
 
-    def _appoint(self) -> None:
-        """Choose a deputy, on another node if there is one."""
-        own = self._members[0].node if 0 in self._members else -1
-        others = [member for member in self._present() if member.rank]
-        self._deputy = min(others, key=lambda member: (member.node == own, member.rank), default=None)
-        if self._deputy is not None:
-            send(self._deputy.writer, {"type": "appoint", "events": []})
+    def _appoint(self, candidates: Iterable[ArrivedRank]) -> None:
+        """Make the best of these the deputy, if it is better than the present one.
+
+        The best is the lowest rank on another node than rank 0, else the lowest one.
+        """
+        own = self._members[0].identity if 0 in self._members else ""
+        now = self._deputy if self._deputy is not None and not self._deputy.gone else None
+        best = min(
+            (member for member in (now, *candidates) if member is not None and member.rank and not member.gone),
+            key=lambda member: (member.identity == own, member.rank),
+            default=None,
+        )
+        if best is now:
+            return
+        if now is not None:
+            send(now.writer, {"type": "resign"})
+        self._deputy, self._deputy_port = best, {}
+        if best is not None:
+            send(best.writer, {"type": "appoint"})
             for event in self.gathered.events:
-                send(self._deputy.writer, {"type": "copy", "event": event})
+                send(best.writer, {"type": "copy", "event": event})
 
     def _name(self, node: int) -> str:
         own = self.gathered.nodes[node]["name"]
@@ -305,6 +321,10 @@ class Coordinator:
             self.own_address = seen
         self._members[member.rank] = member
         send(writer, {"type": "welcome"})
+        if self._deputy_port:
+            send(writer, self._deputy_port)
+        # Rank 0 may be the last to come: until then nobody knows who is on another node than rank 0.
+        self._appoint([member] if member.rank else self._present())
         self._news.set()
         await self._hear(member, reader)
 
@@ -381,9 +401,10 @@ class Coordinator:
                     waiting.set_result(message)
             elif message["type"] == "bye":
                 member.goodbye = str(message.get("words", ""))
-            elif message["type"] == "deputy_port":
+            elif message["type"] == "deputy_port" and member is self._deputy:
+                self._deputy_port = {**message, "type": "deputy"}
                 for other in self._present():
-                    send(other.writer, {**message, "type": "deputy"})
+                    send(other.writer, self._deputy_port)
         self._lose(member, LossKind.DIED, member.goodbye or words)
 
     def _lose(self, member: ArrivedRank, kind: LossKind, words: str, stack: Iterable[str] = ()) -> None:
@@ -398,11 +419,14 @@ class Coordinator:
         member.writer.close()
         if self._server is None or not self._server.is_serving():
             return
-        self._loss(member.rank, member.node if member.node >= 0 else None, kind, words, stack)
-        self._leave_out(member.node)
+        if member.node < 0:
+            self._lost_early.append((member, kind, words))
+        else:
+            self._loss(member.rank, member.node, kind, words, stack)
+            self._leave_out(member.node)
         self._news.set()
         if member is self._deputy:
-            self._appoint()
+            self._appoint(self._present())
 
     def _leave_out(self, node: int) -> None:
         if node < 0 or node in self._out:
@@ -480,7 +504,9 @@ class Coordinator:
             who = capitalised(ranks(missing))
             self._untested(f"{who} of {world} did not come. gpudoctor did not measure what is there.")
         self._number_nodes()
-        self._appoint()
+        for member, kind, words in self._lost_early:
+            self._loss(member.rank, member.node, kind, words)
+            self._leave_out(member.node)
 
     def _number_nodes(self) -> None:
         found: dict[str, list[ArrivedRank]] = {}
@@ -499,8 +525,6 @@ class Coordinator:
                 ranks=[member.rank for member in members],
                 address=first.address,
             )
-            if any(member.gone for member in members):
-                self._out.add(index)
 
     async def _machine(self) -> None:
         members = self._present()
@@ -762,6 +786,8 @@ class Coordinator:
             "payload": self._budget.payload[backend],
             "seconds": self._budget.group_seconds,
         }
+        if stage is Stage.PAIRS:
+            work["back"] = next(index for index, unit in enumerate(units) if unit.node != units[0].node)
         asked = [
             asyncio.ensure_future(self._ask_unit(unit, {**work, "index": index, "local": unit.card}, limit))
             for index, unit in enumerate(units)
@@ -775,7 +801,10 @@ class Coordinator:
             outcome = self._failed(units, answers)
             await self._renew([unit for unit, answer in zip(units, answers, strict=True) if answer is not None])
             return event | outcome
-        return event | {"figures": (answers[0] or {})["figures"]}
+        figures = list((answers[0] or {})["figures"])
+        if stage is Stage.PAIRS:
+            figures += _retransmitted(units, answers)
+        return event | {"figures": figures}
 
     def _backend(self, units: Iterable[MeasuredUnit]) -> str:
         chosen = list(units)
@@ -865,6 +894,30 @@ class Coordinator:
             self._take_unit(unit, await self._ask_unit(unit, work, self._left()))
 
         await asyncio.gather(*(load(unit) for unit in self._usable() if self._has_torch(unit)))
+
+
+def _retransmitted(units: Sequence[MeasuredUnit], answers: Sequence[Message | None]) -> list[Message]:
+    """What TCP sent again, of each direction between two nodes; nothing where RDMA carried the data."""
+    found: list[Message] = []
+    for direction, node in zip(
+        ("forward", "backward"), dict.fromkeys(unit.node for unit in units), strict=True
+    ):
+        counts = [
+            (answer or {}).get("segments", (0, 0))
+            for unit, answer in zip(units, answers, strict=True)
+            if unit.node == node
+        ]
+        again, sent = (sum(count) for count in zip(*counts, strict=True))
+        if sent:
+            found.append(
+                {
+                    "quantity": Quantity.RETRANSMITTED.value,
+                    "value": again / sent,
+                    "repetitions": sent,
+                    "direction": direction,
+                }
+            )
+    return found
 
 
 def _where(answer: Mapping[str, Any]) -> str:

@@ -126,6 +126,7 @@ def figures(plain: Iterable[Message]) -> tuple[Figure, ...]:
             payload=int(item.get("payload", 0)),
             algorithm=item.get("algorithm", ""),
             when=item.get("when", ""),
+            direction=item.get("direction", ""),
         )
         for item in plain
     )

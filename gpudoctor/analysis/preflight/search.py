@@ -30,6 +30,8 @@ class Aspect(Enum):
     """Its bus bandwidth for large messages."""
     LATENCY = "latency"
     """Its time for a small message."""
+    LOSS = "loss"
+    """Share of its data segments that TCP sent again, in the worse direction."""
 
 
 class Accused(Enum):
@@ -115,8 +117,24 @@ MOST_GOOD = 2
 """Good tests of a node that is accused all the same, if more than twice as many accuse it."""
 CHANCE = 0.001
 """False accusations of a whole search that chance may make, at the rate of bad tests among good nodes."""
-USUAL: Mapping[Aspect, float] = {Aspect.FAILURE: 0.03, Aspect.BANDWIDTH: 0.03, Aspect.LATENCY: 0.05}
+USUAL: Mapping[Aspect, float] = {
+    Aspect.FAILURE: 0.03,
+    Aspect.BANDWIDTH: 0.03,
+    Aspect.LATENCY: 0.05,
+    Aspect.LOSS: 0.03,
+}
 """Rate of bad tests among good nodes before any was seen; a run outweighs it after some ten tests."""
+LOSSY = 0.001
+"""Share of segments sent again from which a test is lossy: ten times what healthy networks lose.
+
+Data centres lose 1e-5 to 1e-4 of their packets (Guo et al., "Pingmesh", SIGCOMM 2015, table 1).
+"""
+LOSSIER = 5.0
+"""... and so many times the median test's: a network whose queues overflow makes TCP send again everywhere."""
+ONE_SIDED = 3.0
+"""How many times as much one direction loses, if only that one is named."""
+LEAST_AGAIN = 5
+"""Fewer segments sent again in a test are chance."""
 NOISY = 0.15
 """Rate of bad tests among good nodes from which slow ones cannot be told from noise."""
 DOMAIN_SHARE = 0.6
@@ -172,6 +190,12 @@ class Accusation:
     """How many robust standard deviations the median of its tests is below its peers."""
     far_only: bool = False
     """Whether it is bad with nodes of other domains only."""
+    sends: float | None = None
+    """Of a node or a link: what its first node sends, in bytes a second or the share of segments sent again."""
+    receives: float | None = None
+    """The same of what its first node receives."""
+    direction: str = ""
+    """`sends` if only what its first node sends is bad, `receives`; "" for both or if it was not measured."""
     size: int = 0
     """Of a group: the least number of nodes with which the fault showed."""
     undecided: str = ""
@@ -269,6 +293,14 @@ class _Pair:
     """Pairs with the same key are peers: near or far, and the names of the cards."""
     speed: Mapping[Aspect, float]
     """Logarithm of the speed, of each aspect that it measured."""
+    loss: float | None
+    """Share of the segments sent again, in the worse direction; None where TCP did not carry the data."""
+
+    def sends(self, node: int, quantity: Quantity) -> float | None:
+        """A figure of the direction from this node to the other one."""
+        direction = "forward" if node == self.a else "backward"
+        found = (item for item in self.test.figures if item.quantity is quantity)
+        return next((item.value for item in found if item.direction == direction), None)
 
     def other(self, node: int) -> int:
         return self.b if node == self.a else self.a
@@ -293,6 +325,13 @@ def _chosen(test: LinkTest, aspect: Aspect) -> Figure | None:
     sign = -1 if aspect is Aspect.BANDWIDTH else 1
     found = [item for item in test.figures if item.quantity is quantity and 0 < item.value < math.inf]
     return min(found, key=lambda item: (sign * item.payload, item.algorithm != "ring"), default=None)
+
+
+def _loss(test: LinkTest) -> float | None:
+    """Share of the segments that TCP sent again, in the worse direction; few are none."""
+    counts = [item for item in test.figures if item.quantity is Quantity.RETRANSMITTED]
+    shares = (item.value if item.value * item.repetitions >= LEAST_AGAIN else 0.0 for item in counts)
+    return max(shares, default=None)
 
 
 def _speed(figure: Figure) -> float:
@@ -362,13 +401,15 @@ class _Search:
             figure = _chosen(test, aspect)
             if figure is not None and not test.failure:
                 speed[aspect] = _speed(figure)
-        return _Pair(test, a, b, far, (far, kinds), speed)
+        return _Pair(test, a, b, far, (far, kinds), speed, None if test.failure else _loss(test))
 
     # What is normal.
 
     @cached_property
     def aspects(self) -> tuple[Aspect, ...]:
         measured = {aspect for pair in self.pairs for aspect in pair.speed}
+        if any(pair.loss is not None for pair in self.pairs):
+            measured.add(Aspect.LOSS)
         return tuple(aspect for aspect in Aspect if aspect is Aspect.FAILURE or aspect in measured)
 
     @cached_property
@@ -445,6 +486,8 @@ class _Search:
         """Whether a test is bad in an aspect; None if it says nothing of it."""
         if aspect is Aspect.FAILURE:
             return bool(pair.test.failure)
+        if aspect is Aspect.LOSS:
+            return None if pair.loss is None else pair.loss > self.lossy
         if aspect not in pair.speed:
             return None
         normal = self.normals[aspect, pair.peers]
@@ -456,6 +499,17 @@ class _Search:
         if figure is not None and figure.repetitions >= MANY_REPETITIONS:
             deviation = max(deviation, 1.4826 * figure.spread)  # one that varies inside itself says little
         return gap > -math.log(self.plan.screen[aspect]) and gap > deviations * deviation
+
+    @cached_property
+    def usual_loss(self) -> float:
+        """What the median test sent again, as a share."""
+        known = [pair.loss for pair in self.pairs if pair.loss is not None]
+        return median(known) if known else 0.0
+
+    @property
+    def lossy(self) -> float:
+        """Share of segments sent again beyond which a test is bad."""
+        return max(LOSSY, LOSSIER * self.usual_loss)
 
     # What each node's tests say of it.
 
@@ -857,6 +911,9 @@ class _Search:
         self, pairs: Sequence[_Pair], aspect: Aspect
     ) -> tuple[float | None, float | None, float | None, float | None]:
         """Own figure, peers', share of their speed, and deviations below them, each the median of the tests."""
+        if aspect is Aspect.LOSS:
+            losses = [pair.loss for pair in pairs if pair.loss is not None]
+            return median(losses) if losses else None, self.usual_loss, None, None
         gaps, own, peers = [], [], []
         for pair in pairs:
             if aspect in pair.speed:
@@ -873,7 +930,7 @@ class _Search:
 
     def _proof(self, pairs: Sequence[_Pair], aspect: Aspect) -> bool:
         """Whether the tests together are slow enough, and clearly enough, to accuse."""
-        if aspect is Aspect.FAILURE:
+        if aspect in (Aspect.FAILURE, Aspect.LOSS):
             return True
         _, _, share, deviations = self._measured(pairs, aspect)
         if share is None or deviations is None:
@@ -897,9 +954,17 @@ class _Search:
         undecided: str = "",
     ) -> Accusation:
         own, peers, share, deviations = self._measured(pairs, aspect)
+        named = tuple(sorted(nodes))
+        sends = receives = None
+        direction = ""
+        if accused in (Accused.NODE, Accused.LINK) and aspect in (Aspect.BANDWIDTH, Aspect.LOSS):
+            sends, receives, direction = self._directions(named[0], pairs, aspect)
         return Accusation(
             accused=accused,
-            nodes=tuple(sorted(nodes)),
+            nodes=named,
+            sends=sends,
+            receives=receives,
+            direction=direction,
             aspect=aspect,
             confidence=confidence,
             tests=tuple({id(pair.test): pair.test for pair in pairs}.values()),
@@ -910,6 +975,31 @@ class _Search:
             far_only=far_only,
             undecided=undecided,
         )
+
+    def _directions(
+        self, node: int, pairs: Sequence[_Pair], aspect: Aspect
+    ) -> tuple[float | None, float | None, str]:
+        """What a node sends and receives, the median of its bad tests, and which of the two alone is bad."""
+        quantity = Quantity.RETRANSMITTED if aspect is Aspect.LOSS else Quantity.ONE_WAY_BANDWIDTH
+        out = [value for pair in pairs if (value := pair.sends(node, quantity)) is not None]
+        into = [value for pair in pairs if (value := pair.sends(pair.other(node), quantity)) is not None]
+        if not out or not into:
+            return None, None, ""
+        sends, receives = median(out), median(into)
+        if aspect is Aspect.LOSS:
+            # Lost acknowledgements make the other side send some segments again, too.
+            bad = sends > ONE_SIDED * receives, receives > ONE_SIDED * sends
+        else:
+            good = [pair for pair in self.pairs if self.bad(pair, aspect) is False]
+            peers = [
+                value
+                for pair in good
+                for end in (pair.a, pair.b)
+                if (value := pair.sends(end, quantity)) is not None
+            ]
+            least = self.plan.accuse[aspect] * median(peers) if peers else math.inf
+            bad = sends < least, receives < least
+        return sends, receives, {(True, False): "sends", (False, True): "receives"}.get(bad, "")
 
     def _of_nodes(self, undecided: list[str]) -> list[Accusation]:
         evidence: dict[tuple[Aspect, str], dict[int, list[_Pair]]] = {}

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+CPU_QUOTA = "CPU quota"
+"""Name of the fact of a node that says how many CPUs' worth of time its control group grants: `0.5`, `none`."""
+
 
 class Stage(Enum):
     """A part of the examination, in order."""
@@ -44,8 +47,12 @@ class Quantity(Enum):
     """Bytes a second from one card to another of its node, one way."""
     BUS_BANDWIDTH = "bus_bandwidth"
     """As nccl-tests define it: of an all-reduce, algorithm bandwidth times 2(n-1)/n."""
+    ONE_WAY_BANDWIDTH = "one_way_bandwidth"
+    """Bytes a second from one node to another while nothing comes back; `direction` says which way."""
     LATENCY = "latency"
     """Seconds of a small message, one way."""
+    RETRANSMITTED = "retransmitted"
+    """Share of its data segments that TCP sent again, of `repetitions` segments; `direction` says which way."""
     WRITE_BANDWIDTH = "write_bandwidth"
     READ_BANDWIDTH = "read_bandwidth"
     CLOCK = "clock"
@@ -64,6 +71,7 @@ class Quantity(Enum):
 _UNITS = {
     Quantity.MATMUL: "FLOP/s",
     Quantity.LATENCY: "s",
+    Quantity.RETRANSMITTED: "1",
     Quantity.CLOCK: "Hz",
     Quantity.POWER: "W",
     Quantity.TEMPERATURE: "Cel",
@@ -74,6 +82,7 @@ _UNITS = {
         Quantity.DEVICE_TO_HOST,
         Quantity.PEER_BANDWIDTH,
         Quantity.BUS_BANDWIDTH,
+        Quantity.ONE_WAY_BANDWIDTH,
         Quantity.WRITE_BANDWIDTH,
         Quantity.READ_BANDWIDTH,
     ),
@@ -99,6 +108,8 @@ class Figure:
     """`ring`, `nvls`, `tree` or "" where the library chose and did not say."""
     when: str = ""
     """Of a burn: `first` or `last` part; "" elsewhere."""
+    direction: str = ""
+    """`forward`, from the first node of a test to the second; `backward`; "" where both count together."""
 
     @property
     def unit(self) -> str:

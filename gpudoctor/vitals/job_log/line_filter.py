@@ -7,7 +7,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate, count, repeat
 from typing import Any, NamedTuple
 
@@ -37,16 +37,16 @@ _DOTTED_WORDS = (
 )  # fmt: skip
 """Words of which the message of an exception with an unusual name has one."""
 TRACEBACK = b"Traceback (most recent call last)"
-_BEGINNINGS: tuple[tuple[bytes, re.Pattern[str] | None], ...] = (
+_BEGINNINGS: tuple[tuple[bytes, str | None], ...] = (
     (TRACEBACK.lower(), None),
     (b"exception ignored in", None),
     (b"exception in thread", None),
     (b"error in atexit", None),
     (b"what():", None),
     (b"(most recent call first)", None),
-    (b" (idle", re.compile(r"Thread \S+ \(idle")),
-    (b" (active", re.compile(r"Thread \S+ \(active")),
-    (b"process ", re.compile(r"Process \d{1,10}: ")),
+    (b" (idle", r"Thread \S+ \(idle"),
+    (b" (active", r"Thread \S+ \(active"),
+    (b"process ", r"Process \d{1,10}: "),
 )
 """What begins a traceback, or a stack dump."""
 _BEGINNING = _BEGINNINGS[0][0].decode()
@@ -58,18 +58,33 @@ _HEAD = 32
 """Bytes at the beginning of a line that hold what `_RANK` finds."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Sign:
     """What a cue may be of."""
 
     name: str
     """Of what it is; the number of a wording."""
-    pattern: re.Pattern[str] | None = None
-    """Matches every line that is of it, and few others."""
-    required: RequiredText = NOTHING_REQUIRED
-    """What such a line holds."""
-    digits: bool = False
-    """Whether the pattern asks for certain digits."""
+    source: str | None = None
+    """A pattern; it is compiled once a line holds the cue: most logs hold few of them."""
+    of_wording: bool = False
+    """Whether the pattern is a wording's, which asks for what stands around the message, too."""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str] | None:
+        """Matches every line that is of it, and few others."""
+        if self.source is None:
+            return None
+        return _wider(self.source) if self.of_wording else re.compile(self.source)
+
+    @cached_property
+    def required(self) -> RequiredText:
+        """What such a line holds."""
+        return required_text(self.pattern.pattern) if self.of_wording and self.pattern else NOTHING_REQUIRED
+
+    @cached_property
+    def digits(self) -> bool:
+        """Whether the pattern asks for certain digits."""
+        return self.of_wording and self.source is not None and _asks_for_digits(self.source)
 
 
 _NAMED, _DOTTED, _OF_JOB = _Sign("exception"), _Sign("dotted exception"), _Sign("job")
@@ -364,9 +379,7 @@ def _signs(table: Messages) -> Iterator[tuple[bytes, _Sign]]:
     for number, item in enumerate(table.all):
         message = item.message
         if message.everywhere and message.bearing is not Bearing.HARMLESS:
-            wide = _wider(message.pattern)
-            required = required_text(wide.pattern)
-            sign = _Sign(f"{number}", wide, required, _asks_for_digits(message.pattern))
+            sign = _Sign(f"{number}", message.pattern, of_wording=True)
             for each in message.cues:
                 yield each.encode(), sign
 

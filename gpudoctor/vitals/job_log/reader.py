@@ -1,11 +1,14 @@
 """One pass over a job's logs: the lines that matter, apart from the millions that do not."""
 
+import io
 import re
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import IO
 
 from gpudoctor.analysis.job_log.consequences import UNHEEDED
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
@@ -79,12 +82,14 @@ def read_job_log(
     starts: Mapping[str, int] = MappingProxyType({}),
     *,
     exit_code: int | None = None,
+    contents: Mapping[str, bytes] = MappingProxyType({}),
 ) -> JobLog:
     """All logs of one job, by the wordings of every check. Raises `Unread` if none is readable.
 
     A file that cannot be read, or not to its end, is a problem and the rest goes on. `starts` holds the byte
     from which on a file is read, if it held other things before; lines are numbered from its beginning.
-    `exit_code` is the one that the command gave, if it is known.
+    `exit_code` is the one that the command gave, if it is known. `contents` holds the bytes of paths that are
+    read already.
     """
     table = messages_table(
         tuple((code, item) for code, item in messages if not item.exits or exit_code in item.exits)
@@ -100,8 +105,8 @@ def read_job_log(
         reader = _FileReader(shown, table, state)
         damage, before = "", 0
         try:
-            before = lines_before(path, starts.get(path, 0))
-            with open_log(path, starts.get(path, 0)) as stream:
+            before = lines_before(path, starts.get(path, 0)) if path not in contents else 0
+            with _opened(path, starts.get(path, 0), contents.get(path)) as stream:
                 for block in blocks(stream):
                     reader.take(block)
         except OSError as error:
@@ -139,6 +144,10 @@ def read_job_log(
         exits=exits(tails),
         problems=tuple(problems),
     )
+
+
+def _opened(path: str, start: int, data: bytes | None) -> AbstractContextManager[IO[bytes]]:
+    return open_log(path, start) if data is None else io.BytesIO(data)
 
 
 def _last_of_shell(events: list[LogEvent]) -> list[LogEvent]:

@@ -41,14 +41,16 @@ class CueWords(Generic[T]):
             self._by_anchor.setdefault(anchor, []).append(Cued(cue, bare(cue), whole, of))
         self._always = self._by_anchor.pop(b"", [])
         """Cues without any word: numbers, signs, nothing."""
-        shortest: list[bytes] = []
-        for anchor in sorted(self._by_anchor, key=len):
-            if not any(shorter in anchor for shorter in shortest):
-                shortest.append(anchor)
-        self._within = {
-            short: [(place, anchor) for place, anchor in enumerate(self._by_anchor) if short in anchor]
-            for short in shortest
-        }
+        self._within: dict[bytes, list[tuple[int, bytes]]] = {}
+        places = {anchor: place for place, anchor in enumerate(self._by_anchor)}
+        waiting = sorted(places, key=len)
+        text = b"\n".join(waiting)
+        held: set[bytes] = set()
+        for short in waiting:
+            if short not in held:
+                within = _lines_with(text, short)
+                held.update(within)
+                self._within[short] = sorted((places[anchor], anchor) for anchor in within)
         """Every word with an anchor has one of these; the anchors that hold it, with their places."""
         self._hot: dict[bytes, tuple[bytes, ...]] = {}
         """Words with anchors, and which."""
@@ -77,12 +79,19 @@ class CueWords(Generic[T]):
         text = b"\n".join(new)
         marked: dict[bytes, list[tuple[int, bytes]]] = {}
         for short, within in self._within.items():
-            at = text.find(short)
-            while at >= 0:
-                end = text.find(b"\n", at)
-                end = end if end >= 0 else len(text)
-                word = text[text.rfind(b"\n", 0, at) + 1 : end]
+            for word in _lines_with(text, short):
                 marked.setdefault(word, []).extend([item for item in within if item[1] in word])
-                at = text.find(short, end)
         self._cold.update(word for word in new if word not in marked and len(word) <= _LONGEST_WORD)
         return {word: tuple(dict(sorted(found)).values()) for word, found in marked.items()}
+
+
+def _lines_with(text: bytes, part: bytes) -> list[bytes]:
+    """The lines that hold a part, one at a time."""
+    found: list[bytes] = []
+    at = text.find(part)
+    while at >= 0:
+        end = text.find(b"\n", at)
+        end = end if end >= 0 else len(text)
+        found.append(text[text.rfind(b"\n", 0, at) + 1 : end])
+        at = text.find(part, end)
+    return found
