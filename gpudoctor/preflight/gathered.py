@@ -90,6 +90,11 @@ class Gathered:
         if event["words"] not in self.untested:
             self.untested.append(event["words"])
 
+    @property
+    def backend(self) -> str:
+        """The backend of the groups so far; "" before the first one."""
+        return str(self._head["backend"])
+
     def preflight_nodes(self) -> tuple[PreflightNode, ...]:
         """The nodes, as they are known now."""
         return tuple(_node(self.nodes[index]) for index in sorted(self.nodes))
