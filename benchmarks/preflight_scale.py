@@ -3,21 +3,21 @@
     python benchmarks/preflight_scale.py        8, 64 and 256 nodes; writes benchmarks/data/preflight-scale.json
     python benchmarks/preflight_scale.py --nodes 64 --mode quick
 
-Coordinator, agents, their protocol over TCP, search and checks are the real ones, in one process. The
-coordinator has a thread of its own, so that the kernel counts its CPU time apart. Workers pretend: they wait as
-long as the real ones take (`DURATIONS`) and answer with figures that vary by 2 %. A node has eight cards and one
-rank. In the sick case one node is slow and another one's tests fail.
+Coordinator, agents, their protocol over TCP, search and checks are the real ones: the coordinator in this
+process, so that its CPU time is counted apart, all agents in another one. Workers pretend: they wait as long as
+the real ones take (`DURATIONS`) and answer with figures that vary by 2 %. A node has eight cards and one rank.
+In the sick case one node is slow and another one's tests fail.
 """
 
 import argparse
 import asyncio
 import json
+import multiprocessing
 import os
 import platform
 import random
 import socket
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -70,18 +70,24 @@ class Worker:
 
     def __init__(self, node: int, card: int, shared: Pretended) -> None:
         self._node, self._card, self._shared = node, card, shared
+        self._imported = False
 
     async def ask(self, work: dict[str, Any], limit: float) -> dict[str, Any]:
         try:
             return await asyncio.wait_for(self._answer(work), limit)
+        except asyncio.CancelledError:
+            self._imported = False  # its process is ended, and the next one imports torch again
+            raise
         except asyncio.TimeoutError:
+            self._imported = False
             return {"failure": f"timed out after {limit:g} s", "kind": "late"}
 
     async def _answer(self, work: dict[str, Any]) -> dict[str, Any]:
         shared, budget = self._shared, self._shared.budget
         do = work["do"]
         if do == "about":
-            await asyncio.sleep(DURATIONS["about"])
+            await asyncio.sleep(0.01 if self._imported else DURATIONS["about"])
+            self._imported = True
             return {"facts": {"torch": "2.9.1", "nccl": "2.27.3"}, "cards": CARDS, "torch": True}
         if do == "card.examine":
             await asyncio.sleep(DURATIONS["card"] + budget.card_seconds)
@@ -178,55 +184,48 @@ class Counted:
 _SEND, _RECEIVE = coordinator.send, coordinator.receive  # type: ignore[attr-defined]
 
 
-def led(place: RankPlace, budget: Budget, wishes: Wishes, ready: Any, out: dict[str, Any]) -> None:
-    """The coordinator in its own thread, to the end of the examination."""
-
-    async def lead() -> None:
-        leader = coordinator.Coordinator(place, budget, wishes)
-        await leader.listen()
-        ready.set_result(leader.port)
-        begin, cpu = time.monotonic(), time.thread_time()
-        out["preflight"] = await leader.examine()
-        out["seconds"], out["cpu"] = time.monotonic() - begin, time.thread_time() - cpu
-        await leader.finish(0)
-        await leader.close()
-
-    try:
-        asyncio.run(lead())
-    except BaseException as error:
-        ready.set_exception(error)
-        raise
+async def led(place: RankPlace, budget: Budget) -> tuple[Preflight, float, float]:
+    """The whole examination, as the coordinator leads it; its seconds, and its CPU seconds."""
+    leader = coordinator.Coordinator(place, budget, Wishes())
+    await leader.listen()
+    begin, cpu = time.monotonic(), time.process_time()
+    found = await leader.examine()
+    seconds, cpu = time.monotonic() - begin, time.process_time() - cpu
+    await leader.finish(0)
+    await leader.close()
+    return found, seconds, cpu
 
 
-async def agents(count: int, port: int, shared: Pretended, common: Any) -> None:
+async def agents(count: int, port: int, budget: Budget, sick: bool) -> None:
     """All ranks, to their end."""
+    shared = Pretended(budget, sick)
 
     async def one(rank: int) -> None:
         place = RankPlace(
             rank=rank, world=count, local=0, head="127.0.0.1", port=port, token="t", source="flags"
         )
         await asyncio.sleep(shared.rng.uniform(0, DURATIONS["arrive"]))
-        await Rank(rank, shared, place, *common).run("127.0.0.1", port)
+        await Rank(rank, shared, place, budget, Wishes(), lambda _: 0).run("127.0.0.1", port)
 
     await asyncio.gather(*(one(rank) for rank in range(count)))
 
 
+def run_agents(count: int, port: int, mode: str, sick: bool) -> None:
+    """The other process."""
+    asyncio.run(agents(count, port, BUDGETS[mode], sick))
+
+
 def measured(count: int, mode: str, sick: bool) -> dict[str, Any]:
     """One examination of so many nodes."""
-    from concurrent.futures import Future
-
-    budget, wishes = BUDGETS[mode], Wishes()
-    shared, out, counted = Pretended(budget, sick), {}, Counted()
-    ready: Future[int] = Future()
     with socket.create_server(("", 0)) as free:
         port = free.getsockname()[1]
-    place = RankPlace(rank=0, world=count, local=0, head="127.0.0.1", port=port, token="t", source="flags")
+    others = multiprocessing.get_context("spawn").Process(target=run_agents, args=(count, port, mode, sick))
+    others.start()
+    counted = Counted()
     counted.install()
-    thread = threading.Thread(target=led, args=(place, budget, wishes, ready, out))
-    thread.start()
-    asyncio.run(agents(count, ready.result(30), shared, (budget, wishes, lambda _: 0)))
-    thread.join()
-    found: Preflight = out["preflight"]
+    place = RankPlace(rank=0, world=count, local=0, head="127.0.0.1", port=port, token="t", source="flags")
+    found, seconds, cpu = asyncio.run(led(place, BUDGETS[mode]))
+    others.join(30)
     begin = time.process_time()
     patient = make_patient(preflight=found)
     named = sorted({node for item in judgement(patient).accusations for node in item.nodes})
@@ -244,7 +243,7 @@ def measured(count: int, mode: str, sick: bool) -> dict[str, Any]:
         "units": len(found.units),
         "mode": mode,
         "case": "sick" if sick else "healthy",
-        "seconds": round(out["seconds"], 1),
+        "seconds": round(seconds, 1),
         "stages": {run.stage.value: round(run.seconds, 1) for run in found.stages},
         "ended": all(run.ended for run in found.stages),
         "rounds": {
@@ -253,7 +252,7 @@ def measured(count: int, mode: str, sick: bool) -> dict[str, Any]:
         },
         "named": named,
         "right": named == (sorted((SLOW, FAILING)) if sick else []),
-        "coordinator_cpu_seconds": round(out["cpu"], 2),
+        "coordinator_cpu_seconds": round(cpu, 2),
         "messages_out": counted.sent,
         "messages_in": counted.received,
         "bytes_out": counted.sent_bytes,

@@ -8,7 +8,8 @@ from namespaces import network, why_not
 from preflight_agent import ENDED_WITH
 from preflight_ranks import examine
 
-from gpudoctor.analysis.preflight.search import Accused, accusations
+from gpudoctor.analysis.preflight.accusation import Accused
+from gpudoctor.analysis.preflight.judging import accusations
 from gpudoctor.model.signs.preflight import LinkTest, PreflightNode, Stage
 from gpudoctor.preflight.gathered import figures
 
