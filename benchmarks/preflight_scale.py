@@ -210,8 +210,9 @@ async def agents(count: int, port: int, budget: Budget, sick: bool) -> None:
     await asyncio.gather(*(one(rank) for rank in range(count)))
 
 
-def run_agents(count: int, port: int, mode: str, sick: bool) -> None:
+def run_agents(ready: Any, count: int, port: int, mode: str, sick: bool) -> None:
     """The other process."""
+    ready.set()
     asyncio.run(agents(count, port, BUDGETS[mode], sick))
 
 
@@ -219,8 +220,11 @@ def measured(count: int, mode: str, sick: bool) -> dict[str, Any]:
     """One examination of so many nodes."""
     with socket.create_server(("", 0)) as free:
         port = free.getsockname()[1]
-    others = multiprocessing.get_context("spawn").Process(target=run_agents, args=(count, port, mode, sick))
+    processes = multiprocessing.get_context("spawn")
+    ready = processes.Event()
+    others = processes.Process(target=run_agents, args=(ready, count, port, mode, sick))
     others.start()
+    ready.wait(60)
     counted = Counted()
     counted.install()
     place = RankPlace(rank=0, world=count, local=0, head="127.0.0.1", port=port, token="t", source="flags")

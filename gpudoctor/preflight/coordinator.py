@@ -253,7 +253,11 @@ class Coordinator:
     # Events.
 
     def _note(self, **event: Any) -> None:
-        self.gathered.add(event)
+        try:
+            self.gathered.add(event)
+        except (TypeError, ValueError) as error:  # one worker that sends nonsense must not end the examination
+            self._untested(f"gpudoctor could not read a measurement of the stage {self._stage.value}: {error}.")
+            return
         if self._deputy is not None:
             if not self._uncopied:
                 asyncio.get_running_loop().call_soon(self._copy)
@@ -718,17 +722,20 @@ class Coordinator:
     async def _search(self, stage: Stage) -> None:
         """Rounds of tests as the search asks for them, until it asks for another stage or the time is over."""
         plan = plan_for(self._budget.mode, self.gathered.preflight().units)
+        longest = 1.0
         while True:
             self._leave_out_unmeasured()
             groups = next_round(plan, self.gathered.preflight_nodes(), self.gathered.tests, self._out)
             if not groups or (stage is Stage.PAIRS and groups[0].stage is Stage.GROUP):
                 return
-            if self._end - time.monotonic() < 1.0:
+            # A round that the stage's end cuts short says nothing of its nodes.
+            if self._end - time.monotonic() < min(longest, self._budget.test_limit):
                 self._late = True
                 self._untested(f"The search had more tests to make when the time of {stage.value} was over.")
                 return
-            before = len(self.gathered.tests)
+            before, begin = len(self.gathered.tests), time.monotonic()
             await asyncio.gather(*(self._test(group) for group in groups))
+            longest = max(longest, time.monotonic() - begin)
             if len(self.gathered.tests) == before:
                 return
 
@@ -742,7 +749,13 @@ class Coordinator:
         units = [unit for node in group.nodes for unit in self._usable(node)]
         if {unit.node for unit in units} != set(group.nodes):
             return  # one was lost since
-        self._note(**await self._together(group.stage, group.round, units))
+        whole = self._left() >= self._budget.test_limit
+        event = await self._together(group.stage, group.round, units)
+        if event["failure"] and not whole and self._end <= time.monotonic():
+            self._late = True
+            self._untested(f"The time of {group.stage.value} was over in the middle of a test.")
+        else:
+            self._note(**event)
 
     async def _together(
         self, stage: Stage, turn: int, units: list[MeasuredUnit], algorithm: str = ""
