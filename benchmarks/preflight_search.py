@@ -31,8 +31,8 @@ from typing import Any
 
 from gpudoctor.analysis.preflight.accusation import Accused, Aspect
 from gpudoctor.analysis.preflight.judging import accusations
-from gpudoctor.analysis.preflight.plan import PLANS, NodeGroup
 from gpudoctor.analysis.preflight.search import next_round
+from gpudoctor.analysis.preflight.search_plan import PLANS, NodeGroup
 from gpudoctor.model.finding import Confidence
 from gpudoctor.model.signs.preflight import Figure, LinkTest, PreflightNode, Quantity, Stage
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpudoctor import __version__
-from gpudoctor.analysis.preflight.plan import NodeGroup, plan_for
 from gpudoctor.analysis.preflight.search import next_round
+from gpudoctor.analysis.preflight.search_plan import NodeGroup, plan_for
 from gpudoctor.errors import IncompleteError
 from gpudoctor.model.signs.preflight import LossKind, Preflight, Quantity, Stage
 from gpudoctor.preflight.budget import Budget, Wishes

@@ -8,7 +8,7 @@ from gpudoctor.analysis.preflight.accusation import Accusation, Accused, Aspect,
 from gpudoctor.analysis.preflight.group_tests import GroupTests
 from gpudoctor.analysis.preflight.node_evidence import NOISY, NodeEvidence
 from gpudoctor.analysis.preflight.pair_speeds import FEW, PairTest, judged_figure
-from gpudoctor.analysis.preflight.plan import PLANS, Plan
+from gpudoctor.analysis.preflight.search_plan import PLANS, Plan
 from gpudoctor.model.finding import Confidence
 from gpudoctor.model.signs.preflight import LinkTest, PreflightNode, Quantity
 

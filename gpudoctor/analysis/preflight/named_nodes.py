@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.preflight.accusation import Accusation, Accused, Judgement
 from gpudoctor.analysis.preflight.judging import judge
-from gpudoctor.analysis.preflight.plan import plan_for
+from gpudoctor.analysis.preflight.search_plan import plan_for
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Detail

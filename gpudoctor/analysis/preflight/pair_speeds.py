@@ -13,7 +13,7 @@ from statistics import median, median_high
 
 from gpudoctor.analysis.preflight.accusation import Aspect
 from gpudoctor.analysis.preflight.node_domains import domains, natural_order
-from gpudoctor.analysis.preflight.plan import Plan
+from gpudoctor.analysis.preflight.search_plan import Plan
 from gpudoctor.model.signs.preflight import Figure, LinkTest, PreflightNode, Quantity, Stage
 
 FLOOR: Mapping[Aspect, float] = {Aspect.BANDWIDTH: 0.02, Aspect.LATENCY: 0.06}

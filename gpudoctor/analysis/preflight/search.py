@@ -10,7 +10,7 @@ from functools import cached_property
 from gpudoctor.analysis.preflight.node_domains import natural_order
 from gpudoctor.analysis.preflight.node_evidence import PROOFS, NodeEvidence
 from gpudoctor.analysis.preflight.pair_rounds import pair_rounds
-from gpudoctor.analysis.preflight.plan import NodeGroup, Plan
+from gpudoctor.analysis.preflight.search_plan import NodeGroup, Plan
 from gpudoctor.model.signs.preflight import LinkTest, PreflightNode, Stage
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gpudoctor.analysis.preflight.accusation import Accused, Aspect
 from gpudoctor.analysis.preflight.judging import accusations, judge
 from gpudoctor.analysis.preflight.node_domains import domains
-from gpudoctor.analysis.preflight.plan import PLANS, NodeGroup
 from gpudoctor.analysis.preflight.search import next_round
+from gpudoctor.analysis.preflight.search_plan import PLANS, NodeGroup
 from gpudoctor.model.finding import Confidence
 from gpudoctor.model.signs.preflight import Figure, LinkTest, PreflightNode, Quantity, Stage
 
