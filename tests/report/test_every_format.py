@@ -69,6 +69,7 @@ def test_any_report_has_one_bar_in_its_nagios_output(report):
     assert text.count("|") == 1 and text.splitlines()[0].count("|") == 1
 
 
+@pytest.mark.slow
 @settings(EXAMPLES, max_examples=50)
 @given(report=reports, width=st.sampled_from((1, 40, 80, 200)))
 def test_any_report_is_text_without_escape_sequences(report, width):
