@@ -42,29 +42,28 @@ def faults_table(found: dict[str, Any]) -> list[str]:
     """A row for each fault: whether it was shown, in which words, how long it took."""
     lines = ["| fault | named | what was seen | seconds |", "|---|---|---|--:|"]
     for row in found["faults"]:
+        if "skipped" in row:
+            lines.append(f"| {row['fault']} | not tried | {row['skipped']} | |")
+            continue
         named = "yes" if row["shown"] else "**no**"
         if row["fault"] == "none":
             named = "nothing, rightly" if row["shown"] else "**a false finding**"
         lines.append(f"| {row['fault']} | {named} | {_seen(row)} | {row['seconds']:.0f} |")
     left = sum(row["left_running"] for row in found["faults"])
-    shown = sum(row["shown"] for row in found["faults"])
+    tried = [row for row in found["faults"] if "skipped" not in row]
+    shown = sum(row["shown"] for row in tried)
     return [
         *lines,
         "",
-        f"{shown} of {len(found['faults'])} are right; {left} processes were left running. {found['date']}, "
+        f"{shown} of {len(tried)} are right; {left} processes were left running. {found['date']}, "
         f"{found['nodes']} namespaces, {found['megabits']:g} Mbit/s a node.",
     ]
 
 
 def _seen(row: dict[str, Any]) -> str:
-    parts = [
-        f"{item['accused']} {', '.join(map(str, item['nodes']))}: {item['aspect']}"
-        + (f" at {100 * item['share']:.0f} % of its peers" if item["share"] else "")
-        for item in row.get("accusations", ())
-    ]
-    parts += row.get("losses", ())
-    text = "; ".join(parts[:2]) or "; ".join(row.get("said", ())[:1])
-    return text.replace("|", "/").replace("\n", " ")[:160]
+    """What the report says of it, the gravest finding alone; else what the refused rank printed."""
+    said = [f"{item['code']}: {item['message']}" for item in row.get("findings", ())] or row.get("said", ())
+    return said[0].replace("|", "/").replace("\n", " ")[:200] if said else ""
 
 
 def main() -> None:

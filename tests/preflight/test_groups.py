@@ -1,0 +1,79 @@
+"""Two units over a plain connection: both ways together, each way apart, and what TCP sent again."""
+
+import socket
+import struct
+import threading
+
+import pytest
+
+from gpudoctor.preflight.measure import group
+
+WORK = {"backend": "tcp", "address": "127.0.0.1", "payload": 1 << 16, "seconds": 0.05, "limit": 10.0, "size": 2}
+
+
+def test_two_units_measure_both_directions_and_end_together():
+    state = {}
+    port = group.open_port(WORK, state)["port"]
+    answers = {}
+
+    def second():
+        answers[1] = group.examine({**WORK, "index": 1, "port": port}, {})
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    answers[0] = group.examine({**WORK, "index": 0, "port": port}, state)
+    thread.join(20)
+    kinds = [(item["quantity"], item.get("direction", "")) for item in answers[0]["figures"]]
+    assert kinds == [
+        ("latency", ""), ("bus_bandwidth", ""), ("one_way_bandwidth", "forward"), ("one_way_bandwidth", "backward"),
+    ]  # fmt: skip
+    assert all(item["value"] > 0 for item in answers[0]["figures"])
+    assert answers[0]["segments"] == [0, 0]  # one machine
+
+
+def test_a_slow_path_is_left_after_three_turns():
+    assert next(turn for turn in range(9) if group._enough(turn, 0.0, 0.0, 1e-9)) == 2
+    assert group._warm([9.0, 2.0, 1.0]) == [2.0, 1.0] and group._warm([9.0, 9.0, 1.0, 1.0, 1.0]) == [1.0] * 3
+
+
+def test_segments_are_the_kernels_counts_of_connections_to_other_machines(monkeypatch):
+    class Counted(socket.socket):
+        def getpeername(self):
+            return ("10.9.9.9", 1)
+
+        def getsockopt(self, level, *more):
+            if (level, *more[:1]) != (socket.IPPROTO_TCP, socket.TCP_INFO):
+                return super().getsockopt(level, *more)
+            info = bytearray(256)
+            struct.pack_into("I", info, 100, 7)
+            struct.pack_into("I", info, 156, 1000)
+            return bytes(info)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ends = [socket.create_connection(server.getsockname()), server.accept()[0]]
+        monkeypatch.setattr(group.os, "listdir", lambda _: [str(end.fileno()) for end in ends])
+        assert group.sent_again() == [0, 0]
+        monkeypatch.setattr(group.socket, "socket", Counted)
+        assert group.sent_again() == [14, 2000]
+        for end in ends:
+            assert end.getsockname()  # still open
+            end.close()
+
+
+def test_the_offsets_are_those_of_the_kernels_structure():
+    """`tcpi_total_retrans` is the 24th field of four bytes behind eight of one; data_segs_out ends at 160."""
+    if not hasattr(socket, "TCP_INFO"):
+        pytest.skip("no TCP_INFO on this system")
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as end,
+    ):
+        other, _ = server.accept()
+        with other:
+            end.sendall(b"x" * 64)
+            assert len(other.recv(64)) == 64
+            known = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    if len(known) < group._TCP_INFO:
+        pytest.skip("a kernel before 4.6")
+    assert struct.unpack_from("I", known, group._SENT)[0] == 1
+    assert struct.unpack_from("I", known, group._RETRANSMITTED)[0] == 0
