@@ -35,7 +35,9 @@ def carry_out(work, state):
     if kind == "about":
         facts = {"torch": os.environ.get("STANDIN_TORCH", "2.13.0")}
         cards = int(os.environ.get("STANDIN_CARDS", "0"))
-        return {"facts": facts, "cards": cards, "torch": True, "groups": True, "cards_failure": ""}
+        torch = not os.environ.get("STANDIN_NO_TORCH")
+        failure = {} if torch else {"failure": "torch is not installed in this interpreter"}
+        return {"facts": facts, "cards": cards, "torch": torch, "groups": torch, "cards_failure": "", **failure}
     if kind in ("card", "burn"):
         speed = float(os.environ.get("STANDIN_SPEED", "1e11"))
         times = computed() if os.environ.get("STANDIN_COMPUTE") else [2.0**31 / speed] * 3
