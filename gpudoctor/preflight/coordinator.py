@@ -1,42 +1,31 @@
-"""The coordinator, in the agent of rank 0: it has the ranks measure, stage after stage, each with a limit.
-
-Every result becomes an event of `Gathered`, and is copied to the deputy: the lowest rank on another node, else
-the lowest one. A rank that never came, died, is silent or stuck is a `Loss`; the others go on without its node.
-"""
+"""The coordinator, in the agent of rank 0: it has the ranks measure, stage after stage, each with a limit."""
 
 import asyncio
 import contextlib
 import re
 import secrets
 import signal
-import socket
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from gpudoctor import __version__
-from gpudoctor.analysis.preflight.search import NodeGroup, next_round, plan_for
-from gpudoctor.errors import IncompleteError
-from gpudoctor.lang import SpokenError, say
-from gpudoctor.lang.message import concatenated
+from gpudoctor.analysis.preflight.search import next_round
+from gpudoctor.analysis.preflight.search_plan import NodeGroup, plan_for
+from gpudoctor.lang import say
 from gpudoctor.model.signs.preflight import LossKind, Preflight, Quantity, Stage
 from gpudoctor.preflight.budget import Budget, Wishes
-from gpudoctor.preflight.gathered import Gathered
-from gpudoctor.preflight.messages import LINE_LIMIT, VERSION, BrokenProtocol, Message, receive, send
+from gpudoctor.preflight.measured_units import MeasuredUnit, units_of
+from gpudoctor.preflight.messages import Message, send
 from gpudoctor.preflight.place import RankPlace
+from gpudoctor.preflight.rank_connections import ArrivedRank, RankConnections
 from gpudoctor.text import capitalised, joined, ranks
 
-BEAT_SECONDS = 1.0
-GREETING_SECONDS = 10.0
 PINGS = 8
 """Round trips of which the shortest one tells a clock's offset."""
 PINGED_AT_ONCE = 32
 AFTER_FAILURE = 1.5
 """Seconds that the others of a group get after one of it has failed: a partner's death shows at once."""
-ALGORITHMS = ("", "Ring", "NVLS")
-"""Values of NCCL_ALGO that are measured inside a node, apart; "" leaves the choice to NCCL."""
-
 
 _ECHO = re.compile(
     r"closed by peer|closed the connection|reset by peer|broken pipe|timed out|remote process exited", re.I
@@ -47,104 +36,28 @@ _APART = (Stage.STORAGE, Stage.BURN)
 _OUR_WORKER = "/preflight/worker.py:"
 
 
-class Stopped(SpokenError):
+class Stopped(Exception):
     """A signal asked for the end."""
 
     def __init__(self, number: int) -> None:
         super().__init__(say("stopped by {name}", name=signal.Signals(number).name))
 
 
-@dataclass(slots=True, eq=False)
-class ArrivedRank:
-    """One rank that has come, and its connection."""
-
-    rank: int
-    identity: str
-    host: str
-    address: str
-    writer: asyncio.StreamWriter
-    heard: float
-    node: int = -1
-    pending: dict[int, "asyncio.Future[Message | None]"] = field(default_factory=dict)
-    """Its answers that are waited for, by the number of the question; None where it was lost."""
-    gone: bool = False
-    goodbye: str = ""
-    about: Message = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredUnit:
-    """A card, or the CPUs of a node, and the rank that measures it."""
-
-    node: int
-    local: int
-    device: str
-    rank: int
-    worker: int
-    """Index of the worker in its agent."""
-    card: int
-    """Index of the card in the worker."""
-
-
-class Coordinator:
+class Coordinator(RankConnections):
     """One examination."""
 
     def __init__(self, place: RankPlace, budget: Budget, wishes: Wishes) -> None:
-        self._place = place
-        self._budget = budget
+        super().__init__(place, budget)
         self._wishes = wishes
-        self.gathered = Gathered()
-        self._members: dict[int, ArrivedRank] = {}
-        self._refused: set[int] = set()
-        self._strangers: list[str] = []
-        self._units: list[MeasuredUnit] = []
-        self._out: set[int] = set()
-        """Nodes that take part no longer."""
-        self._deputy: ArrivedRank | None = None
-        self._deputy_port: Message = {}
-        """Where the deputy listens, as every rank is told; {} before it has said so."""
-        self._lost_early: list[tuple[ArrivedRank, LossKind, str]] = []
-        """Ranks that were lost before their nodes had numbers."""
-        self._stage = Stage.ARRIVE
+        self._units: dict[int, list[MeasuredUnit]] = {}
+        """Of each node."""
         self._end = 0.0
+        """When the time of the present stage is over."""
         self._apart = 0.0
         """Seconds that count to no budget: waiting beyond the mode's time, storage, burn."""
         self._began = time.monotonic()
-        self._late = False
-        self._questions = 0
-        self._begun = False
-        self._news = asyncio.Event()
         self._stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._server: asyncio.Server | None = None
-        self._watch: asyncio.Task[None] | None = None
-        self.port = place.port
-        self.own_address = "127.0.0.1"
         self._token = secrets.token_hex(6)
-
-    async def listen(self) -> None:
-        """Open the port; raises `IncompleteError` where that cannot be done."""
-        try:
-            if self._place.world == 1:
-                self._server = await asyncio.start_server(
-                    self._accept, "127.0.0.1", self._place.port, limit=LINE_LIMIT
-                )
-            else:
-                self._server = await asyncio.start_server(
-                    self._accept, None, self._place.port, limit=LINE_LIMIT, backlog=4096
-                )
-        except OSError as error:
-            raise IncompleteError(
-                say(
-                    "rank 0 cannot listen at port {port}: {strerror}; another program uses it, or the last "
-                    "examination has not ended: give every rank another --port",
-                    port=self._place.port,
-                    strerror=error.strerror or error,
-                )
-            ) from None
-        listening = self._server.sockets[0]
-        self.port = listening.getsockname()[1]
-        if listening.family == socket.AF_INET6 and len(self._server.sockets) == 1:
-            self.own_address = "::1"
 
     def stop(self, reason: Exception) -> None:
         """End the examination early, with what there is."""
@@ -153,24 +66,11 @@ class Coordinator:
 
     async def close(self) -> None:
         """Close every connection."""
-        if self._watch is not None:
-            self._watch.cancel()
-        if self._server is not None:
-            self._server.close()
-        for member in self._members.values():
-            member.writer.close()
+        await super().close()
         if self._stopping.done():
             self._stopping.exception()
         else:
             self._stopping.cancel()
-
-    async def finish(self, code: int) -> None:
-        """Tell every rank the exit code, and wait a moment until they have it."""
-        for member in self._present():
-            send(member.writer, {"type": "done", "code": code})
-        end = time.monotonic() + 2.0
-        while time.monotonic() < end and any(member.rank for member in self._present()):
-            await asyncio.sleep(0.02)
 
     async def examine(self) -> Preflight:
         """All stages; what was measured, however it ended."""
@@ -200,7 +100,7 @@ class Coordinator:
                 self._untested(
                     say("{words}. It did not measure: {left}.", words=words, left=joined(left))
                     if left
-                    else say("{words}.", words=words)
+                    else f"{words}."
                 )
                 break
         return self.gathered.preflight()
@@ -261,296 +161,6 @@ class Coordinator:
         """Seconds left of this stage."""
         return max(0.5, self._end - time.monotonic())
 
-    # Events.
-
-    def _note(self, **event: Any) -> None:
-        self.gathered.add(event)
-        if self._deputy is not None:
-            send(self._deputy.writer, {"type": "copy", "event": event})
-
-    def _untested(self, words: str) -> None:
-        self._note(what="untested", words=words)
-
-    def _appoint(self, candidates: Iterable[ArrivedRank]) -> None:
-        """Make the best of these the deputy, if it is better than the present one.
-
-        The best is the lowest rank on another node than rank 0, else the lowest one.
-        """
-        own = self._members[0].identity if 0 in self._members else ""
-        now = self._deputy if self._deputy is not None and not self._deputy.gone else None
-        best = min(
-            (member for member in (now, *candidates) if member is not None and member.rank and not member.gone),
-            key=lambda member: (member.identity == own, member.rank),
-            default=None,
-        )
-        if best is now:
-            return
-        if now is not None:
-            send(now.writer, {"type": "resign"})
-        self._deputy, self._deputy_port = best, {}
-        if best is not None:
-            send(best.writer, {"type": "appoint"})
-            for event in self.gathered.events:
-                send(best.writer, {"type": "copy", "event": event})
-
-    def _name(self, node: int) -> str:
-        own = self.gathered.nodes[node]["name"]
-        same = sum(item["name"] == own for item in self.gathered.nodes.values())
-        return own if same == 1 else f"{own}#{node}"
-
-    # Ranks come, and are lost.
-
-    def _present(self) -> list[ArrivedRank]:
-        return [member for member in self._members.values() if not member.gone]
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(asyncio.CancelledError):  # the examination is over
-            await self._greet(reader, writer)
-
-    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        address = str(writer.get_extra_info("peername")[0]).partition("%")[0].removeprefix("::ffff:")
-        with contextlib.suppress(OSError):
-            writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        try:
-            hello = await asyncio.wait_for(receive(reader), GREETING_SECONDS)
-        except (BrokenProtocol, asyncio.TimeoutError) as error:
-            self._strangers.append(
-                say("{address} connected and sent {error}", address=address, error=error or say("nothing"))
-            )
-            writer.close()
-            return
-        if hello is None:
-            writer.close()
-            return
-        refusal = self._refusal(hello, address)
-        if refusal:
-            send(writer, {"type": "refused", "words": refusal})
-            with contextlib.suppress(OSError):
-                await writer.drain()
-            writer.close()
-            self._news.set()
-            return
-        member = ArrivedRank(
-            rank=hello["rank"],
-            identity=str(hello["node"]),
-            host=str(hello["host"]),
-            address=address,
-            writer=writer,
-            heard=time.monotonic(),
-        )
-        if member.rank:  # as the others see it: rank 0 itself came over another address
-            seen = str(writer.get_extra_info("sockname")[0]).partition("%")[0].removeprefix("::ffff:")
-            self.own_address = seen
-        self._members[member.rank] = member
-        send(writer, {"type": "welcome"})
-        if self._deputy_port:
-            send(writer, self._deputy_port)
-        # Rank 0 may be the last to come: until then nobody knows who is on another node than rank 0.
-        self._appoint([member] if member.rank else self._present())
-        self._news.set()
-        await self._hear(member, reader)
-
-    def _refusal(self, hello: Message, address: str) -> str:
-        """Why a rank is not taken in, with what to do; "" where it is."""
-        rank, world = hello.get("rank"), hello.get("world")
-        if hello["type"] != "hello" or not isinstance(rank, int) or not isinstance(world, int):
-            self._strangers.append(say("{address} connected and did not say who it is", address=address))
-            return say("this port belongs to gpudoctor preflight")
-        if hello.get("token") != self._place.token:
-            return self._refuse(
-                -1,
-                say(
-                    "{address} belongs to another job (rank {rank} of {world})",
-                    address=address,
-                    rank=rank,
-                    world=world,
-                ),
-                say("it belongs to another job; give the two jobs different ports by --port"),
-            )
-        if hello.get("version") != VERSION or hello.get("gpudoctor") != __version__:
-            theirs = hello.get("gpudoctor")
-            return self._refuse(
-                rank,
-                say(
-                    "{hello} runs gpudoctor {theirs}, and rank 0 runs {version}",
-                    hello=hello.get("host"),
-                    theirs=theirs,
-                    version=__version__,
-                ),
-                say(
-                    "it runs gpudoctor {theirs}, and rank 0 runs {version}; install one version on every node",
-                    theirs=theirs,
-                    version=__version__,
-                ),
-            )
-        if world != self._place.world:
-            return self._refuse(
-                rank,
-                say(
-                    "{hello} came with the world size {world}, and rank 0 has {world2}",
-                    hello=hello.get("host"),
-                    world=world,
-                    world2=self._place.world,
-                ),
-                say(
-                    "its world size is {world}, and rank 0 has {world2}; give every rank the same",
-                    world=world,
-                    world2=self._place.world,
-                ),
-            )
-        if not 0 <= rank < world:
-            return self._refuse(
-                rank,
-                say("{hello} came as rank {rank} of {world}", hello=hello.get("host"), rank=rank, world=world),
-                say(
-                    "there is no rank {rank} among {world}; ranks go from 0 to {world2}",
-                    rank=rank,
-                    world=world,
-                    world2=world - 1,
-                ),
-            )
-        if rank in self._members:
-            first = self._members[rank].host
-            return self._refuse(
-                rank,
-                say(
-                    "{hello} came as rank {rank} as well, which {first} has",
-                    hello=hello.get("host"),
-                    rank=rank,
-                    first=first,
-                ),
-                say(
-                    "{first} has come as rank {rank} before; give each rank a number of its own",
-                    first=first,
-                    rank=rank,
-                ),
-            )
-        if self._begun:
-            return self._refuse(
-                rank,
-                say("{hello} came after the examination had begun", hello=hello.get("host")),
-                say(
-                    "it came after the examination had begun; start all ranks together, or give a longer --wait"
-                ),
-            )
-        return ""
-
-    def _refuse(self, rank: int, seen: str, words: str) -> str:
-        self._refused.add(rank)
-        self._loss(rank, None, LossKind.REFUSED, seen)
-        return words
-
-    def _loss(self, rank: int, node: int | None, kind: LossKind, words: str, stack: Iterable[str] = ()) -> None:
-        event = {"rank": rank, "node": node, "stage": self._stage.value, "kind": kind.value}
-        self._note(what="loss", words=words, stack=list(stack), **event)
-
-    async def _hear(self, member: ArrivedRank, reader: asyncio.StreamReader) -> None:
-        """Read what a rank sends until its connection ends."""
-        words = say("its process ended: the connection closed")
-        while True:
-            try:
-                message = await receive(reader)
-            except BrokenProtocol as error:
-                words = say("it sent {error}", error=error)
-                break
-            if message is None:
-                break
-            member.heard = time.monotonic()
-            if message["type"] == "result":
-                waiting = member.pending.pop(message.get("id", -1), None)
-                if waiting is not None and not waiting.done():
-                    waiting.set_result(message)
-            elif message["type"] == "bye":
-                member.goodbye = str(message.get("words", ""))
-            elif message["type"] == "deputy_port" and member is self._deputy:
-                self._deputy_port = {**message, "type": "deputy"}
-                for other in self._present():
-                    send(other.writer, self._deputy_port)
-        self._lose(member, LossKind.DIED, member.goodbye or words)
-
-    def _lose(self, member: ArrivedRank, kind: LossKind, words: str, stack: Iterable[str] = ()) -> None:
-        """Go on without a rank and its node."""
-        if member.gone:
-            return
-        member.gone = True
-        for waiting in member.pending.values():
-            if not waiting.done():
-                waiting.set_result(None)
-        member.pending.clear()
-        member.writer.close()
-        if self._server is None or not self._server.is_serving():
-            return
-        if member.node < 0:
-            self._lost_early.append((member, kind, words))
-        else:
-            self._loss(member.rank, member.node, kind, words, stack)
-            self._leave_out(member.node)
-        self._news.set()
-        if member is self._deputy:
-            self._appoint(self._present())
-
-    def _leave_out(self, node: int) -> None:
-        if node < 0 or node in self._out:
-            return
-        self._out.add(node)
-        name = self._name(node)
-        self._untested(
-            say(
-                "{name} took no part in what followed its loss in the stage {stage}.",
-                name=name,
-                stage=self._stage.value,
-            )
-        )
-
-    async def _watching(self) -> None:
-        """Beats to every rank, and a look at who is silent."""
-        last = time.monotonic()
-        while True:
-            now = time.monotonic()
-            stood_still, last = now - last > 2 * BEAT_SECONDS, now
-            for member in self._present():
-                send(member.writer, {"type": "beat"})
-                if stood_still:
-                    member.heard = max(member.heard, now - BEAT_SECONDS)  # it was we who did not listen
-                elif now - member.heard > self._budget.silence:
-                    self._lose(
-                        member,
-                        LossKind.SILENT,
-                        say("it answered nothing for {silence:g} s", silence=self._budget.silence),
-                    )
-            await asyncio.sleep(BEAT_SECONDS)
-
-    # Questions.
-
-    async def _ask(self, member: ArrivedRank, question: Message, limit: float) -> Message | None:
-        """A rank's answer; None where it was lost meanwhile."""
-        if member.gone:
-            return None
-        self._questions += 1
-        number = self._questions
-        waiting: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
-        member.pending[number] = waiting
-        send(member.writer, {**question, "id": number, "limit": limit, "stage": self._stage.value})
-        try:
-            answer = await asyncio.wait_for(asyncio.shield(waiting), limit + self._budget.grace)
-        except asyncio.TimeoutError:
-            quiet = time.monotonic() - member.heard
-            if quiet > 2 * BEAT_SECONDS:
-                self._lose(member, LossKind.SILENT, say("it answered nothing for {quiet:.0f} s", quiet=quiet))
-            else:
-                words = say(
-                    "it gave no answer within {limit:g} s and still sent signs of life", limit=round(limit, 1)
-                )
-                self._lose(member, LossKind.STUCK, words)
-            return None
-        except asyncio.CancelledError:
-            send(member.writer, {"type": "cancel", "id": number})
-            member.pending.pop(number, None)
-            raise
-        if answer is not None and answer.get("kind") in ("late", "stuck"):
-            self._late = True
-        return answer
-
     async def _ask_unit(self, unit: MeasuredUnit, work: Message, limit: float) -> Message | None:
         question = {"type": "task", "do": "work", "unit": unit.worker, "work": work}
         return await self._ask(self._members[unit.rank], question, limit)
@@ -570,11 +180,7 @@ class Coordinator:
         if missing:
             self._late = True
             limit = self._limit(Stage.ARRIVE)
-            beside = (
-                say("; {strangers}", strangers=concatenated("; ", self._strangers[:3]))
-                if self._strangers
-                else ""
-            )
+            beside = f"; {'; '.join(self._strangers[:3])}" if self._strangers else ""
             for rank in missing:
                 words = say("nothing came within {limit:g} s{beside}", limit=limit, beside=beside)
                 self._loss(rank, None, LossKind.NEVER_CAME, words)
@@ -595,8 +201,10 @@ class Coordinator:
         found: dict[str, list[ArrivedRank]] = {}
         for rank in sorted(self._members):
             found.setdefault(self._members[rank].identity, []).append(self._members[rank])
+        hosts = Counter(members[0].host for members in found.values())
         for index, members in enumerate(found.values()):
             first = members[0]
+            self._names[index] = first.host if hosts[first.host] == 1 else f"{first.host}#{index}"
             if first.rank == 0:
                 first.address = self.own_address
             for member in members:
@@ -647,10 +255,11 @@ class Coordinator:
             )
         if why:
             hint = say(" Name the training's interpreter with --python.") if "not installed" in why else ""
+            name = self._names[member.node]
             self._untested(
                 say(
                     "The units of {name} were not measured with torch: {why}.{hint}",
-                    name=self._name(member.node),
+                    name=name,
                     why=why.rstrip("."),
                     hint=hint,
                 )
@@ -665,7 +274,7 @@ class Coordinator:
             return
         if answer.get("failure"):
             self._untested(
-                say("On {name}, {failure}.", name=self._name(member.node), failure=answer["failure"])
+                say("On {names}, {failure}.", names=self._names[member.node], failure=answer["failure"])
             )
             return
         self._note(what="node", index=member.node, findings=answer["findings"], unexamined=answer["unexamined"])
@@ -695,38 +304,16 @@ class Coordinator:
         """One unit a card, or one for the CPUs of a node. Where each card has a rank, that one works it."""
         for node, known in self.gathered.nodes.items():
             members = [self._members[rank] for rank in known["ranks"] if not self._members[rank].gone]
-            if not members:
-                continue
-            cards = max(int(member.about.get("cards", 0)) for member in members)
-            if not cards:
-                unit = MeasuredUnit(node=node, local=0, device="cpu", rank=members[0].rank, worker=0, card=0)
-                self._units.append(unit)
-            elif len(members) == 1:
-                self._units += [
-                    MeasuredUnit(
-                        node=node, local=card, device="cuda", rank=members[0].rank, worker=card, card=card
-                    )
-                    for card in range(cards)
-                ]
-            else:
-                for local, member in enumerate(members):
-                    seen = int(member.about.get("cards", 0))
-                    if seen:  # a launcher may show each rank its own card only
-                        card = local if local < seen else 0
-                        self._units.append(
-                            MeasuredUnit(
-                                node=node, local=local, device="cuda", rank=member.rank, worker=0, card=card
-                            )
-                        )
+            if members:
+                self._units[node] = list(units_of(node, members))
 
     def _has_torch(self, unit: MeasuredUnit) -> bool:
         return bool(self._members[unit.rank].about.get("torch"))
 
     def _usable(self, node: int | None = None) -> list[MeasuredUnit]:
         """Units of the nodes that still take part, or of one of them."""
-        return [
-            unit for unit in self._units if unit.node not in self._out and (node is None or unit.node == node)
-        ]
+        nodes = self._units if node is None else (node,)
+        return [unit for each in nodes if each not in self._out for unit in self._units.get(each, ())]
 
     async def _card(self) -> None:
         limit = self._left()
@@ -778,7 +365,9 @@ class Coordinator:
         first = units[0]
         seen = int(self._members[first.rank].about.get("cards", 0))
         if seen >= len(units):
-            seconds = self._budget.group_seconds / 4
+            # so many pairs of cards share a third of the stage's time
+            pairs = len(units) * (len(units) - 1)
+            seconds = min(self._budget.group_seconds / 4, self._left() / 3 / pairs)
             payload = self._budget.payload["nccl"]
             work = {"do": "group.peers", "cards": [unit.local for unit in units], "payload": payload}
             answer = await self._ask_unit(first, {**work, "seconds": seconds}, self._left())
@@ -791,13 +380,13 @@ class Coordinator:
                 self._note_test(
                     Stage.NODE, 0, [node], places, [], failure=say("copies between cards: {words}", words=words)
                 )
-        for turn, algorithm in enumerate(ALGORITHMS):
+        for turn, algorithm in enumerate(self._budget.algorithms):
             if self._end - time.monotonic() < 2.0:
                 self._untested(
                     say(
-                        "All-reduce by {algorithm} inside {name}: no time left.",
+                        "All-reduce by {algorithm} inside {names}: no time left.",
                         algorithm=algorithm or say("the default"),
-                        name=self._name(node),
+                        names=self._names[node],
                     )
                 )
                 return
@@ -822,17 +411,22 @@ class Coordinator:
         await self._search(Stage.PAIRS)
 
     async def _group(self) -> None:
+        if self._backend(self._usable()) == "tcp" and len(self._units) > 2:
+            self._untested("gpudoctor did not test all nodes together: that needs torch on each of them.")
+            return
         await self._search(Stage.GROUP)
 
     async def _search(self, stage: Stage) -> None:
         """Rounds of tests as the search asks for them, until it asks for another stage or the time is over."""
         plan = plan_for(self._budget.mode, self.gathered.preflight().units)
+        longest = 1.0
         while True:
             self._leave_out_unmeasured()
             groups = next_round(plan, self.gathered.preflight_nodes(), self.gathered.tests, self._out)
             if not groups or (stage is Stage.PAIRS and groups[0].stage is Stage.GROUP):
                 return
-            if self._end - time.monotonic() < 1.0:
+            # A round that the stage's end cuts short says nothing of its nodes.
+            if self._end - time.monotonic() < min(longest, self._budget.test_limit):
                 self._late = True
                 self._untested(
                     say(
@@ -841,8 +435,9 @@ class Coordinator:
                     )
                 )
                 return
-            before = len(self.gathered.tests)
+            before, begin = len(self.gathered.tests), time.monotonic()
             await asyncio.gather(*(self._test(group) for group in groups))
+            longest = max(longest, time.monotonic() - begin)
             if len(self.gathered.tests) == before:
                 return
 
@@ -856,7 +451,15 @@ class Coordinator:
         units = [unit for node in group.nodes for unit in self._usable(node)]
         if {unit.node for unit in units} != set(group.nodes):
             return  # one was lost since
-        self._note(**await self._together(group.stage, group.round, units))
+        whole = self._left() >= self._budget.test_limit
+        event = await self._together(group.stage, group.round, units)
+        if event["failure"] and not whole and self._end <= time.monotonic():
+            self._late = True
+            self._untested(
+                say("The time of {stage} was over in the middle of a test.", stage=group.stage.value)
+            )
+        else:
+            self._note(**event)
 
     async def _together(
         self, stage: Stage, turn: int, units: list[MeasuredUnit], algorithm: str = ""
@@ -879,7 +482,7 @@ class Coordinator:
             event["units"] = [[unit.node, unit.local] for unit in units]
             if len(units) > 2:
                 return event | {"failure": say("a group of more than two nodes needs torch on each of them")}
-        elif self.gathered.preflight().backend != backend:
+        elif self.gathered.backend != backend:
             self._note(what="head", backend=backend)
         first = self._members[units[0].rank]
         common = {"backend": backend, "address": first.address, "algorithm": algorithm}
@@ -956,10 +559,8 @@ class Coordinator:
         worst = failures[0][0]
         blamed = sorted({unit.node for kind, unit, _ in failures if kind in ("lost", "stuck", "died")})
         where = {unit.node for _, unit, _ in failures if worst in ("lost", "stuck", "died", "wrong")}
-        names = (
-            say("{name}: ", name=self._name(failures[0][1].node)) if where or len(failures) < len(units) else ""
-        )
-        return {"failure": names + failures[0][2], "blamed": blamed if worst != "wrong" else []}
+        names = f"{self._names[failures[0][1].node]}: " if where or len(failures) < len(units) else ""
+        return {"failure": f"{names}{failures[0][2]}", "blamed": blamed if worst != "wrong" else []}
 
     async def _renew(self, units: Sequence[MeasuredUnit]) -> None:
         """Have new workers import torch before the next test: that takes seconds, and is nobody's fault."""
