@@ -30,6 +30,7 @@ from typing import Any
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.model import Confidence
+from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.job_log import read_job_log
 
 ROOT = Path(__file__).parents[1]
@@ -89,7 +90,10 @@ def verdicts(entries: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]
         path = folder / f"{entry['id']}.log"
         if not path.is_file():
             continue
-        cause = first_cause(read_job_log([str(path)], messages))
+        try:
+            cause = first_cause(read_job_log([str(path)], messages))
+        except Unread:
+            cause = None
         said = "none" if cause is None else "FAIL018" if cause.root is None else cause.root.code
         sure = bool(
             cause and cause.root and confidence.get((cause.root.code, cause.root.kind)) is Confidence.CONFIRMED

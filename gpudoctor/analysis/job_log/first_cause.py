@@ -21,8 +21,15 @@ _ANOTHER_PROGRAM = 25
 """Ordinary lines behind a failure that no rank is named for, after which another program ran in its place."""
 _A_LONG_WAY = 100
 """The same before a symptom: other ranks print some lines until they are killed."""
+_NO_END = 150
+"""The same behind which the file goes on to its end: a program that ends writes at most its buffer of 8 KiB."""
 _HALF_A_DAY = 43_200.0
 """Seconds: two clocks without a day that differ by more have midnight between them."""
+_BEFORE_THE_PROGRAM = {("CFG010", "command-line"), ("CFG009", "unrecognized"), ("FAIL016", "program")}
+"""Failures of a process that began no work: it does not know an option, or cannot open the program."""
+_WHILE_IMPORTING = frozenset(
+    {"ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError", "TabError"}
+)
 _LONELY = 2
 """Ranks of a job that ends well which may lose a connection while they end."""
 _SAME_MOMENT = 90.0
@@ -87,20 +94,51 @@ def _was_handled(event: LogEvent, log: JobLog) -> bool:
         return not event.at_end
     if event.progress >= WENT_ON or event.earlier or (event.closing and event.followed > _ANOTHER_PROGRAM):
         return True
+    if event.exception and event.rank is None and event.followed > _NO_END:
+        return True
     return log.finished and not event.exception and event.bearing is Bearing.CONSEQUENCE
 
 
 def _of_an_earlier_program(event: LogEvent, others: Sequence[LogEvent]) -> bool:
     """Whether its file goes on after it, and fails again at its end: a job script runs programs in turn."""
-    if event.rank is not None or not event.exception or event.followed <= _ANOTHER_PROGRAM:
+    if event.rank is not None or not event.fatal:
         return False
-    return any(
-        item.path == event.path
-        and item.line > event.last_line
-        and item.rank is None
-        and (item.bearing is Bearing.CAUSE or (item.fatal and event.followed > _A_LONG_WAY))
+    later = [
+        item
         for item in others
-    )
+        if item.path == event.path and item.line > event.last_line and item.rank is None and item.fatal
+    ]
+    if _never_began(event):
+        return any(item.exception and not _same(item, event) for item in later)
+    if event.exception and any(_never_began(item) for item in later):
+        return True
+    if _began_no_work(event) and any(
+        item.bearing is Bearing.CAUSE and not (_same(item, event) or _began_no_work(item) or _of_a_file(item))
+        for item in later
+    ):
+        return True
+    if not event.exception or event.followed <= _ANOTHER_PROGRAM:
+        return False
+    return any(item.bearing is Bearing.CAUSE or event.followed > _A_LONG_WAY for item in later)
+
+
+def _same(one: LogEvent, other: LogEvent) -> bool:
+    return (one.code, one.kind) == (other.code, other.kind)
+
+
+def _never_began(event: LogEvent) -> bool:
+    """Whether its process ended before a line of the program ran: what comes later is of another process."""
+    return not event.exception and (event.code, event.kind) in _BEFORE_THE_PROGRAM
+
+
+def _began_no_work(event: LogEvent) -> bool:
+    """Whether its process ended while it imported: all ranks do so, thus another failure is of a later run."""
+    return event.exception in _WHILE_IMPORTING
+
+
+def _of_a_file(event: LogEvent) -> bool:
+    """Whether a file was not there: the next program of a script misses what the one before did not write."""
+    return (event.code, event.kind) in (("FAIL016", "missing"), ("FAIL014", "not-found"))
 
 
 def _only_noise(events: Sequence[LogEvent], log: JobLog) -> bool:

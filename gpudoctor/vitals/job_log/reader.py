@@ -32,6 +32,8 @@ from gpudoctor.vitals.job_log.tracebacks import Raised, Tracebacks, frame_of, lo
 from gpudoctor.vitals.job_log.words import bare
 
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
+_BEHIND_BAR = re.compile(rb"(?<=(?:it/s|s/it)\])(?=[^\s\]])|(?<=\])(?=[^\s\]]{1,200}: line \d{1,6}: +\d)")
+"""Between a bar and what the shell or another process wrote behind it."""
 """Where another rank began to write within a line, behind a progress bar."""
 _MOST_DULL, _LONGEST_DULL = 20_000, 2_000
 _UNKNOWN = LogMessage(kind=PLAIN, cue="", pattern="", text="")
@@ -58,11 +60,14 @@ _LOOK_EVERY = 2_000
 """Lines after which the step is searched where nothing else makes gpudoctor look."""
 _OFTEN = 500
 """Lines that gave alike events, after which only the last one of `_LOOK_EVERY` lines is read whole."""
+_BEFORE_UNHEEDED = (b"gnored in", b"xception in", b"xception on /", b"unexpected: ")
+"""What stands in the line before a traceback that ended nothing: such a line is read each time."""
 _MOST_BODIES = 1_000
 _MOST_FRAMES = 200
 """Lines of a traceback that is compared with earlier ones."""
 _OF_A_PROGRAM = re.compile(
-    r"(?!wandb:|srun:|slurmstepd|Traceback|During handling|The above exception|\[(?:rank|default))\w"
+    r"(?!wandb:|srun:|slurmstepd|Traceback|During handling|The above exception|\[(?:rank|default))"
+    r"(?:\w|\[\d{2,4}[-/:]\d\d)"
 )
 """How an ordinary line begins: code of a traceback, frames, rulers and the summaries of trackers do not."""
 _WORLD = re.compile(
@@ -360,6 +365,10 @@ class _FileReader:
         """Read a piece that is worth reading; `line` is given for one that may be remembered."""
         raw, number = self._past[index - self._past_from]
         self._before(index)
+        if index > self._past_from and TRACEBACK in raw and not self._reads_all:
+            above, at = self._past[index - 1 - self._past_from]
+            if any(words in above for words in _BEFORE_UNHEEDED):
+                self._tracebacks.announced(take_apart(plain(text_of(above))), at)
         self._read_whole(raw, number, key, line)
 
     def _is_known(self, line: bytes, number: int) -> bool:
@@ -387,7 +396,7 @@ class _FileReader:
             quiet
             and line is not None
             and not self._tracebacks.waiting
-            and b"gnored in" not in raw
+            and not any(words in raw for words in _BEFORE_UNHEEDED)
             and len(line) <= _LONGEST_DULL
             and len(self._dull) + len(self._repeats) < _MOST_DULL
         ):
@@ -445,6 +454,8 @@ class _FileReader:
     def _piece(self, raw: bytes, number: int, *, known: bool) -> None:
         """One piece; `known` says that it is worth reading by itself."""
         parts = _OTHER_RANK.split(raw) if b"rank" in raw or b"[default" in raw else [raw]
+        if known and b"]" in raw:
+            parts = [part for piece in parts for part in _BEHIND_BAR.split(piece)]
         for part in parts:
             text, changes = plain(text_of(part)), self._changes
             self._text(text, number, known=known)
@@ -614,8 +625,19 @@ class _FileReader:
         self._before(self._taken)
         for chain in self._tracebacks.finish():
             self._chain(chain)
+        self._look_at_end()
         self._job.ranks |= self._own_ranks
         return list(self._drafts.finished(self.lines, self._ordinary))
+
+    def _look_at_end(self) -> None:
+        """Count the steps at the end of the file: what trains on there has survived what failed far above."""
+        for raw, number in self._tail if self._drafts else ():
+            small = raw.lower()
+            if any(cue in small for cue in CUES):
+                text = plain(text_of(raw)).strip()
+                step = step_of(text)
+                if step is not None:
+                    self._drafts.progress(step, take_apart(text).rank, number)
 
     def tail(self, before: int, most: int) -> Tail:
         """Its last lines, at most so many; `before`: lines of the file that were not read."""

@@ -5,7 +5,7 @@ actor, node: `PrefixedLine.source`) has its own traceback open.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpudoctor.model.signs.job_log import LogFrame
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, without_level
@@ -50,6 +50,14 @@ _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<(?!ipython|string)|/bin/(?:torchrun|accelerate|deepspeed)$"
 )
 _PACKAGE = re.compile(r"/(?:(?:site|dist)-packages|python\d[\d.]*)/(.+)$")
+_UNHEEDED = re.compile(
+    r"^(?:Exception ignored in|Exception in thread|Error in atexit)|"
+    r"\bException on /\S* \[[A-Z]{3,7}\]|\bException in ASGI application|\] raised unexpected: \w+\("
+)
+"""What stands before a traceback that ended nothing: a destructor, a thread, a request to a server, a task."""
+_OF_RAY = re.compile(r"RayTaskError\((\w+)\)$")
+_NOT_OF_MESSAGE = re.compile(r"wandb: |\S{1,300}:\d{1,7}: \w*Warning: ")
+"""What a tracker and the end of the interpreter print behind an exception."""
 _GROUP = re.compile(r"^(?: {2,}[+|] )?Exception Group Traceback \(most recent call last\)")
 _MARGIN = re.compile(r"^ {2,}\|(?: |$)")
 _GROUP_RULE = re.compile(r"^ {2,}\+-[-+]*-")
@@ -118,6 +126,11 @@ class Tracebacks:
         """Whether a traceback is open: every line may belong to it."""
         return bool(self._open)
 
+    def announced(self, line: PrefixedLine, number: int) -> None:
+        """Note what stands above a traceback that is to come."""
+        if _UNHEEDED.search(line.text):
+            self._unheeded[line.source] = number
+
     def take(self, line: PrefixedLine, number: int) -> list[list[Raised]]:
         """Chains that this line completes; each has its first exception first."""
         return [*self._stale(line.source, number), *self._take(line, number)]
@@ -136,7 +149,7 @@ class Tracebacks:
                 done = _closed(self._open.pop(key))
                 return [*([done] if done else ()), *self._take(line, number)]
             text = text[margin.end() :] if margin else text
-        if re.match(r"Exception ignored in|Exception in thread|Error in atexit", text):
+        if _UNHEEDED.search(text):
             self._unheeded[key] = number
         if _HEADER.search(text):
             return self._begin(line, number, text)
@@ -151,7 +164,7 @@ class Tracebacks:
                 del self._open[key]
                 return [opened.chain] if opened.chain else []
             return []
-        return self._after(opened, key, line, text)
+        return self._after(opened, key, line, text, number)
 
     def _stale(self, key: str, number: int) -> list[list[Raised]]:
         """Exceptions of other processes whose message has ended: nothing of theirs came for some lines."""
@@ -252,7 +265,7 @@ class Tracebacks:
         opened.message_lines = 0
         opened.noise = 0
 
-    def _after(self, opened: _Open, key: str, line: PrefixedLine, text: str) -> list[list[Raised]]:
+    def _after(self, opened: _Open, key: str, line: PrefixedLine, text: str, number: int) -> list[list[Raised]]:
         """A line behind the exception: more of its message, a link to the next, or the end."""
         current = opened.current
         assert current is not None
@@ -267,8 +280,13 @@ class Tracebacks:
             opened.noise += 1
             if opened.noise <= 2:
                 return []
+        elif (wrapped := _OF_RAY.search(current.type)) and (inner := _raised(text)) and inner[0] == wrapped[1]:
+            opened.chain.append(current)  # the task's own exception, below its frames
+            opened.current = replace(current, type=inner[0], text=text, line=number)
+            return []
         elif (
             opened.noise == 0
+            and not _NOT_OF_MESSAGE.match(text)
             and len(current.text) < _MOST_TEXT
             and opened.message_lines <= _MOST_MESSAGE_LINES
             and not line.stamp
