@@ -87,10 +87,103 @@ def test_what_stands_behind_an_exception_is_no_part_of_it(tmp_path, behind):
         ("[INFO] stream sync took 3 ms, no task timeout", None),
         ("Cannot find primary config 'small.yaml'. Check that it's in your config search path.", "CFG010"),
         ("[INFO] the primary config is small.yaml", None),
+        ("fit.py: error: argument --fp8: ignored explicit argument 'true'", "CFG010"),
+        ("Job exceeded its walltime limit. Job was aborted", "FAIL002"),
+        ("Job exceeded a memory resource limit (vmem, pvmem, etc.). Job was aborted", "FAIL002"),
+        ("[INFO] this job exceeded its targets", None),
+        ("400/5000 [=>..] - loss: 0.41 - time: 2.91Killed", "FAIL002"),
+        ("[INFO] Killed 3 idle workers", None),
     ],
 )  # fmt: skip
 def test_words_of_libraries(tmp_path, line, code):
     assert named(tmp_path, f"loading\n{line}\n") == code
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        ("urllib.error.HTTPError: HTTP Error 403: Forbidden", "FAIL015"),
+        ("urllib.error.HTTPError: HTTP Error 404: Not Found", "FAIL015"),
+        ('OSError: [WinError 1455] The paging file is too small. Error loading "C:\\torch\\lib\\shm.dll"', "ENV009"),
+        ("UnknownError: Failed to get convolution algorithm. This is probably because cuDNN failed to initialize", "FAIL009"),
+        ("RuntimeError: all tensors must be on devices[0]", "FAIL013"),
+        ("RuntimeError: all tensors are empty", "FAIL001"),
+    ],
+)  # fmt: skip
+def test_exceptions_of_libraries(tmp_path, error, code):
+    assert named(tmp_path, raised(error)) == code
+
+
+def test_the_line_of_the_scheduler_is_no_part_of_an_exception(tmp_path):
+    limit = "slurmstepd: error: *** JOB 7 ON n4 CANCELLED AT 2024-01-01T01:00:00 DUE TO TIME LIMIT ***\n"
+    assert named(tmp_path, raised("AttributeError: folder") + limit) == "FAIL001"
+    assert named(tmp_path, steps(0, 9) + limit) == "FAIL002"
+
+
+def report(state):
+    end = "Successfully completed." if state == "Done" else "Exited with exit code 1."
+    return (
+        f"\n---\nSender: LSF System <lsf@n1>\nSubject: Job 7: <fit> in cluster <c> {state}\n\n{end}\n\n"
+        "Resource usage summary:\n\n    CPU time :   4.00 sec.\n\n"
+        "The output (if any) is above this job summary.\n\n"
+    )
+
+
+def test_jobs_of_lsf_in_one_file(tmp_path):
+    failed = raised("KeyError: 'mask'") + report("Exited")
+    assert named(tmp_path, failed) == "FAIL001"
+    assert named(tmp_path, failed + steps(0, 2) + report("Done")) is None
+    assert named(tmp_path, failed + raised(OOM.format(n=7)) + report("Exited")) == "MEM009"
+
+
+def test_a_task_that_nobody_waited_for(tmp_path):
+    lost = (
+        "Task exception was never retrieved\nfuture: <Task finished name='Task-1' coro=<ask() done>>\n"
+        + raised("TypeError: ask() got an unexpected keyword argument 'i'")
+        + "asked the server\n" * 3
+    )
+    assert named(tmp_path, lost * 2) in (None, "FAIL018")
+    assert named(tmp_path, lost + raised("KeyError: 'mask'")) == "FAIL001"
+    assert named(tmp_path, raised("TypeError: ask() got an unexpected keyword argument 'i'")) == "CFG009"
+
+
+def test_an_exception_that_an_actor_of_ray_keeps_to_itself(tmp_path):
+    own = "".join(
+        f"(Worker pid=77) {line}\n" for line in raised("ValueError: no answer in the text").splitlines()
+    )
+    others = "(TaskRunner pid=9) filtered 4 of 32 samples\n" * 20
+    assert named(tmp_path, own + others) is None
+    driver = raised(
+        "ray.exceptions.RayTaskError(ValueError): ray::run() (pid=9)\nValueError: no answer in the text"
+    )
+    assert named(tmp_path, own + others + driver) == "FAIL001"
+    assert named(tmp_path, own) == "FAIL001"
+
+
+def test_a_call_that_is_made_again(tmp_path):
+    again = "INFO Backing off ask(...) for 0.4s (openai.RateLimitError: Error code: 429 - too many)\n"
+    assert named(tmp_path, again * 5 + "all answers are there\n") is None
+
+
+def test_a_nan_that_the_tracker_repeats_at_the_end(tmp_path):
+    nan = "".join(f"step {n:05}/00050 | loss: nan | lrm: 1.00 | dt: 17ms\n" for n in range(50))
+    after = "saving the model\n" * 30 + "wandb:   train/loss nan\n" + "wandb: synced\n" * 3
+    assert named(tmp_path, nan + after) == "NUM002"
+
+
+SHELL = "/opt/conda/bin/conda: line 6: syntax error near unexpected token `('\n"
+
+
+@pytest.mark.parametrize(
+    ("behind", "code"),
+    [
+        ("", "FAIL016"),
+        (raised("KeyError: 'mask'"), "FAIL001"),
+        (raised("FileNotFoundError: [Errno 2] No such file or directory: 'out/model.pt'"), "FAIL016"),
+    ],
+)
+def test_the_shell_goes_on_behind_its_error(tmp_path, behind, code):
+    assert named(tmp_path, SHELL + behind) == code
 
 
 def test_a_collective_of_ascend_outranks_its_bare_exception(tmp_path):

@@ -132,7 +132,8 @@ class SettingsRejected(LogCheck):
                 "error: one of the arguments",
                 "cannot find primary config",
             ),
-            pattern="error: (?:argument .{0,80}: (?:invalid|expected|not allowed with)|the following arguments "
+            pattern="error: (?:argument .{0,80}: (?:invalid|expected|not allowed with|ignored explicit)|"
+            "the following arguments "
             r"are required|ambiguous option: |one of the arguments .{0,200} is required)|"
             r"^Error: (?:No such option|Missing (?:option|argument|parameter)|Invalid value for|Got unexpected "
             r"extra argument)|FATAL Flags parsing error|^Could not override '|^Error merging override |"

@@ -242,6 +242,7 @@ HARMLESS: tuple[LogMessage, ...] = (
     _calm(
         "retry", "retry", r"(?i)\bretry(?:ing)?\b.{0,80}(?:in|after|\d+/\d+|attempt)|attempt \d+ (?:of|/) ?\d+"
     ),
+    _calm("retry", "backing off", r"\bBacking off \w.{0,400}? for \d", source="backoff: it calls again"),
     _calm(
         "metric",
         "error",

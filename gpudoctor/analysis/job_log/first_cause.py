@@ -21,6 +21,8 @@ _ANOTHER_PROGRAM = 25
 """Ordinary lines behind a failure that no rank is named for, after which another program ran in its place."""
 _A_LONG_WAY = 100
 """The same before a symptom: other ranks print some lines until they are killed."""
+_OF_A_DRIVER = 10
+"""Lines behind the exception of an actor of Ray within which its driver raises it, too."""
 _NO_END = 150
 """The same behind which the file goes on to its end: a program that ends writes at most its buffer of 8 KiB."""
 _HALF_A_DAY = 43_200.0
@@ -75,7 +77,9 @@ def first_cause(log: JobLog) -> FirstCause | None:
     handled = {
         item.order
         for item in open_events
-        if _was_handled(item, log) or _of_an_earlier_program(item, open_events)
+        if _was_handled(item, log)
+        or _of_an_earlier_program(item, open_events)
+        or _kept_by_its_actor(item, open_events, log)
     }
     left = [item for item in open_events if item.order not in handled]
     if not left or _only_noise(left, log):
@@ -108,8 +112,8 @@ def _of_an_earlier_program(event: LogEvent, others: Sequence[LogEvent]) -> bool:
         for item in others
         if item.path == event.path and item.line > event.last_line and item.rank is None and item.fatal
     ]
-    if _never_began(event):
-        return any(item.exception and not _same(item, event) for item in later)
+    if event.closing and not event.exception:  # the shell went on, and a program that it started failed
+        return any(item.exception and not (_same(item, event) or _of_a_file(item)) for item in later)
     if event.exception and any(_never_began(item) for item in later):
         return True
     if _began_no_work(event) and any(
@@ -120,6 +124,16 @@ def _of_an_earlier_program(event: LogEvent, others: Sequence[LogEvent]) -> bool:
     if not event.exception or event.followed <= _ANOTHER_PROGRAM:
         return False
     return any(item.bearing is Bearing.CAUSE or event.followed > _A_LONG_WAY for item in later)
+
+
+def _kept_by_its_actor(event: LogEvent, others: Sequence[LogEvent], log: JobLog) -> bool:
+    """Whether an actor of Ray printed an exception that its driver never saw, and its file goes on."""
+    if not event.actor or not event.exception:
+        return False
+    lines = next((item.lines for item in log.files if item.path == event.path), 0)
+    return lines - event.last_line >= _OF_A_DRIVER and all(
+        item.actor and item.bearing is Bearing.CAUSE for item in others if item.path == event.path
+    )
 
 
 def _same(one: LogEvent, other: LogEvent) -> bool:

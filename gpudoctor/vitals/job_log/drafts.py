@@ -170,9 +170,14 @@ class Drafts:
         """The events of a file of so many lines, of which so many were ordinary."""
         near = lines - max(_NEAR_END, lines // 50)
         self._count_habits()
+        times: dict[Hashable, int] = {}
+        for item in self._drafts.values():
+            alike = _alike(item.event)
+            times[alike] = times.get(alike, 0) + item.event.count
         for item in self._drafts.values():
             event = item.event
-            often = event.count >= _LASTS or (lines <= _SHORT and event.count > 1)
+            count = times[_alike(event)] if event.lasting else event.count
+            often = count >= _LASTS or (lines <= _SHORT and event.count > 1)
             yield replace(
                 event,
                 progress=len(item.seen),

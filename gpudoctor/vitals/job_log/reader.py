@@ -60,8 +60,10 @@ _LOOK_EVERY = 2_000
 """Lines after which the step is searched where nothing else makes gpudoctor look."""
 _OFTEN = 500
 """Lines that gave alike events, after which only the last one of `_LOOK_EVERY` lines is read whole."""
-_BEFORE_UNHEEDED = (b"gnored in", b"xception in", b"xception on /", b"unexpected: ")
+_BEFORE_UNHEEDED = (b"gnored in", b"xception in", b"xception on /", b"unexpected: ", b"<Task finished")
 """What stands in the line before a traceback that ended nothing: such a line is read each time."""
+_REPORTED = "The output (if any) is above this job summary."
+"""The end of LSF's report on a job."""
 _MOST_BODIES = 1_000
 _MOST_FRAMES = 200
 """Lines of a traceback that is compared with earlier ones."""
@@ -239,6 +241,8 @@ class _FileReader:
         """Lines of the beginning with a time: the same one again is a copy, and no second job."""
         self._reopened = 0
         """Lines of the opening that have come again in a row."""
+        self._reported = False
+        """Whether the scheduler has reported the end of a job, and nothing has come since."""
         self._recent: list[tuple[bytes, int]] = []
         """The last pieces and their lines, and all since the first that was left out."""
         self._past: list[tuple[bytes, int]] = []
@@ -490,6 +494,9 @@ class _FileReader:
             )  # a counter of one's own goes on behind a failure
             if reopened or len(self._begun_again) >= _SAME_BEGINNING:
                 self._restart()
+        if self._reported and alike:  # another job of LSF writes into the file of the one before
+            self._restart()
+        self._reported = line.text.startswith(_REPORTED) or (self._reported and not alike)
         for chain in self._tracebacks.take(line, number):
             self._chain(chain)
         if self._follow > 0:
@@ -575,8 +582,9 @@ class _FileReader:
             longest=_LONGEST_EXCEPTION,
         )
         frame = raised.frame or next((item.frame for item in reversed(chain) if item.frame), None)
-        event = replace(event, exception=raised.type, frame=frame, lasting=False)  # it has ended its process
-        if raised.unheeded and (event.kind == PLAIN or event.bearing is Bearing.SYMPTOM):
+        # It has ended its process, unless an actor printed it.
+        event = replace(event, exception=raised.type, frame=frame, lasting=False, actor=raised.actor)
+        if raised.lost or (raised.unheeded and (event.kind == PLAIN or event.bearing is Bearing.SYMPTOM)):
             event = replace(event, bearing=Bearing.CONSEQUENCE, kind=UNHEEDED, fatal=False)
         self._keep(event)
 

@@ -52,11 +52,14 @@ _LIBRARY = re.compile(
 _PACKAGE = re.compile(r"/(?:(?:site|dist)-packages|python\d[\d.]*)/(.+)$")
 _UNHEEDED = re.compile(
     r"^(?:Exception ignored in|Exception in thread|Error in atexit)|"
-    r"\bException on /\S* \[[A-Z]{3,7}\]|\bException in ASGI application|\] raised unexpected: \w+\("
+    r"\bException on /\S* \[[A-Z]{3,7}\]|\bException in ASGI application|\] raised unexpected: \w+\(|"
+    r"^future: <Task finished "
 )
 """What stands before a traceback that ended nothing: a destructor, a thread, a request to a server, a task."""
+_BETWEEN_UNHEEDED = 3
+"""Lines between these words and the traceback."""
 _OF_RAY = re.compile(r"RayTaskError\((\w+)\)$")
-_NOT_OF_MESSAGE = re.compile(r"wandb: |\S{1,300}:\d{1,7}: \w*Warning: ")
+_NOT_OF_MESSAGE = re.compile(r"wandb: |slurmstepd\b|srun: |\S{1,300}:\d{1,7}: \w*Warning: ")
 """What a tracker and the end of the interpreter print behind an exception."""
 _GROUP = re.compile(r"^(?: {2,}[+|] )?Exception Group Traceback \(most recent call last\)")
 _MARGIN = re.compile(r"^ {2,}\|(?: |$)")
@@ -91,6 +94,10 @@ class Raised:
     """The innermost line of the user's."""
     libraries: tuple[str, ...] = ()
     """Files of libraries that the exception came through, below their folder of packages; outermost first."""
+    actor: bool = False
+    """Whether an actor of Ray printed it."""
+    lost: bool = False
+    """Raised in a task of asyncio that nobody waited for."""
     unheeded: bool = False
     """Raised where nobody could catch it and nothing ended: in a destructor, in a thread."""
 
@@ -98,6 +105,7 @@ class Raised:
 @dataclass(slots=True)
 class _Open:
     unheeded: bool
+    lost: bool = False
     frames: list[LogFrame] = field(default_factory=list)
     chain: list[Raised] = field(default_factory=list)
     current: Raised | None = None
@@ -118,6 +126,7 @@ class Tracebacks:
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
         self._unheeded: dict[str, int] = {}
+        self._lost: set[str] = set()
         self.took = False
         """Whether the last line is a frame of a traceback, or its exception."""
 
@@ -129,7 +138,11 @@ class Tracebacks:
     def announced(self, line: PrefixedLine, number: int) -> None:
         """Note what stands above a traceback that is to come."""
         if _UNHEEDED.search(line.text):
-            self._unheeded[line.source] = number
+            self._note(line.source, line.text, number)
+
+    def _note(self, key: str, text: str, number: int) -> None:
+        self._unheeded[key] = number
+        (self._lost.add if text.startswith("future: ") else self._lost.discard)(key)
 
     def take(self, line: PrefixedLine, number: int) -> list[list[Raised]]:
         """Chains that this line completes; each has its first exception first."""
@@ -150,7 +163,7 @@ class Tracebacks:
                 return [*([done] if done else ()), *self._take(line, number)]
             text = text[margin.end() :] if margin else text
         if _UNHEEDED.search(text):
-            self._unheeded[key] = number
+            self._note(key, text, number)
         if _HEADER.search(text):
             return self._begin(line, number, text)
         if opened is None:
@@ -189,6 +202,7 @@ class Tracebacks:
                 rank=line.rank,
                 node=line.node,
                 frame=frame,
+                actor=bool(line.actor),
             ),
         )
 
@@ -211,8 +225,8 @@ class Tracebacks:
         if opened is None:
             if len(self._open) >= _MOST_OPEN:
                 self._open.pop(next(iter(self._open)))
-            near = number - self._unheeded.get(key, -10) <= 3
-            opened = self._open[key] = _Open(unheeded=near)
+            near = number - self._unheeded.get(key, -10) <= _BETWEEN_UNHEEDED
+            opened = self._open[key] = _Open(unheeded=near, lost=near and key in self._lost)
         opened.frames = []
         opened.noise = 0
         opened.indent = len(text) - len(text.lstrip(" "))
@@ -260,6 +274,8 @@ class Tracebacks:
             node=line.node,
             frame=_own(opened.frames),
             libraries=_libraries(opened.frames),
+            actor=bool(line.actor),
+            lost=opened.lost,
             unheeded=opened.unheeded,
         )
         opened.message_lines = 0
