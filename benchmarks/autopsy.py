@@ -10,8 +10,8 @@
 settled it, and its skeleton (the lines that libraries print, without numbers, names and paths). The texts
 are other people's and are not here: FOLDER holds them as ID.log. Without --texts the skeletons are read.
 An entry of the first set is in the sealed third if the SHA-256 of its address is divisible by three; one of the
-second or fourth set is in the sealed half if the SHA-256 of its repository is even. The third set has no parts: it was
-collected after the messages were written, from threads and repositories that the others do not have, and all of
+second or fourth set is in the sealed half if the SHA-256 of its repository is even. The third set has no parts:
+it was collected after the messages were written, from threads and repositories that the others do not have, and all of
 it was scored once (`--sealed`). `also` lists codes that say the same.
 """
 
@@ -164,7 +164,9 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
 def page() -> list[str]:
     """The results of every set that was scored, with their date."""
     lines: list[str] = []
-    shown = [("the sealed half of the fourth set, which nobody had seen: files and threads that are new", BEFORE)]
+    shown = [
+        ("the sealed half of the fourth set, which nobody had seen: files and threads that are new", BEFORE)
+    ]
     shown += [(TITLES[name], path) for name, path in SCORES.items()]
     for title, path in shown:
         if path.is_file():

@@ -1,6 +1,6 @@
 """Writes the tables of docs/preflight.md from what the two benchmarks measured.
 
-python benchmarks/preflight_page.py       after preflight_search.py --json and preflight_faults.py
+python benchmarks/preflight_page.py   after preflight_search.py --json, preflight_faults.py, preflight_scale.py
 """
 
 import json
@@ -40,37 +40,53 @@ def search_table(found: dict[str, Any]) -> list[str]:
 
 def faults_table(found: dict[str, Any]) -> list[str]:
     """A row for each fault: whether it was shown, in which words, how long it took."""
-    lines = ["| fault | named | what was seen | seconds |", "|---|---|---|--:|"]
+    lines = ["| fault | named | what was said | seconds |", "|---|---|---|--:|"]
     for row in found["faults"]:
+        if "skipped" in row:
+            lines.append(f"| {row['fault']} | not tried | {row['skipped']} | |")
+            continue
         named = "yes" if row["shown"] else "**no**"
         if row["fault"] == "none":
             named = "nothing, rightly" if row["shown"] else "**a false finding**"
         lines.append(f"| {row['fault']} | {named} | {_seen(row)} | {row['seconds']:.0f} |")
     left = sum(row["left_running"] for row in found["faults"])
-    shown = sum(row["shown"] for row in found["faults"])
+    tried = [row for row in found["faults"] if "skipped" not in row]
+    shown = sum(row["shown"] for row in tried)
     return [
         *lines,
         "",
-        f"{shown} of {len(found['faults'])} are right; {left} processes were left running. {found['date']}, "
+        f"{shown} of {len(tried)} are right; {left} processes were left running. {found['date']}, "
         f"{found['nodes']} namespaces, {found['megabits']:g} Mbit/s a node.",
     ]
 
 
-def _seen(row: dict[str, Any]) -> str:
-    parts = [
-        f"{item['accused']} {', '.join(map(str, item['nodes']))}: {item['aspect']}"
-        + (f" at {100 * item['share']:.0f} % of its peers" if item["share"] else "")
-        for item in row.get("accusations", ())
+def scale_table(found: dict[str, Any]) -> list[str]:
+    """A row for each number of nodes, mode and case."""
+    lines = [
+        "| nodes | mode | case | seconds | rounds | CPU | messages in, out | MB in, out | named |",
+        "|--:|---|---|--:|--:|--:|--:|--:|---|",
     ]
-    parts += row.get("losses", ())
-    text = "; ".join(parts[:2]) or "; ".join(row.get("said", ())[:1])
-    return text.replace("|", "/").replace("\n", " ")[:160]
+    for row in found["rows"]:
+        named = "right" if row["right"] else "**wrong**"
+        lines.append(
+            f"| {row['nodes']} | {row['mode']} | {row['case']} | {row['seconds']:.0f} | "
+            f"{sum(row['rounds'].values())} | {row['coordinator_cpu_seconds']:.1f} s | "
+            f"{row['messages_in']:,}, {row['messages_out']:,} | "
+            f"{row['bytes_in'] / 1e6:.1f}, {row['bytes_out'] / 1e6:.1f} | {named} |"
+        )
+    return [*lines, "", f"{found['date']}, Python {found['python']}, {found['cpus']} CPUs."]
+
+
+def _seen(row: dict[str, Any]) -> str:
+    """What the report says of it, the gravest finding alone; else what the refused rank printed."""
+    said = [f"{item['code']}: {item['message']}" for item in row.get("findings", ())] or row.get("said", ())
+    return said[0].replace("|", "/").replace("\n", " ")[:200] if said else ""
 
 
 def main() -> None:
-    """Write both tables between their markers."""
+    """Write the tables between their markers."""
     text = PAGE.read_text(encoding="utf-8")
-    for name, table in (("search", search_table), ("faults", faults_table)):
+    for name, table in (("search", search_table), ("faults", faults_table), ("scale", scale_table)):
         path = DATA / f"preflight-{name}.json"
         if not path.is_file():
             print(f"{path.name} is missing: its table stays")

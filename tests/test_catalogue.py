@@ -96,7 +96,7 @@ NAMES = {
     "NODE005": "peer-link-slow", "NODE006": "network-slow", "NODE007": "latency-high", "NODE008": "node-missing",
     "NODE009": "rank-lost", "NODE010": "nodes-disagree", "NODE011": "clocks-apart", "NODE012": "storage-unfit",
     "NODE013": "group-slow", "NODE014": "throttles-under-load", "NODE015": "cpu-slow", "NODE016": "machine-unfit",
-    "NODE017": "slower-than-before",
+    "NODE017": "slower-than-before", "NODE018": "packets-lost",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""
 

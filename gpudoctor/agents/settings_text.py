@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gpudoctor.errors import UsageError
@@ -31,67 +32,70 @@ def _noise(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _value(text: str, at: int) -> int:
-    """Where the value that begins here ends."""
-    if text[at : at + 1] in ("{", "["):
-        for _ in _members(text, at):
-            pass
-        return _closing(text, at)
-    found = (_STRING if text[at : at + 1] == '"' else _SCALAR).match(text, at)
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A value of the text, read once: time must not double with each level of a deep file."""
+
+    value: Any
+    begin: int
+    end: int
+    members: tuple[tuple[str, int, "_Node"], ...] = ()
+    """Of an object or array: each member's key ("" in an array), where it begins, and its value."""
+
+
+def _line(text: str, at: int) -> str:
+    return f"line {text.count(chr(10), 0, at) + 1}"
+
+
+def _node(text: str, at: int) -> _Node:
+    """The value that begins here."""
+    opening = text[at : at + 1]
+    if opening in ("{", "[") and opening:
+        members, end = _members(text, at)
+        nodes = [(key, node.value) for key, _, node in members]
+        return _Node(dict(nodes) if opening == "{" else [value for _, value in nodes], at, end, tuple(members))
+    found = (_STRING if opening == '"' else _SCALAR).match(text, at)
     if found is None:
-        raise _NotJson(f"line {text.count(chr(10), 0, at) + 1} is no JSON")
-    return found.end()
+        raise _NotJson(f"{_line(text, at)} is no JSON")
+    return _Node(json.loads(found[0]), at, found.end())
 
 
-def _members(text: str, at: int) -> Iterator[tuple[str, int, int, int]]:
-    """Key, its start, and the start and end of its value, of an object; of an array the key is empty."""
+def _members(text: str, at: int) -> tuple[list[tuple[str, int, _Node]], int]:
+    """The members of the object or array that begins here, and where it ends."""
     close = "}" if text[at] == "{" else "]"
+    members: list[tuple[str, int, _Node]] = []
     at = _noise(text, at + 1)
     while text[at : at + 1] != close:
         key, start = "", at
         if close == "}":
             found = _STRING.match(text, at)
             if found is None:
-                raise _NotJson(f"line {text.count(chr(10), 0, at) + 1} has no key")
+                raise _NotJson(f"{_line(text, at)} has no key")
             key = json.loads(found[0])
             at = _noise(text, found.end())
             if text[at : at + 1] != ":":
-                raise _NotJson(f"line {text.count(chr(10), 0, at) + 1} has no colon after {key!r}")
+                raise _NotJson(f"{_line(text, at)} has no colon after {key!r}")
             at = _noise(text, at + 1)
-        begin = at
-        at = _value(text, at)
-        yield key, start, begin, at
-        at = _noise(text, at)
+        node = _node(text, at)
+        members.append((key, start, node))
+        at = _noise(text, node.end)
         if text[at : at + 1] == ",":
             at = _noise(text, at + 1)
         elif text[at : at + 1] != close:
-            raise _NotJson(f"line {text.count(chr(10), 0, at) + 1} has neither a comma nor {close}")
+            raise _NotJson(f"{_line(text, at)} has neither a comma nor {close}")
+    return members, at + 1
 
 
-def _closing(text: str, at: int) -> int:
-    """Behind the bracket that closes the one here."""
-    end = _noise(text, at + 1)
-    for _, _, _, end in _members(text, at):  # noqa: B007  # the last one's end
-        pass
-    end = _noise(text, end)
-    return (_noise(text, end + 1) if text[end : end + 1] == "," else end) + 1
+def _root(text: str) -> _Node:
+    root = _node(text, _noise(text, 0))
+    if _noise(text, root.end) != len(text):
+        raise _NotJson(f"{_line(text, root.end)} has more than one value")
+    return root
 
 
 def plain(text: str) -> Any:
     """The JSON without its comments and trailing commas. Raises `ValueError`."""
-    at = _noise(text, 0)
-    end = _value(text, at)
-    if _noise(text, end) != len(text):
-        raise _NotJson(f"line {text.count(chr(10), 0, end) + 1} has more than one value")
-    return _read(text, at)
-
-
-def _read(text: str, at: int) -> Any:
-    if text[at] == "{":
-        return {key: _read(text, begin) for key, _, begin, _ in _members(text, at)}
-    if text[at] == "[":
-        return [_read(text, begin) for _, _, begin, _ in _members(text, at)]
-    return json.loads(text[at : _value(text, at)])
+    return _root(text).value
 
 
 def with_json(text: str, key: str, name: str, entry: dict[str, Any] | None, where: str) -> str:
@@ -115,17 +119,16 @@ def with_json(text: str, key: str, name: str, entry: dict[str, Any] | None, wher
 
 
 def _edited(text: str, key: str, name: str, entry: dict[str, Any] | None) -> str:
-    root = _noise(text, 0)
-    holder = next((begin for found, _, begin, _ in _members(text, root) if found == key), None)
+    root = _root(text)
+    holder = next((node for found, _, node in root.members if found == key), None)
     if holder is None:
-        return text if entry is None else _inserted(text, root, key, {name: entry}, 1)
-    here = next((item for item in _members(text, holder) if item[0] == name), None)
-    if here is not None:
-        _, start, begin, end = here
-        if entry is not None:
-            return text[:begin] + _dumped(entry, 2) + text[end:]
-        return _without(text, start, end)
-    return text if entry is None else _inserted(text, holder, name, entry, 2)
+        return text if entry is None else _inserted(text, root.begin, key, {name: entry}, 1)
+    for found, start, node in holder.members:
+        if found == name:
+            if entry is None:
+                return _without(text, start, node.end)
+            return text[: node.begin] + _dumped(entry, 2) + text[node.end :]
+    return text if entry is None else _inserted(text, holder.begin, name, entry, 2)
 
 
 def _inserted(text: str, at: int, key: str, value: Any, depth: int) -> str:

@@ -44,7 +44,7 @@ def _last(
         last = tick
         left = end - time.monotonic()
         if not arguments.replay and (left <= 0 or tick.window.ended):
-            last = source.tick(judge=True) or last
+            last = source.tick(last=True) or last
             break
         show(f"watching: {tick.window.samples} samples, {duration(max(0, round(left)))} to go")
         if not arguments.replay:
@@ -66,16 +66,17 @@ def stream(source: "TickSource", arguments: argparse.Namespace) -> int:
     end = None if limit is None else time.monotonic() + limit
     before, code = "", 0
     while True:
-        tick = source.tick(judge=bool(arguments.json))
+        last = end is not None and time.monotonic() >= end
+        tick = source.tick(judge=bool(arguments.json), last=last)
         if tick is None:
             return code
         text = render_line(_shared(tick, arguments)) if arguments.json else plain_line(tick, before) + "\n"
         before = one_line(printable(tick.report.summary.verdict))
         code = exit_code(tick.report, arguments.fail_on, arguments.strict)
         write_text(text, sys.stdout, rendered=bool(arguments.json))
-        left = None if end is None else end - time.monotonic()
-        if (tick.window.ended and not arguments.replay) or (left is not None and left <= 0):
+        if last or (tick.window.ended and not arguments.replay):
             return code
+        left = None if end is None else end - time.monotonic()
         try:
             pause = 0.0 if arguments.replay else arguments.interval
             time.sleep(pause if left is None else max(0.0, min(pause, left)))

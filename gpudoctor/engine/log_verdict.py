@@ -10,7 +10,10 @@ from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count
 
-_NO_RANK = " No rank reported; gpudoctor read this in the command's output."
+_NO_RANK = {
+    PatientKind.COMMAND: " No rank reported; gpudoctor read this in the command's output.",
+    PatientKind.RECORDING: " No rank reported; gpudoctor read this in the traceback that the recording has.",
+}
 
 # The log and its first cause as a report carries them.
 
@@ -68,7 +71,7 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
         return f"{patient.title}: nothing could be read."
     cause = first_cause(log)
     read = _read(log)
-    source = _NO_RANK if patient.kind is PatientKind.COMMAND else ""
+    source = _NO_RANK.get(patient.kind, "")
     if cause is None:
         errors = [item for item in ranked if item.finding.severity is Severity.ERROR]
         if errors:

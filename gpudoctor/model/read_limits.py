@@ -78,6 +78,8 @@ SMALL_JSON = ReadLimit(4 * _MIB, "a state file")
 MANIFEST = ReadLimit(4 * _MIB, "recording.json and end.json")
 FAULT = ReadLimit(4 * _MIB, "the stacks of a fatal signal")
 """The fault handler writes 100 threads of 100 frames: 1 MB."""
+EARLY_DEATH = ReadLimit(1 * _MIB, "the traceback of a process that died before it imported torch")
+"""The probe cuts it at 100,000 characters."""
 GDR = ReadLimit(512 * _MIB, "a file of a recording")
 """72 hours make 34 MB (docs/recording.md); this is two million rows and more."""
 RECORDING = ReadLimit(16 * _GIB, "a recording")

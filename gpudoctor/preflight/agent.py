@@ -188,8 +188,9 @@ class Agent:
         if answer is None:
             writer.close()
             raise IncompleteError(
-                f"{host}:{port} accepted the connection and said nothing within {ANSWER_SECONDS:g} s; another "
-                "program may listen there: give every rank another --port"
+                f"{host}:{port} accepted the connection and said nothing within {ANSWER_SECONDS:g} s; see "
+                "whether rank 0 is stopped or overloaded, or give every rank another --port if a program has "
+                "this one"
             )
         if answer["type"] == "refused":
             writer.close()
@@ -255,9 +256,12 @@ class Agent:
             if (running := self._tasks.get(message["id"])) is not None:
                 running.cancel()
         elif kind == "appoint":
-            await self._become_deputy(message)
+            await self._become_deputy()
+        elif kind == "resign":
+            self._resign()
         elif kind == "copy" and self._gathered is not None:
-            self._gathered.add(message["event"])
+            for event in message["events"]:
+                self._gathered.add(event)
         elif kind == "deputy":
             self._deputy = (message["address"], message["port"])
         elif kind == "stage":
@@ -355,15 +359,19 @@ class Agent:
 
     # The deputy.
 
-    async def _become_deputy(self, message: Message) -> None:
+    async def _become_deputy(self) -> None:
         self._gathered = Gathered()
-        for event in message["events"]:
-            self._gathered.add(event)
         self._final: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
         self._server = await asyncio.start_server(self._tell, family=family, port=0, limit=LINE_LIMIT)
         port = self._server.sockets[0].getsockname()[1]
         send(self._writer, {"type": "deputy_port", "address": self._address, "port": port})
+
+    def _resign(self) -> None:
+        """Another rank is the deputy from now on."""
+        self._gathered = None
+        if self._server is not None:
+            self._server.close()
 
     async def _tell(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Tell another agent the exit code, once the report is out."""

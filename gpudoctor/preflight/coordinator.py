@@ -1,40 +1,30 @@
-"""The coordinator, in the agent of rank 0: it has the ranks measure, stage after stage, each with a limit.
-
-Every result becomes an event of `Gathered`, and is copied to the deputy: the lowest rank on another node, else
-the lowest one. A rank that never came, died, is silent or stuck is a `Loss`; the others go on without its node.
-"""
+"""The coordinator, in the agent of rank 0: it has the ranks measure, stage after stage, each with a limit."""
 
 import asyncio
 import contextlib
 import re
 import secrets
 import signal
-import socket
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from gpudoctor import __version__
-from gpudoctor.analysis.preflight.search import NodeGroup, next_round, plan_for
-from gpudoctor.errors import IncompleteError
-from gpudoctor.model.signs.preflight import LossKind, Preflight, Stage
+from gpudoctor.analysis.preflight.search import next_round
+from gpudoctor.analysis.preflight.search_plan import NodeGroup, plan_for
+from gpudoctor.model.signs.preflight import LossKind, Preflight, Quantity, Stage
 from gpudoctor.preflight.budget import Budget, Wishes
-from gpudoctor.preflight.gathered import Gathered
-from gpudoctor.preflight.messages import LINE_LIMIT, VERSION, BrokenProtocol, Message, receive, send
+from gpudoctor.preflight.measured_units import MeasuredUnit, units_of
+from gpudoctor.preflight.messages import Message, send
 from gpudoctor.preflight.place import RankPlace
+from gpudoctor.preflight.rank_connections import ArrivedRank, RankConnections
 from gpudoctor.text import capitalised, joined, ranks
 
-BEAT_SECONDS = 1.0
-GREETING_SECONDS = 10.0
 PINGS = 8
 """Round trips of which the shortest one tells a clock's offset."""
 PINGED_AT_ONCE = 32
 AFTER_FAILURE = 1.5
 """Seconds that the others of a group get after one of it has failed: a partner's death shows at once."""
-ALGORITHMS = ("", "Ring", "NVLS")
-"""Values of NCCL_ALGO that are measured inside a node, apart; "" leaves the choice to NCCL."""
-
 
 _ECHO = re.compile(
     r"closed by peer|closed the connection|reset by peer|broken pipe|timed out|remote process exited", re.I
@@ -52,89 +42,21 @@ class Stopped(Exception):
         super().__init__(f"stopped by {signal.Signals(number).name}")
 
 
-@dataclass(slots=True, eq=False)
-class ArrivedRank:
-    """One rank that has come, and its connection."""
-
-    rank: int
-    identity: str
-    host: str
-    address: str
-    writer: asyncio.StreamWriter
-    heard: float
-    node: int = -1
-    pending: dict[int, "asyncio.Future[Message | None]"] = field(default_factory=dict)
-    """Its answers that are waited for, by the number of the question; None where it was lost."""
-    gone: bool = False
-    goodbye: str = ""
-    about: Message = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredUnit:
-    """A card, or the CPUs of a node, and the rank that measures it."""
-
-    node: int
-    local: int
-    device: str
-    rank: int
-    worker: int
-    """Index of the worker in its agent."""
-    card: int
-    """Index of the card in the worker."""
-
-
-class Coordinator:
+class Coordinator(RankConnections):
     """One examination."""
 
     def __init__(self, place: RankPlace, budget: Budget, wishes: Wishes) -> None:
-        self._place = place
-        self._budget = budget
+        super().__init__(place, budget)
         self._wishes = wishes
-        self.gathered = Gathered()
-        self._members: dict[int, ArrivedRank] = {}
-        self._refused: set[int] = set()
-        self._strangers: list[str] = []
-        self._units: list[MeasuredUnit] = []
-        self._out: set[int] = set()
-        """Nodes that take part no longer."""
-        self._deputy: ArrivedRank | None = None
-        self._stage = Stage.ARRIVE
+        self._units: dict[int, list[MeasuredUnit]] = {}
+        """Of each node."""
         self._end = 0.0
+        """When the time of the present stage is over."""
         self._apart = 0.0
         """Seconds that count to no budget: waiting beyond the mode's time, storage, burn."""
         self._began = time.monotonic()
-        self._late = False
-        self._questions = 0
-        self._begun = False
-        self._news = asyncio.Event()
         self._stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._server: asyncio.Server | None = None
-        self._watch: asyncio.Task[None] | None = None
-        self.port = place.port
-        self.own_address = "127.0.0.1"
         self._token = secrets.token_hex(6)
-
-    async def listen(self) -> None:
-        """Open the port; raises `IncompleteError` where that cannot be done."""
-        try:
-            if self._place.world == 1:
-                self._server = await asyncio.start_server(
-                    self._accept, "127.0.0.1", self._place.port, limit=LINE_LIMIT
-                )
-            else:
-                self._server = await asyncio.start_server(
-                    self._accept, None, self._place.port, limit=LINE_LIMIT, backlog=4096
-                )
-        except OSError as error:
-            raise IncompleteError(
-                f"rank 0 cannot listen at port {self._place.port}: {error.strerror or error}; another program "
-                "uses it, or the last examination has not ended: give every rank another --port"
-            ) from None
-        listening = self._server.sockets[0]
-        self.port = listening.getsockname()[1]
-        if listening.family == socket.AF_INET6 and len(self._server.sockets) == 1:
-            self.own_address = "::1"
 
     def stop(self, reason: Exception) -> None:
         """End the examination early, with what there is."""
@@ -143,24 +65,11 @@ class Coordinator:
 
     async def close(self) -> None:
         """Close every connection."""
-        if self._watch is not None:
-            self._watch.cancel()
-        if self._server is not None:
-            self._server.close()
-        for member in self._members.values():
-            member.writer.close()
+        await super().close()
         if self._stopping.done():
             self._stopping.exception()
         else:
             self._stopping.cancel()
-
-    async def finish(self, code: int) -> None:
-        """Tell every rank the exit code, and wait a moment until they have it."""
-        for member in self._present():
-            send(member.writer, {"type": "done", "code": code})
-        end = time.monotonic() + 2.0
-        while time.monotonic() < end and any(member.rank for member in self._present()):
-            await asyncio.sleep(0.02)
 
     async def examine(self) -> Preflight:
         """All stages; what was measured, however it ended."""
@@ -237,223 +146,6 @@ class Coordinator:
         """Seconds left of this stage."""
         return max(0.5, self._end - time.monotonic())
 
-    # Events.
-
-    def _note(self, **event: Any) -> None:
-        self.gathered.add(event)
-        if self._deputy is not None:
-            send(self._deputy.writer, {"type": "copy", "event": event})
-
-    def _untested(self, words: str) -> None:
-        self._note(what="untested", words=words)
-
-    def _appoint(self) -> None:
-        """Choose a deputy, on another node if there is one."""
-        own = self._members[0].node if 0 in self._members else -1
-        others = [member for member in self._present() if member.rank]
-        self._deputy = min(others, key=lambda member: (member.node == own, member.rank), default=None)
-        if self._deputy is not None:
-            send(self._deputy.writer, {"type": "appoint", "events": []})
-            for event in self.gathered.events:
-                send(self._deputy.writer, {"type": "copy", "event": event})
-
-    def _name(self, node: int) -> str:
-        own = self.gathered.nodes[node]["name"]
-        same = sum(item["name"] == own for item in self.gathered.nodes.values())
-        return own if same == 1 else f"{own}#{node}"
-
-    # Ranks come, and are lost.
-
-    def _present(self) -> list[ArrivedRank]:
-        return [member for member in self._members.values() if not member.gone]
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(asyncio.CancelledError):  # the examination is over
-            await self._greet(reader, writer)
-
-    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        address = str(writer.get_extra_info("peername")[0]).partition("%")[0].removeprefix("::ffff:")
-        with contextlib.suppress(OSError):
-            writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        try:
-            hello = await asyncio.wait_for(receive(reader), GREETING_SECONDS)
-        except (BrokenProtocol, asyncio.TimeoutError) as error:
-            self._strangers.append(f"{address} connected and sent {error or 'nothing'}")
-            writer.close()
-            return
-        if hello is None:
-            writer.close()
-            return
-        refusal = self._refusal(hello, address)
-        if refusal:
-            send(writer, {"type": "refused", "words": refusal})
-            with contextlib.suppress(OSError):
-                await writer.drain()
-            writer.close()
-            self._news.set()
-            return
-        member = ArrivedRank(
-            rank=hello["rank"],
-            identity=str(hello["node"]),
-            host=str(hello["host"]),
-            address=address,
-            writer=writer,
-            heard=time.monotonic(),
-        )
-        if member.rank:  # as the others see it: rank 0 itself came over another address
-            seen = str(writer.get_extra_info("sockname")[0]).partition("%")[0].removeprefix("::ffff:")
-            self.own_address = seen
-        self._members[member.rank] = member
-        send(writer, {"type": "welcome"})
-        self._news.set()
-        await self._hear(member, reader)
-
-    def _refusal(self, hello: Message, address: str) -> str:
-        """Why a rank is not taken in, with what to do; "" where it is."""
-        rank, world = hello.get("rank"), hello.get("world")
-        if hello["type"] != "hello" or not isinstance(rank, int) or not isinstance(world, int):
-            self._strangers.append(f"{address} connected and did not say who it is")
-            return "this port belongs to gpudoctor preflight"
-        if hello.get("token") != self._place.token:
-            return self._refuse(
-                -1,
-                f"{address} belongs to another job (rank {rank} of {world})",
-                "it belongs to another job; give the two jobs different ports by --port",
-            )
-        if hello.get("version") != VERSION or hello.get("gpudoctor") != __version__:
-            theirs = hello.get("gpudoctor")
-            return self._refuse(
-                rank,
-                f"{hello.get('host')} runs gpudoctor {theirs}, and rank 0 runs {__version__}",
-                f"it runs gpudoctor {theirs}, and rank 0 runs {__version__}; install one version on every node",
-            )
-        if world != self._place.world:
-            return self._refuse(
-                rank,
-                f"{hello.get('host')} came with the world size {world}, and rank 0 has {self._place.world}",
-                f"its world size is {world}, and rank 0 has {self._place.world}; give every rank the same",
-            )
-        if not 0 <= rank < world:
-            return self._refuse(
-                rank,
-                f"{hello.get('host')} came as rank {rank} of {world}",
-                f"there is no rank {rank} among {world}; ranks go from 0 to {world - 1}",
-            )
-        if rank in self._members:
-            first = self._members[rank].host
-            return self._refuse(
-                rank,
-                f"{hello.get('host')} came as rank {rank} as well, which {first} has",
-                f"{first} has come as rank {rank} before; give each rank a number of its own",
-            )
-        if self._begun:
-            return self._refuse(
-                rank,
-                f"{hello.get('host')} came after the examination had begun",
-                "it came after the examination had begun; start all ranks together, or give a longer --wait",
-            )
-        return ""
-
-    def _refuse(self, rank: int, seen: str, words: str) -> str:
-        self._refused.add(rank)
-        self._loss(rank, None, LossKind.REFUSED, seen)
-        return words
-
-    def _loss(self, rank: int, node: int | None, kind: LossKind, words: str, stack: Iterable[str] = ()) -> None:
-        event = {"rank": rank, "node": node, "stage": self._stage.value, "kind": kind.value}
-        self._note(what="loss", words=words, stack=list(stack), **event)
-
-    async def _hear(self, member: ArrivedRank, reader: asyncio.StreamReader) -> None:
-        """Read what a rank sends until its connection ends."""
-        words = "its process ended: the connection closed"
-        while True:
-            try:
-                message = await receive(reader)
-            except BrokenProtocol as error:
-                words = f"it sent {error}"
-                break
-            if message is None:
-                break
-            member.heard = time.monotonic()
-            if message["type"] == "result":
-                waiting = member.pending.pop(message.get("id", -1), None)
-                if waiting is not None and not waiting.done():
-                    waiting.set_result(message)
-            elif message["type"] == "bye":
-                member.goodbye = str(message.get("words", ""))
-            elif message["type"] == "deputy_port":
-                for other in self._present():
-                    send(other.writer, {**message, "type": "deputy"})
-        self._lose(member, LossKind.DIED, member.goodbye or words)
-
-    def _lose(self, member: ArrivedRank, kind: LossKind, words: str, stack: Iterable[str] = ()) -> None:
-        """Go on without a rank and its node."""
-        if member.gone:
-            return
-        member.gone = True
-        for waiting in member.pending.values():
-            if not waiting.done():
-                waiting.set_result(None)
-        member.pending.clear()
-        member.writer.close()
-        if self._server is None or not self._server.is_serving():
-            return
-        self._loss(member.rank, member.node if member.node >= 0 else None, kind, words, stack)
-        self._leave_out(member.node)
-        self._news.set()
-        if member is self._deputy:
-            self._appoint()
-
-    def _leave_out(self, node: int) -> None:
-        if node < 0 or node in self._out:
-            return
-        self._out.add(node)
-        name = self._name(node)
-        self._untested(f"{name} took no part in what followed its loss in the stage {self._stage.value}.")
-
-    async def _watching(self) -> None:
-        """Beats to every rank, and a look at who is silent."""
-        last = time.monotonic()
-        while True:
-            now = time.monotonic()
-            stood_still, last = now - last > 2 * BEAT_SECONDS, now
-            for member in self._present():
-                send(member.writer, {"type": "beat"})
-                if stood_still:
-                    member.heard = max(member.heard, now - BEAT_SECONDS)  # it was we who did not listen
-                elif now - member.heard > self._budget.silence:
-                    self._lose(member, LossKind.SILENT, f"it answered nothing for {self._budget.silence:g} s")
-            await asyncio.sleep(BEAT_SECONDS)
-
-    # Questions.
-
-    async def _ask(self, member: ArrivedRank, question: Message, limit: float) -> Message | None:
-        """A rank's answer; None where it was lost meanwhile."""
-        if member.gone:
-            return None
-        self._questions += 1
-        number = self._questions
-        waiting: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
-        member.pending[number] = waiting
-        send(member.writer, {**question, "id": number, "limit": limit, "stage": self._stage.value})
-        try:
-            answer = await asyncio.wait_for(asyncio.shield(waiting), limit + self._budget.grace)
-        except asyncio.TimeoutError:
-            quiet = time.monotonic() - member.heard
-            if quiet > 2 * BEAT_SECONDS:
-                self._lose(member, LossKind.SILENT, f"it answered nothing for {quiet:.0f} s")
-            else:
-                words = f"it gave no answer within {round(limit, 1):g} s and still sent signs of life"
-                self._lose(member, LossKind.STUCK, words)
-            return None
-        except asyncio.CancelledError:
-            send(member.writer, {"type": "cancel", "id": number})
-            member.pending.pop(number, None)
-            raise
-        if answer is not None and answer.get("kind") in ("late", "stuck"):
-            self._late = True
-        return answer
-
     async def _ask_unit(self, unit: MeasuredUnit, work: Message, limit: float) -> Message | None:
         question = {"type": "task", "do": "work", "unit": unit.worker, "work": work}
         return await self._ask(self._members[unit.rank], question, limit)
@@ -480,14 +172,18 @@ class Coordinator:
             who = capitalised(ranks(missing))
             self._untested(f"{who} of {world} did not come. gpudoctor did not measure what is there.")
         self._number_nodes()
-        self._appoint()
+        for member, kind, words in self._lost_early:
+            self._loss(member.rank, member.node, kind, words)
+            self._leave_out(member.node)
 
     def _number_nodes(self) -> None:
         found: dict[str, list[ArrivedRank]] = {}
         for rank in sorted(self._members):
             found.setdefault(self._members[rank].identity, []).append(self._members[rank])
+        hosts = Counter(members[0].host for members in found.values())
         for index, members in enumerate(found.values()):
             first = members[0]
+            self._names[index] = first.host if hosts[first.host] == 1 else f"{first.host}#{index}"
             if first.rank == 0:
                 first.address = self.own_address
             for member in members:
@@ -499,8 +195,6 @@ class Coordinator:
                 ranks=[member.rank for member in members],
                 address=first.address,
             )
-            if any(member.gone for member in members):
-                self._out.add(index)
 
     async def _machine(self) -> None:
         members = self._present()
@@ -536,9 +230,8 @@ class Coordinator:
             why = f"torch could not be imported within {round(limit, 1):g} s{_where(answer)}"
         if why:
             hint = " Name the training's interpreter with --python." if "not installed" in why else ""
-            self._untested(
-                f"The units of {self._name(member.node)} were not measured with torch: {why.rstrip('.')}.{hint}"
-            )
+            name = self._names[member.node]
+            self._untested(f"The units of {name} were not measured with torch: {why.rstrip('.')}.{hint}")
         if answer.get("kind") == "stuck":
             self._loss(member.rank, member.node, LossKind.STUCK, str(why), answer.get("stack", ()))
             self._out.add(member.node)
@@ -548,7 +241,7 @@ class Coordinator:
         if answer is None:
             return
         if answer.get("failure"):
-            self._untested(f"On {self._name(member.node)}, {answer['failure']}.")
+            self._untested(f"On {self._names[member.node]}, {answer['failure']}.")
             return
         self._note(what="node", index=member.node, findings=answer["findings"], unexamined=answer["unexamined"])
 
@@ -577,38 +270,16 @@ class Coordinator:
         """One unit a card, or one for the CPUs of a node. Where each card has a rank, that one works it."""
         for node, known in self.gathered.nodes.items():
             members = [self._members[rank] for rank in known["ranks"] if not self._members[rank].gone]
-            if not members:
-                continue
-            cards = max(int(member.about.get("cards", 0)) for member in members)
-            if not cards:
-                unit = MeasuredUnit(node=node, local=0, device="cpu", rank=members[0].rank, worker=0, card=0)
-                self._units.append(unit)
-            elif len(members) == 1:
-                self._units += [
-                    MeasuredUnit(
-                        node=node, local=card, device="cuda", rank=members[0].rank, worker=card, card=card
-                    )
-                    for card in range(cards)
-                ]
-            else:
-                for local, member in enumerate(members):
-                    seen = int(member.about.get("cards", 0))
-                    if seen:  # a launcher may show each rank its own card only
-                        card = local if local < seen else 0
-                        self._units.append(
-                            MeasuredUnit(
-                                node=node, local=local, device="cuda", rank=member.rank, worker=0, card=card
-                            )
-                        )
+            if members:
+                self._units[node] = list(units_of(node, members))
 
     def _has_torch(self, unit: MeasuredUnit) -> bool:
         return bool(self._members[unit.rank].about.get("torch"))
 
     def _usable(self, node: int | None = None) -> list[MeasuredUnit]:
         """Units of the nodes that still take part, or of one of them."""
-        return [
-            unit for unit in self._units if unit.node not in self._out and (node is None or unit.node == node)
-        ]
+        nodes = self._units if node is None else (node,)
+        return [unit for each in nodes if each not in self._out for unit in self._units.get(each, ())]
 
     async def _card(self) -> None:
         limit = self._left()
@@ -656,7 +327,9 @@ class Coordinator:
         first = units[0]
         seen = int(self._members[first.rank].about.get("cards", 0))
         if seen >= len(units):
-            seconds = self._budget.group_seconds / 4
+            # so many pairs of cards share a third of the stage's time
+            pairs = len(units) * (len(units) - 1)
+            seconds = min(self._budget.group_seconds / 4, self._left() / 3 / pairs)
             payload = self._budget.payload["nccl"]
             work = {"do": "group.peers", "cards": [unit.local for unit in units], "payload": payload}
             answer = await self._ask_unit(first, {**work, "seconds": seconds}, self._left())
@@ -667,10 +340,10 @@ class Coordinator:
                 words = "its rank was lost" if answer is None else answer["failure"] + _where(answer)
                 places = [[node, unit.local] for unit in units]
                 self._note_test(Stage.NODE, 0, [node], places, [], failure=f"copies between cards: {words}")
-        for turn, algorithm in enumerate(ALGORITHMS):
+        for turn, algorithm in enumerate(self._budget.algorithms):
             if self._end - time.monotonic() < 2.0:
                 self._untested(
-                    f"All-reduce by {algorithm or 'the default'} inside {self._name(node)}: no time left."
+                    f"All-reduce by {algorithm or 'the default'} inside {self._names[node]}: no time left."
                 )
                 return
             found = await self._together(Stage.NODE, turn, units, algorithm)
@@ -694,22 +367,28 @@ class Coordinator:
         await self._search(Stage.PAIRS)
 
     async def _group(self) -> None:
+        if self._backend(self._usable()) == "tcp" and len(self._units) > 2:
+            self._untested("gpudoctor did not test all nodes together: that needs torch on each of them.")
+            return
         await self._search(Stage.GROUP)
 
     async def _search(self, stage: Stage) -> None:
         """Rounds of tests as the search asks for them, until it asks for another stage or the time is over."""
         plan = plan_for(self._budget.mode, self.gathered.preflight().units)
+        longest = 1.0
         while True:
             self._leave_out_unmeasured()
             groups = next_round(plan, self.gathered.preflight_nodes(), self.gathered.tests, self._out)
             if not groups or (stage is Stage.PAIRS and groups[0].stage is Stage.GROUP):
                 return
-            if self._end - time.monotonic() < 1.0:
+            # A round that the stage's end cuts short says nothing of its nodes.
+            if self._end - time.monotonic() < min(longest, self._budget.test_limit):
                 self._late = True
                 self._untested(f"The search had more tests to make when the time of {stage.value} was over.")
                 return
-            before = len(self.gathered.tests)
+            before, begin = len(self.gathered.tests), time.monotonic()
             await asyncio.gather(*(self._test(group) for group in groups))
+            longest = max(longest, time.monotonic() - begin)
             if len(self.gathered.tests) == before:
                 return
 
@@ -723,7 +402,13 @@ class Coordinator:
         units = [unit for node in group.nodes for unit in self._usable(node)]
         if {unit.node for unit in units} != set(group.nodes):
             return  # one was lost since
-        self._note(**await self._together(group.stage, group.round, units))
+        whole = self._left() >= self._budget.test_limit
+        event = await self._together(group.stage, group.round, units)
+        if event["failure"] and not whole and self._end <= time.monotonic():
+            self._late = True
+            self._untested(f"The time of {group.stage.value} was over in the middle of a test.")
+        else:
+            self._note(**event)
 
     async def _together(
         self, stage: Stage, turn: int, units: list[MeasuredUnit], algorithm: str = ""
@@ -746,7 +431,7 @@ class Coordinator:
             event["units"] = [[unit.node, unit.local] for unit in units]
             if len(units) > 2:
                 return event | {"failure": "a group of more than two nodes needs torch on each of them"}
-        elif self.gathered.preflight().backend != backend:
+        elif self.gathered.backend != backend:
             self._note(what="head", backend=backend)
         first = self._members[units[0].rank]
         common = {"backend": backend, "address": first.address, "algorithm": algorithm}
@@ -762,6 +447,8 @@ class Coordinator:
             "payload": self._budget.payload[backend],
             "seconds": self._budget.group_seconds,
         }
+        if stage is Stage.PAIRS:
+            work["back"] = next(index for index, unit in enumerate(units) if unit.node != units[0].node)
         asked = [
             asyncio.ensure_future(self._ask_unit(unit, {**work, "index": index, "local": unit.card}, limit))
             for index, unit in enumerate(units)
@@ -775,7 +462,10 @@ class Coordinator:
             outcome = self._failed(units, answers)
             await self._renew([unit for unit, answer in zip(units, answers, strict=True) if answer is not None])
             return event | outcome
-        return event | {"figures": (answers[0] or {})["figures"]}
+        figures = list((answers[0] or {})["figures"])
+        if stage is Stage.PAIRS:
+            figures += _retransmitted(units, answers)
+        return event | {"figures": figures}
 
     def _backend(self, units: Iterable[MeasuredUnit]) -> str:
         chosen = list(units)
@@ -818,7 +508,7 @@ class Coordinator:
         worst = failures[0][0]
         blamed = sorted({unit.node for kind, unit, _ in failures if kind in ("lost", "stuck", "died")})
         where = {unit.node for _, unit, _ in failures if worst in ("lost", "stuck", "died", "wrong")}
-        names = f"{self._name(failures[0][1].node)}: " if where or len(failures) < len(units) else ""
+        names = f"{self._names[failures[0][1].node]}: " if where or len(failures) < len(units) else ""
         return {"failure": f"{names}{failures[0][2]}", "blamed": blamed if worst != "wrong" else []}
 
     async def _renew(self, units: Sequence[MeasuredUnit]) -> None:
@@ -865,6 +555,30 @@ class Coordinator:
             self._take_unit(unit, await self._ask_unit(unit, work, self._left()))
 
         await asyncio.gather(*(load(unit) for unit in self._usable() if self._has_torch(unit)))
+
+
+def _retransmitted(units: Sequence[MeasuredUnit], answers: Sequence[Message | None]) -> list[Message]:
+    """What TCP sent again, of each direction between two nodes; nothing where RDMA carried the data."""
+    found: list[Message] = []
+    for direction, node in zip(
+        ("forward", "backward"), dict.fromkeys(unit.node for unit in units), strict=True
+    ):
+        counts = [
+            (answer or {}).get("segments", (0, 0))
+            for unit, answer in zip(units, answers, strict=True)
+            if unit.node == node
+        ]
+        again, sent = (sum(count) for count in zip(*counts, strict=True))
+        if sent:
+            found.append(
+                {
+                    "quantity": Quantity.RETRANSMITTED.value,
+                    "value": again / sent,
+                    "repetitions": sent,
+                    "direction": direction,
+                }
+            )
+    return found
 
 
 def _where(answer: Mapping[str, Any]) -> str:

@@ -13,8 +13,12 @@ from tempfile import gettempdir
 from gpudoctor import __version__
 from gpudoctor.model.external_files import read_head
 from gpudoctor.model.redaction import mask_text
+from gpudoctor.model.signs.preflight import CPU_QUOTA
 from gpudoctor.recorder.checkout import checked_out
 from gpudoctor.text import joined
+from gpudoctor.vitals.host.cgroup import read_group
+from gpudoctor.vitals.host.disks import read_mounts
+from gpudoctor.vitals.host.proc_tree import Tree
 
 _MOST = 1 << 20
 """Bytes read of a file of the kernel's."""
@@ -40,6 +44,7 @@ def node_facts(environment: Mapping[str, str]) -> dict[str, str]:
         "architecture": platform.machine(),
         "processor": processor(),
         "CPUs": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
+        CPU_QUOTA: cpu_quota(),
     }
     with suppress(OSError, ValueError):
         text = _read(Path("/proc/driver/nvidia/version"))
@@ -52,6 +57,13 @@ def node_facts(environment: Mapping[str, str]) -> dict[str, str]:
     if commit := checked_out(Path.cwd()):
         facts["code"] = commit
     return facts
+
+
+def cpu_quota(tree: Tree | None = None) -> str:
+    """CPUs' worth of time that the control group grants, `1.5`; `none` where it sets no quota."""
+    tree = tree or Tree()
+    quota = read_group(tree, read_mounts(tree)).cpu_quota()
+    return "none" if quota is None else f"{quota:.3g}"
 
 
 def processor() -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.preflight.named_nodes import unit_name
+from gpudoctor.analysis.preflight.peers import LOWER_IS_BETTER
 from gpudoctor.model.signs.preflight import Figure, LinkTest, Preflight, Quantity, Stage
 from gpudoctor.text import count, duration, quantity
 
@@ -16,7 +17,9 @@ _TITLES = {
     Quantity.DEVICE_TO_HOST: "device to host",
     Quantity.PEER_BANDWIDTH: "card to card",
     Quantity.BUS_BANDWIDTH: "bus bandwidth",
+    Quantity.ONE_WAY_BANDWIDTH: "one-way bandwidth",
     Quantity.LATENCY: "small message",
+    Quantity.RETRANSMITTED: "segments sent again",
     Quantity.WRITE_BANDWIDTH: "storage write",
     Quantity.READ_BANDWIDTH: "storage read",
     Quantity.CLOCK: "clock under load",
@@ -81,7 +84,7 @@ def _place(found: Preflight, test: LinkTest) -> str:
 def _row(title: str, items: Iterable[tuple[Figure, str]]) -> FigureRow:
     ordered = sorted(items, key=lambda item: item[0].value)
     unit = ordered[0][0].unit
-    if ordered[0][0].quantity in (Quantity.LATENCY, Quantity.TEMPERATURE):
+    if ordered[0][0].quantity in LOWER_IS_BETTER:
         ordered.reverse()
     (worst, who), (best, _) = ordered[0], ordered[-1]
     middle = median(figure.value for figure, _ in ordered)

@@ -63,6 +63,7 @@ def _figures(
         labels = {
             **place, "quantity": figure.quantity.value, "dtype": figure.dtype, "payload": str(figure.payload),
             "algorithm": figure.algorithm, "when": figure.when,
+            "direction": figure.direction,
         }  # fmt: skip
         yield name, labels, figure.value
 

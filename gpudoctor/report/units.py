@@ -137,8 +137,13 @@ def remedy_gain(remedy: Remedy) -> list[str]:
         [] if gone is None else [tr("trial: the finding is gone") if gone else tr("trial: the finding remains")]
     )
     if not math.isnan(proof.ratio):
-        measured = interval(proof.low, proof.high)
-        parts.append(tr("gain: {ratio:.2f}x measured ({interval})", ratio=proof.ratio, interval=measured))
+        measured = {"ratio": proof.ratio, "interval": interval(proof.low, proof.high)}
+        if proof.verdict == "no clear difference":
+            parts.append(tr("trial: no clear difference, {ratio:.2f}x measured ({interval})", **measured))
+        elif proof.verdict == "slower":
+            parts.append(tr("trial: slower, {ratio:.2f}x measured ({interval})", **measured))
+        else:
+            parts.append(tr("gain: {ratio:.2f}x measured ({interval})", **measured))
     return parts
 
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
 from gpudoctor.model.signs.job import Environment, Job, Profile
-from gpudoctor.model.unavailable import Unread
-from gpudoctor.text import duration, joined
-from gpudoctor.vitals.output_files import OutputFiles, early_deaths
+from gpudoctor.text import duration
+from gpudoctor.vitals.output_files import OutputFiles
 from gpudoctor.vitals.targets import TargetKind, Targets
 
 if TYPE_CHECKING:
@@ -249,28 +248,17 @@ class _Readers:
     def _read_output(self) -> "JobLog":
         """What a command printed that died before a rank reported: a log only if it names a failure."""
         recording = self._recording.take()
-        if recording.ranks or recording.end is None or not recording.end.failed:
-            raise Unavailable("no log was named")  # how it ended is in the recording
         output = self._admission.output
-        outputs = output.written(self._admission.command)
-        if not output.keeps_errors and outputs.keys() <= output.starts.keys():  # a terminal keeps nothing
-            outputs |= dict.fromkeys(early_deaths(recording.path), 0)
-        if not outputs:
-            raise Unavailable("the command's output went to no file")
-        from gpudoctor.analysis.job_log.first_cause import first_cause
-        from gpudoctor.model.signs.job_log import NoFailureLogged
-        from gpudoctor.vitals.job_log import read_job_log
+        written = output.written(self._admission.command)
+        seen = output.keeps_errors or written.keys() - output.starts.keys()
+        from gpudoctor.vitals.last_output import read_last_output
 
-        try:
-            log = read_job_log(
-                list(outputs), self._admission.log_messages, outputs, exit_code=recording.end.exit_code
-            )
-        except Unread as reason:
-            raise Unavailable(str(reason)) from None  # the user named no log: none is missing
-        if first_cause(log) is None:
-            names = sorted({os.path.basename(item.path) for item in log.files})
-            raise NoFailureLogged(f"gpudoctor found no cause in {joined(names)}")
-        return log
+        return read_last_output(
+            recording,
+            self._admission.log_messages,
+            written,
+            early=not seen,  # a terminal keeps nothing
+        )
 
     def packages(self) -> "Packages":
         return self._packages.take()

@@ -1,13 +1,13 @@
 """From a recording to a patient: a run of another day, maybe another machine; its script if unchanged."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.model import Patient, PatientKind, Sign, Signs, Unavailable
+from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
 from gpudoctor.model.signs.job import Environment
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.vitals.build_patient import command_title
@@ -15,11 +15,17 @@ from gpudoctor.vitals.job.launch import find_launch
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.job import Job
+    from gpudoctor.model.signs.job_log import JobLog
     from gpudoctor.model.signs.source import Source
 
 
-def admit_recording(recording: Recording, targets: Sequence[str]) -> Patient:
-    """A patient whose signs are those of the recording; this machine's are not taken, it may be another one."""
+def admit_recording(
+    recording: Recording, targets: Sequence[str], messages: Iterable[tuple[str, LogMessage]] = ()
+) -> Patient:
+    """A patient whose signs are those of the recording; this machine's are not taken, it may be another one.
+
+    `messages` is what to find in the tracebacks of processes that died before they imported torch.
+    """
     if not recording.holds_run:
         return _of_file(recording, targets)
     return Patient(
@@ -30,9 +36,18 @@ def admit_recording(recording: Recording, targets: Sequence[str]) -> Patient:
             environment=Sign("the environment", lambda: _environment(recording)),
             job=Sign("the job", lambda: _job(recording)),
             source=Sign("the source", lambda: _source(recording)),
+            job_log=Sign("the log", lambda: _log(recording, messages)),
         ),
         targets=tuple(targets),
     )
+
+
+def _log(recording: Recording, messages: Iterable[tuple[str, LogMessage]]) -> "JobLog":
+    if not recording.early_deaths:
+        raise Unavailable("no log was named")
+    from gpudoctor.vitals.last_output import read_last_output
+
+    return read_last_output(recording, messages)
 
 
 def _environment(recording: Recording) -> Environment:

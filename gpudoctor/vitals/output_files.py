@@ -65,18 +65,6 @@ def own_output() -> OutputFiles:
     return OutputFiles(starts=starts, began=time.time(), keeps_errors=keeps_errors)
 
 
-def early_deaths(folder: str) -> list[str]:
-    """The tracebacks of processes that died before they imported torch, as the probe wrote them.
-
-    That of a child is left out where its parent died likewise: the parent met the child's death and went on.
-    """
-    found: dict[str, tuple[str, str]] = {}
-    for path in sorted(Path(folder).glob("early-*-*-*.txt"))[:_MOST_FILES]:
-        _, _, parent, process = path.stem.split("-", 3)
-        found[process] = parent, str(path)
-    return [path for parent, path in found.values() if parent not in found]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessOutput:
     """Where a running process prints to."""

@@ -46,19 +46,20 @@ class JobOutput:
         for pid in pids:
             if pid in self._known or len(self._files) >= _MOST_FILES:
                 continue
-            self._known.add(pid)
             found = output_of(pid)
+            if found.files:  # one that prints to a pipe yet may open a file of its own later
+                self._known.add(pid)
             for path, start in found.files.items():
                 self._files.setdefault(path, start)
             self._elsewhere = self._elsewhere or found.elsewhere
 
-    def add_to(self, report: Report, window: ProcessWindow, title: str) -> Report:
-        """The report, with what the output says of a death."""
+    def add_to(self, report: Report, window: ProcessWindow, title: str, *, at_once: bool = False) -> Report:
+        """The report, with what the output says of a death; `at_once` reads what came since the last look."""
         if not self._files:
             return self._unread(report, window)
         alive = [rank for rank in window.ranks if rank.alive]
         still = bool(alive) and all(rank.stack and standing_for(rank) >= _STILL for rank in alive)
-        self._look(window.t, at_once=still or bool(window.ended))
+        self._look(window.t, at_once=at_once or still or bool(window.ended))
         cause = first_cause(self._log) if self._log is not None else None
         if self._log is None or cause is None:
             return report

@@ -44,13 +44,16 @@ class WatchSession:
         self._number = 0
         self.paused = False
 
-    def tick(self, *, judge: bool = False) -> Tick:
-        """The job now; `judge` examines this very window, which else happens every few ticks."""
+    def tick(self, *, judge: bool = False, last: bool = False) -> Tick:
+        """The job now; `judge` examines this very window, which else happens every few ticks.
+
+        `last` reads the job's output up to its end, too, which else happens every few seconds.
+        """
         window = self._watcher.tick()
         if self._output is not None:
             self._output.find(rank.pid for rank in window.ranks if rank.alive)
-        if self._report is None or judge or window.t >= self._due or window.ended:
-            self._report = self._examine(window)
+        if self._report is None or judge or last or window.t >= self._due or window.ended:
+            self._report = self._examine(window, last=last)
         tick = Tick(window=window, report=self._report, number=self._number)
         self._number += 1
         return tick
@@ -68,12 +71,12 @@ class WatchSession:
         """End; the target goes on."""
         self._watcher.close()
 
-    def _examine(self, window: ProcessWindow) -> Report:
+    def _examine(self, window: ProcessWindow, *, last: bool) -> Report:
         began = time.process_time()
         patient = self._patient(window, self._watcher.survey())
         report = examine(patient, self._request, _unseen(window))
         if self._output is not None:
-            report = self._output.add_to(report, window, patient.title)
+            report = self._output.add_to(report, window, patient.title, at_once=last)
         cost = time.process_time() - began
         self._due = window.t + max(EXAMINE_EVERY, cost / _SHARE)
         return replace(report, run=summarise(window))

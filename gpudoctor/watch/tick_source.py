@@ -29,9 +29,12 @@ class TickSource:
         self._outlets = outlets
         self._tape: TapeWriter | None = None
 
-    def tick(self, *, judge: bool = False) -> Tick | None:
-        """The next tick; None at the end of a tape."""
-        tick = self._inner.tick(judge=judge) if isinstance(self._inner, WatchSession) else self._inner.tick()
+    def tick(self, *, judge: bool = False, last: bool = False) -> Tick | None:
+        """The next tick, as a session gives it; None at the end of a tape."""
+        if isinstance(self._inner, WatchSession):
+            tick: Tick | None = self._inner.tick(judge=judge, last=last)
+        else:
+            tick = self._inner.tick()
         if tick is None:
             return None
         for outlet in self._outlets:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shell_lines import run_line
 
 from gpudoctor.vitals.output_files import OutputFiles
 
@@ -24,10 +25,9 @@ def run(
 ) -> tuple[int, dict[str, Any]]:
     """The exit code and the report of `gpudoctor run -- COMMAND`; in `streams`, {} is the command line."""
     (folder / "main.py").write_text(script)
-    words = f"{PYTHON} -m gpudoctor run --quiet --recording rec --format json --output report.json"
+    words = "gpudoctor run --quiet --recording rec --format json --output report.json"
     line = "set -o pipefail; " + streams.format(f"{words} {flags} -- {command}")
-    done = subprocess.run(["bash", "-c", line], cwd=folder, timeout=120, check=False)
-    return done.returncode, json.loads((folder / "report.json").read_text())
+    return run_line(line, folder), json.loads((folder / "report.json").read_text())
 
 
 def verdict(report: dict[str, Any]) -> str:

@@ -105,13 +105,21 @@ def test_a_wrong_agent_is_named(place):
     assert done.returncode == 2 and all(name in done.stderr for name in AGENTS)
 
 
+def test_settings_that_nest_deeply_are_read_at_once():
+    text = json.dumps({"servers": {}, "deep": json.loads("[" * 60 + "]" * 60)})
+    assert json.loads(with_json(text, "servers", "us", {}, "f"))["servers"] == {"us": {}}
+
+
+WORD = st.text(max_size=5)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    st.none() | st.booleans() | st.integers() | WORD,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORD, inner, max_size=3),
+    max_leaves=6,
 )
+MEMBERS = st.dictionaries(WORD, JSON, max_size=3)
 
 
-@given(st.dictionaries(st.text(), JSON), st.dictionaries(st.text(), JSON), st.sampled_from([None, 1, "\t"]))
+@given(MEMBERS, MEMBERS, st.sampled_from([None, 1, "\t"]))
 def test_any_settings_keep_every_other_value(others, servers, indent):
     others.pop("servers", None)
     servers.pop("us", None)

@@ -172,7 +172,8 @@ def test_the_output_names_the_cause_of_a_death_during_the_watch(tmp_path):
 
 @needs_pyspy
 def test_an_error_in_the_output_of_a_job_that_goes_on_is_a_suspicion(tmp_path, capsys):
-    text = TO_FILE.format(flags="os.O_TRUNC") + ERROR + "time.sleep(60)\n"
+    later = "import time\ntime.sleep(1)\n"  # its file and its error come after the first look
+    text = TO_FILE.replace(READY, READY + later).format(flags="os.O_TRUNC") + later + ERROR + "time.sleep(60)\n"
     with training(tmp_path, "train.py", text) as child:
         report = watched(capsys, child, "--duration", "3")
     [finding] = [item for item in report["findings"] if "disk of nobody" in item["message"]]

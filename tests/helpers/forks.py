@@ -40,6 +40,8 @@ class Request:
     """Modules that it, or what it starts, finds loaded; the process that it is forked from loads them once."""
     path: Sequence[str] = ()
     """What PYTHONPATH would have: folders in which a command finds modules and plugins."""
+    streams: str = ""
+    """A socket that gives it its three streams, in place of files in `said` (shell_lines.py)."""
     door: str = ""
     """The config of a trial's door that it goes through before it begins (zygote.py)."""
     meet: str = ""

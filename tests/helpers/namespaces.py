@@ -92,6 +92,10 @@ class Net:
         """The words before a command that shall run on a node."""
         return ["ip", "netns", "exec", self.names[index]]
 
+    def enter_net(self, index: int) -> list[str]:
+        """The same, with the /sys of this machine."""
+        return ["nsenter", f"--net=/run/netns/{self.names[index]}"]
+
     def slow(self, index: int, megabits: float, *, sending: bool = True) -> None:
         """Let a node send, or else receive, at this rate only."""
         inside, device = (self.names[index], "eth0") if sending else (self.switch, f"p{index}")

@@ -3,8 +3,10 @@
 Run as a program; its one argument is JSON: the place, and what is changed. It prints the examination as one line.
 """
 
+import asyncio
 import json
 import os
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -26,6 +28,8 @@ ENDED_WITH = 5
 def main() -> int:
     asked = json.loads(sys.argv[1])
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)
+    if asked.get("group"):  # a control group of the kernel, made by the test
+        Path(asked["group"], "cgroup.procs").write_text(str(os.getpid()), encoding="utf-8")
     node = asked.get("node")
     if node is not None:
         agent.identity = lambda: node
@@ -44,6 +48,7 @@ def main() -> int:
         whole=asked.get("whole", 120.0),
         test_limit=asked.get("test_limit", 2.0),
         card_seconds=0.1,
+        algorithms=BUDGETS["standard"].algorithms,
         group_seconds=asked.get("group_seconds", 0.15),
         payload=dict.fromkeys(("gloo", "tcp", "nccl"), asked.get("payload", 1 << 18)),
         storage_bytes=asked.get("storage_bytes", 1 << 16),
@@ -51,6 +56,10 @@ def main() -> int:
         grace=1.0,
     )
     coordinator.Coordinator._check = without_checks
+    coordinators: list[coordinator.Coordinator] = []
+    if os.environ.get("STANDIN_FAULT", "").startswith("arrive"):
+        agent.Coordinator = type("Seen", (coordinator.Coordinator,), {"listen": seen(coordinators)})
+        agent.Agent._beat = fault_of_arrival(coordinators, asked["arrived"])
     place = RankPlace(
         rank=asked["rank"],
         world=asked["world"],
@@ -68,6 +77,7 @@ def main() -> int:
     )
 
     def report(preflight) -> int:
+        fault("report")
         print(json.dumps(preflight_object(preflight)), flush=True)
         return ENDED_WITH
 
@@ -76,6 +86,37 @@ def main() -> int:
     except DoctorError as error:
         print(f"gpudoctor: {error}", file=sys.stderr)
         return error.exit_code
+
+
+def fault(at: str) -> None:
+    """Kill or stop this rank, if STANDIN_FAULT says that of this moment."""
+    when, _, what = os.environ.get("STANDIN_FAULT", "").partition(" ")
+    if when == at:
+        os.kill(os.getpid(), signal.SIGKILL if what == "kill rank" else signal.SIGSTOP)
+
+
+def seen(coordinators):
+    """A `listen` that remembers its coordinator."""
+
+    async def listen(self) -> None:
+        coordinators.append(self)
+        await coordinator.Coordinator.listen(self)
+
+    return listen
+
+
+def fault_of_arrival(coordinators, others: int):
+    """A `_beat` that ends this rank once it is welcome; rank 0 once so many ranks and its deputy have come."""
+    beat = agent.Agent._beat
+
+    async def faulty(self) -> None:
+        for leader in coordinators:
+            while len(leader._members) < others or not leader._deputy_port:
+                await asyncio.sleep(0.02)
+        fault("arrive")
+        await beat(self)
+
+    return faulty
 
 
 async def without_checks(self, member, limit) -> None:

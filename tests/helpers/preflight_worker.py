@@ -1,10 +1,12 @@
 """A worker without torch, for tests: canned figures of cards, real connections between nodes, faults on demand.
 
-STANDIN_FAULT is `WORK KIND`: at the first piece of such work (`about`, `card`, `group`, `group3` of three and more,
-`storage`, `burn`) it kills or stops its rank or itself, hangs, or gives a wrong value. Figures of groups are canned
-unless STANDIN_REAL is set.
+STANDIN_FAULT is `WORK KIND`: at the first piece of such work (`about`, `card`, `peers` between the cards of a node,
+`group`, `group3` of three and more, `storage`, `burn`) it kills or stops its rank or itself, hangs, or gives a wrong
+value. `arrive` and `report` are preflight_agent.py's. Figures of groups are canned unless STANDIN_REAL is set, and the
+CPUs compute in fact if STANDIN_COMPUTE is.
 """
 
+import hashlib
 import os
 import signal
 import socket
@@ -24,18 +26,21 @@ def main():
 
 def carry_out(work, state):
     kind = work["do"].partition(".")[0]
-    if work["do"] == "card.burn":
-        kind = "burn"
+    if work["do"] in ("card.burn", "group.peers"):
+        kind = work["do"].partition(".")[2]
     if work["do"] == "group.examine" and work["size"] > 2:
         kind = "group3"
     digest = fault(kind)
     if kind == "about":
         facts = {"torch": os.environ.get("STANDIN_TORCH", "2.13.0")}
         cards = int(os.environ.get("STANDIN_CARDS", "0"))
-        return {"facts": facts, "cards": cards, "torch": True, "groups": True, "cards_failure": ""}
+        torch = not os.environ.get("STANDIN_NO_TORCH")
+        failure = {} if torch else {"failure": "torch is not installed in this interpreter"}
+        return {"facts": facts, "cards": cards, "torch": torch, "groups": torch, "cards_failure": "", **failure}
     if kind in ("card", "burn"):
         speed = float(os.environ.get("STANDIN_SPEED", "1e11"))
-        figures = [figure("matmul", [2.0**31 / speed] * 3, 2.0**31, dtype="fp32")]
+        times = computed() if os.environ.get("STANDIN_COMPUTE") else [2.0**31 / speed] * 3
+        figures = [figure("matmul", times, 2.0**31, dtype="fp32")]
         if work["device"] == "cuda":
             card = {
                 "name": "NVIDIA H100 80GB HBM3",
@@ -84,9 +89,27 @@ def fault(kind):
     return "0000000000000000" if what == "corrupt" else None
 
 
+def computed():
+    """Least seconds of equal pieces of work: other programs slow some of them, a CPU quota each one.
+
+    One rank at a time: the nodes of a test share one machine's CPUs.
+    """
+    import fcntl
+
+    times = []
+    with open(__file__) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for _ in range(4):
+            begin = time.perf_counter()
+            for _ in range(400):
+                hashlib.sha256(bytes(1 << 16)).digest()
+            times.append(time.perf_counter() - begin)
+    return [min(times)]
+
+
 def calm(answer):
     """The same figures in each test: a busy machine's own noise would make the search test further."""
-    values = {"latency": 1e-5, "bus_bandwidth": 1e9}
+    values = {"latency": 1e-5, "bus_bandwidth": 1e9, "one_way_bandwidth": 2e9}
     return {
         "figures": [{**item, "value": values[item["quantity"]], "spread": 0.0} for item in answer["figures"]]
     }

@@ -24,7 +24,7 @@ def node(index, **changes):
     given = {
         "name": f"node{index:02d}",
         "ranks": (index,),
-        "facts": {"torch": "2.9.1", "cuda": "12.8", "driver": "580"},
+        "facts": {"torch": "2.9.1", "cuda": "12.8", "driver": "580", "CPU quota": "none"},
     }
     return PreflightNode(index=index, **(given | changes))
 
@@ -49,8 +49,16 @@ def latency(value):
     return figure(Quantity.LATENCY, value, payload=8)
 
 
-def pair(a, b, speed=46 * GB, delay=12e-6, at=0, failure="", blamed=()):
-    figures = () if failure else (bandwidth(speed), latency(delay))
+def ways(quantity, forward, backward, **changes):
+    """A figure of each direction between two nodes."""
+    return (
+        figure(quantity, forward, direction="forward", **changes),
+        figure(quantity, backward, direction="backward", **changes),
+    )
+
+
+def pair(a, b, speed=46 * GB, delay=12e-6, at=0, failure="", blamed=(), more=()):
+    figures = () if failure else (bandwidth(speed), latency(delay), *more)
     return LinkTest(stage=Stage.PAIRS, round=at, nodes=(a, b), figures=figures, failure=failure, blamed=blamed)
 
 

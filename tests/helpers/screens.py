@@ -74,10 +74,16 @@ def on_screen(
     noted: Noted | None = None,
     kill: bool = False,
     view: View | None = None,
+    goes_on: bool = False,
 ) -> tuple[str, WatchApp]:
-    """Run the application on these ticks, act on it, and give the screen's text and the application."""
+    """Run the application on these ticks, act on it, and give the screen's text and the application.
+
+    `goes_on`: more looks follow during the act, 20 a second. Each key waits for the application to be idle, and
+    with ticks at that rate it hardly is.
+    """
     source = Given(ticks)
-    app = WatchApp(source, (noted or Noted()).actions(kill), interval=0.05, view=view)
+    interval = 0.05 if goes_on or len(ticks) > 1 else 3600.0
+    app = WatchApp(source, (noted or Noted()).actions(kill), interval=interval, view=view)
     shown: list[str] = []
 
     async def go() -> None:

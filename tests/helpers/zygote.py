@@ -16,6 +16,7 @@ import json
 import os
 import pkgutil
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -104,10 +105,18 @@ class Main:
 
 def become(request: dict) -> None:
     """Make this process look as if it had been started for the words."""
-    for name, handle in (("stdout", 1), ("stderr", 2)):
-        opened = os.open(os.path.join(request["said"], name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(opened, handle)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    if request["streams"]:
+        with socket.socket(socket.AF_UNIX) as given:
+            given.connect(request["streams"])
+            _, handles, _, _ = socket.recv_fds(given, 1, 3)
+        for handle, number in enumerate(handles):
+            os.dup2(number, handle)
+            os.close(number)
+    else:
+        for name, handle in (("stdout", 1), ("stderr", 2)):
+            opened = os.open(os.path.join(request["said"], name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(opened, handle)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     if request["name"]:
         ctypes.CDLL(None).prctl(_NAME, request["name"].encode(), 0, 0, 0)
     os.environ.clear()

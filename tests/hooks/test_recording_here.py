@@ -9,6 +9,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from command import gpudoctor
+from forks import zygote
+from probed import forked
 from recorded_here import PLAIN
 
 from gpudoctor.hooks.flat_summary import flat, summary
@@ -19,13 +22,12 @@ KINDS = {"start", "loop", "model", "optimizer", "loader", "torch", "end"}
 """Records that every training leaves."""
 
 
-def program(folder, text, *, before=PLAIN, **variables):
+def program(folder, text, *, before=PLAIN, loaded=(), **variables):
+    """A program that has run in a forked process with torch, without the probe."""
     (folder / "train.py").write_text(before + textwrap.dedent(text))
     environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(ROOT), **variables}
     environment.pop("GPUDOCTOR_RECORDING", None)
-    return subprocess.run(
-        [sys.executable, "train.py"], cwd=folder, env=environment, capture_output=True, text=True, timeout=240
-    )
+    return zygote("zygote.py").run(forked(folder / "train.py", (), environment, limit=240.0, loaded=loaded))
 
 
 def kinds(folder):
@@ -80,15 +82,8 @@ def test_a_program_that_ends_inside_is_complete_and_under_run_nothing_is_recorde
     done = program(tmp_path, 'gpudoctor.record("open", quiet=True).start()\ntrain()\n')
     assert done.returncode == 0, done.stderr
     assert "end" in kinds(tmp_path / "open")
-    words = [sys.executable, "-m", "gpudoctor", "run", "--recording", "outer", "--", sys.executable, "train.py"]
-    done = subprocess.run(
-        words,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    words = ("run", "--recording", "outer", "--", sys.executable, "train.py")
+    done = gpudoctor(*words, cwd=tmp_path, timeout=240, trainings=1, path=(str(ROOT),))
     assert done.returncode == 0, done.stderr
     assert kinds(tmp_path / "outer") >= KINDS
 
@@ -155,7 +150,7 @@ data = [{"x": torch.randn(4), "labels": torch.randn(1)} for _ in range(320)]
 def test_three_lines_in_a_framework_give_the_report(tmp_path, framework):
     if importlib.util.find_spec(framework) is None:
         pytest.skip(f"{framework} is not installed")
-    done = program(tmp_path, FRAMEWORKS[framework], before=NET)
+    done = program(tmp_path, FRAMEWORKS[framework], before=NET, loaded=(framework,))
     assert done.returncode == 0, done.stderr
     assert "Report: gpudoctor report" in done.stderr
     assert kinds(tmp_path / "rec") >= KINDS

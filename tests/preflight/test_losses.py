@@ -69,6 +69,22 @@ def test_a_rank_that_is_killed_or_stopped_is_named_with_its_stage(rank, fault):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_is_killed_while_others_arrive_is_named_too(rank):
+    common = {"world": 3, "arrived": 2, "limits": {"arrive": 3.0}}
+    ended = examine({0: {}, 1: {}}, common, faults={rank: "arrive kill rank"}, within=MOST_SECONDS)
+    assert (rank, "arrive", KILLED) in ended.losses()
+    assert ended.reporter == (1 if rank == 0 else 0)
+    assert survivors(ended, rank) == {1 - rank: ENDED_WITH} and not ended.left
+
+
+@pytest.mark.slow
+def test_a_rank_that_is_killed_between_its_cards_is_named_with_its_stage():
+    ended = run("peers kill rank", 1, environment={"STANDIN_CARDS": "2"})
+    assert ended.losses() == [(1, "node", KILLED)] and not ended.left
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["card stop worker", "card hang"])
 def test_a_worker_that_stands_still_is_named_with_its_line(fault):
     ended = run(fault, 1)
@@ -82,7 +98,7 @@ def test_a_worker_that_stands_still_is_named_with_its_line(fault):
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_in_a_test_of_two_is_blamed_and_not_its_partner():
-    ended = run("group kill worker", 1)
+    ended = run("group kill worker", 1, limits={"pairs": 15.0})
     failed = [test for test in ended.found["tests"] if test["failure"]]
     assert failed and all(test["blamed"] == [1] for test in failed)
     assert all("killed by signal 9 (SIGKILL)" in test["failure"] for test in failed)
@@ -112,3 +128,16 @@ def test_a_launcher_that_ends_rank_0_gets_a_verdict_all_the_same():
     assert ended.reporter == 0 and set(ended.codes.values()) == {ENDED_WITH} and not ended.left
     assert "stopped by SIGTERM in the stage card" in ended.found["untested"][0]
     assert [stage["ended"] for stage in ended.found["stages"]] == [True, True, False]
+
+
+@pytest.mark.slow
+def test_without_torch_pairs_are_tested_over_plain_connections_and_nobody_is_blamed_for_the_rest():
+    own = {"environment": {"STANDIN_NO_TORCH": "1"}, "limits": {"pairs": 15.0}}
+    ended = examine(dict.fromkeys(range(3), own), within=MOST_SECONDS)
+    pairs = {tuple(test["nodes"]) for test in ended.found["tests"]}
+    assert pairs == {(0, 1), (0, 2), (1, 2)}
+    assert [test["failure"] for test in ended.found["tests"]] == [""] * len(ended.found["tests"])
+    assert (
+        "gpudoctor did not test all nodes together: that needs torch on each of them."
+        in ended.found["untested"]
+    )

@@ -2,7 +2,9 @@
 
 import pytest
 
+from gpudoctor.model import Applicability, Effort, Remedy
 from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
+from gpudoctor.report.units import remedy_gain
 from gpudoctor.trial.trial_verdict import verdict_words
 
 WAITS = "The training waits for data 71 % of every step. "
@@ -29,3 +31,29 @@ def test_the_promise_stays_where_nothing_was_tried():
 
 def test_a_speed_that_learns_something_else_is_not_named():
     assert "2.00x" not in after(Conclusion.MOVED, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "verdict", "said"),
+    [
+        (
+            1.18,
+            0.08,
+            16.94,
+            "no clear difference",
+            "trial: no clear difference, 1.18x measured (0.08 to 16.94)",
+        ),
+        (0.86, 0.81, 0.91, "slower", "trial: slower, 0.86x measured (0.81 to 0.91)"),
+        (1.29, 1.08, 1.54, "faster", "gain: 1.29x measured (1.08 to 1.54)"),
+    ],
+)
+def test_only_a_clear_difference_is_a_gain(ratio, low, high, verdict, said):
+    remedy = Remedy(
+        id="DATA001-workers",
+        title="num_workers=2",
+        steps=("Set num_workers=2.",),
+        applicability=Applicability.SAFE,
+        effort=Effort.ONE_LINE,
+        proof=Proof(ratio=ratio, low=low, high=high, pairs=5, verdict=verdict),
+    )
+    assert remedy_gain(remedy) == [said]

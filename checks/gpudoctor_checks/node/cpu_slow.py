@@ -1,10 +1,14 @@
 """NODE015 cpu-slow."""
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
+from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, unit_name
 from gpudoctor.analysis.preflight.slow_units import UnitQuantity, peer_thresholds, slow_units
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.preflight import Quantity
+from gpudoctor.lang import say
+from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model.signs.preflight import CPU_QUOTA, Preflight, Quantity
 
 
 class CpuSlow(Check):
@@ -16,7 +20,8 @@ class CpuSlow(Check):
     Why it hurts:
         Loaders, tokenizers and the launch of kernels run there. Without cards, the training itself does.
     How it knows:
-        `gpudoctor preflight` multiplies matrices and copies memory on the CPUs that the job may use.
+        `gpudoctor preflight` multiplies matrices and copies memory on the CPUs that the job may use. If the
+        control group of the slow node has another CPU quota than those of its peers, the finding names it.
     False alarms:
         Nodes with different processors are not compared. Other jobs on a shared node slow it for a while:
         repeat it.
@@ -34,14 +39,42 @@ class CpuSlow(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         asked = [
-            UnitQuantity(Quantity.MATMUL, "fp32 products", "fp32"),
-            UnitQuantity(Quantity.MEMORY_BANDWIDTH, "copies of memory"),
+            UnitQuantity(Quantity.MATMUL, say("fp32 products"), "fp32"),
+            UnitQuantity(Quantity.MEMORY_BANDWIDTH, say("copies of memory")),
         ]
-        yield from slow_units(
+        found = patient.preflight
+        for finding in slow_units(
             self,
-            patient.preflight,
+            found,
             asked,
             device="cpu",
             peers=self.limit("peers"),
             deviations=self.limit("deviations"),
-        )
+        ):
+            yield _with_quota(found, finding)
+
+
+def _with_quota(preflight: Preflight, finding: Finding) -> Finding:
+    """The finding with the CPU quota of its node, if most nodes have another one."""
+    quotas = Counter(node.facts.get(CPU_QUOTA, "none") for node in preflight.nodes)
+    unit = next(unit for unit in preflight.units if unit_name(preflight, unit) == finding.subject)
+    quota = preflight.nodes[unit.node].facts.get(CPU_QUOTA, "none")
+    usual, _ = quotas.most_common(1)[0]
+    if quota in ("none", usual):
+        return finding
+    return replace(
+        finding,
+        message=say(
+            "{message} Its control group grants {quota} CPUs of time, those of its peers {usual}.",
+            message=finding.message,
+            quota=quota,
+            usual=say("no quota") if usual == "none" else usual,
+        ),
+        evidence=(
+            *finding.evidence,
+            Measurement(
+                name="cpu_quota", value=float(quota), unit="{CPUs}", reproduce="cat /sys/fs/cgroup/cpu.max"
+            ),
+        ),
+        detail=NodesDetail(hosts=hosts(preflight, (unit.node,)), cause="quota"),
+    )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.slow_units import UnitQuantity, peer_thresholds, slow_units
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Quantity
 
@@ -34,8 +35,8 @@ class HostTransferSlow(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         asked = [
-            UnitQuantity(Quantity.HOST_TO_DEVICE, "transfers from the host"),
-            UnitQuantity(Quantity.DEVICE_TO_HOST, "transfers to the host"),
+            UnitQuantity(Quantity.HOST_TO_DEVICE, say("transfers from the host")),
+            UnitQuantity(Quantity.DEVICE_TO_HOST, say("transfers to the host")),
         ]
         yield from slow_units(
             self,

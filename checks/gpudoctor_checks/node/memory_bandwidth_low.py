@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.slow_units import UnitQuantity, peer_thresholds, slow_units
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Quantity
 
@@ -33,7 +34,7 @@ class MemoryBandwidthLow(Check):
     thresholds = peer_thresholds(slower=0.08, against_reference=0.25)
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        asked = [UnitQuantity(Quantity.MEMORY_BANDWIDTH, "copies inside its memory")]
+        asked = [UnitQuantity(Quantity.MEMORY_BANDWIDTH, say("copies inside its memory"))]
         yield from slow_units(
             self,
             patient.preflight,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.preflight.accusation import Accusation, Accused, Aspect
 from gpudoctor.analysis.preflight.named_nodes import (
     NodesDetail,
     accused,
@@ -10,26 +11,30 @@ from gpudoctor.analysis.preflight.named_nodes import (
     measurements_of,
     node_names,
 )
-from gpudoctor.analysis.preflight.search import Accusation, Accused, Aspect
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Preflight
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, percent, rate
 
+_HALF = (0.42, 0.58)
+"""Share of the peers' rate that one of two equal rails or ports reaches, with the spread of a test."""
+
 
 class NetworkSlow(Check):
     """A node, or the path between two nodes, is slower than the others, or fails.
 
     What it finds:
-        A node that is slow with every partner. A path between two nodes that are fast with others. A rack
+        A node that is slow with every partner, in one direction or both. At half of its peers' rate one of
+        its two rails or ports may be down. A path between two nodes that are fast with others. A rack
         or subnet whose nodes are all slow. A test that fails or does not end counts as well.
     Why it hurts:
         Each step ends with the slowest path: one bad link slows all ranks of the job, or stops them.
     How it knows:
         `gpudoctor preflight` tests disjoint pairs of nodes at once, then each suspect beside proven nodes.
-        Large messages only: latency is NODE007. A node is accused if the median of its tests is 15 % and five
-        robust standard deviations below its peers'.
+        Large messages only: latency is NODE007, lost packets are NODE018. A node is accused if the median of
+        its tests is 15 % and five robust standard deviations below its peers'. Each test also sends one way
+        at a time, so the finding says whether the node sends or receives slowly.
     False alarms:
         Partners of a slow node are tested again beside proven nodes. Paths across racks are compared with
         paths across racks. One slow test does not suffice. With two nodes only the path between them can be
@@ -52,15 +57,16 @@ class NetworkSlow(Check):
         if not any(len(test.nodes) > 1 for test in found.tests):
             raise Unavailable(say("no two nodes were tested together"))
         for item in accused(patient, Accused.NODE, Accused.LINK, Accused.DOMAIN):
-            if item.aspect is Aspect.LATENCY:
+            if item.aspect not in (Aspect.BANDWIDTH, Aspect.FAILURE):
                 continue
             yield self._finding(found, item, len(judgement(patient).proven))
 
     def _finding(self, preflight: Preflight, item: Accusation, proven: int) -> Finding:
         names = node_names(preflight, item.nodes)
         failed = item.aspect is Aspect.FAILURE
+        cause = "few" if not proven else item.accused.value
         return self.finding(
-            _message(names, item, failed),
+            _message(preflight, names, item, failed),
             evidence=measurements_of(preflight, item.tests),
             confidence=item.confidence,
             severity=Severity.ERROR if failed else Severity.WARNING,
@@ -68,12 +74,17 @@ class NetworkSlow(Check):
             subject=names,
             detail=NodesDetail(
                 hosts=hosts(preflight, item.nodes) if item.accused is Accused.NODE else (),
-                cause="few" if not proven else item.accused.value,
+                cause="half" if _half(item) and proven else cause,
             ),
         )
 
 
-def _message(names: str, item: Accusation, failed: bool) -> str:
+def _half(item: Accusation) -> bool:
+    """Whether a node reached about half of its peers' rate."""
+    return item.accused is Accused.NODE and item.share is not None and _HALF[0] <= item.share <= _HALF[1]
+
+
+def _message(preflight: Preflight, names: str, item: Accusation, failed: bool) -> str:
     where = say("The path between {names}", names=names) if item.accused is Accused.LINK else names
     tests = count(len(item.tests), "test")
     if failed:
@@ -84,11 +95,33 @@ def _message(names: str, item: Accusation, failed: bool) -> str:
         return say("{where} was slow in {tests}.", where=where, tests=tests)
     far = say(" with nodes of other racks") if item.far_only else ""
     return say(
-        "{where} reached {own}{far} in {tests}, its peers {peers}: {share} slower.",
+        "{where} reached {own}{far} in {tests}, its peers {peers}: {share} slower.{direction}",
         where=where,
         own=rate(item.own, "B/s"),
         far=far,
         tests=tests,
         peers=rate(item.peers, "B/s"),
         share=percent(1 - item.share),
+        direction=_direction(preflight, item),
+    )
+
+
+def _direction(preflight: Preflight, item: Accusation) -> str:
+    """Which way is slow, a sentence; "" if both are, or if it was not measured."""
+    if not item.direction or item.sends is None or item.receives is None:
+        return say(" That is about half: one of two rails or ports may be down.") if _half(item) else ""
+    sends, receives = rate(item.sends, "B/s"), rate(item.receives, "B/s")
+    if item.accused is Accused.NODE:
+        if item.direction == "sends":
+            return say(" Only sending is slow: {sends} out, {receives} in.", sends=sends, receives=receives)
+        return say(" Only receiving is slow: {receives} in, {sends} out.", sends=sends, receives=receives)
+    first, second = (preflight.name(node) for node in item.nodes)
+    if item.direction == "receives":
+        first, second, sends, receives = second, first, receives, sends
+    return say(
+        " Only the way from {first} to {second} is slow: {sends}, back {receives}.",
+        first=first,
+        second=second,
+        sends=sends,
+        receives=receives,
     )

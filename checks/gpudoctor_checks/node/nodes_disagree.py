@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, node_names
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
-from gpudoctor.model.signs.preflight import Preflight
+from gpudoctor.model.signs.preflight import CPU_QUOTA, Preflight
 from gpudoctor.model.unavailable import Unavailable
 
 _BREAKS = frozenset({"torch", "nccl", "cuda", "python", "code", "env NCCL_PROTO", "env NCCL_ALGO"})
 """Facts in which a difference breaks the job or changes results; the others cost speed."""
 _LONGEST = 80
+_CAUSES = {"code": "code", "CPUs": "cpus", CPU_QUOTA: "cpus"}
+"""Facts with an advice of their own."""
 
 
 class NodesDisagree(Check):
@@ -19,7 +21,8 @@ class NodesDisagree(Check):
 
     What it finds:
         A driver, torch, NCCL, CUDA or kernel version that differs between nodes. An environment variable
-        (`NCCL_*`, `OMP_*`), an MTU, or the version of the job's code. It says which nodes have which value.
+        (`NCCL_*`, `OMP_*`), an MTU, the number of CPUs and their quota, or the version of the job's code. It
+        says which nodes have which value.
     Why it hurts:
         Ranks with other NCCL or torch versions hang or crash at the first collective. Other variables choose
         other algorithms or interfaces: the group stalls. Another MTU loses large packets. Other code trains
@@ -97,7 +100,7 @@ class NodesDisagree(Check):
             subject=name,
             detail=NodesDetail(
                 hosts=hosts(preflight, odd) if clear else (),
-                cause="variable" if name.startswith("env ") else "code" if name == "code" else "version",
+                cause="variable" if name.startswith("env ") else _CAUSES.get(name, "version"),
                 command=name.removeprefix("env "),
             ),
         )

@@ -4,7 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.preflight.search import Accusation, Accused, Judgement, judge, plan_for
+from gpudoctor.analysis.preflight.accusation import Accusation, Accused, Judgement
+from gpudoctor.analysis.preflight.judging import judge
+from gpudoctor.analysis.preflight.search_plan import plan_for
+from gpudoctor.lang import say
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Detail
 from gpudoctor.model.patient import Patient
@@ -63,7 +66,7 @@ def node_names(preflight: Preflight, nodes: Iterable[int]) -> str:
     names = [preflight.name(index) for index in sorted(set(nodes))]
     if len(names) <= _FEW:
         return joined(names) if names else ""
-    return f"{len(names)} nodes ({', '.join(names[:_FEW])} and others)"
+    return say("{count} nodes ({names} and others)", count=len(names), names=", ".join(names[:_FEW]))
 
 
 def hosts(preflight: Preflight, nodes: Iterable[int]) -> tuple[str, ...]:
@@ -74,7 +77,9 @@ def hosts(preflight: Preflight, nodes: Iterable[int]) -> tuple[str, ...]:
 def unit_name(preflight: Preflight, unit: Unit) -> str:
     """`GPU 3 of node17`, `the CPUs of node17`."""
     node = preflight.name(unit.node)
-    return f"the CPUs of {node}" if unit.device == "cpu" else f"GPU {unit.local} of {node}"
+    if unit.device == "cpu":
+        return say("the CPUs of {node}", node=node)
+    return say("GPU {local} of {node}", local=unit.local, node=node)
 
 
 def measurements_of(preflight: Preflight, tests: Iterable[LinkTest], most: int = 8) -> tuple[Measurement, ...]:

@@ -25,7 +25,7 @@ LEAST = 3
 """Of two, neither can be told to be the wrong one."""
 FEW = 5
 """With fewer peers an outlier is no more than suspected (three) or probable (four)."""
-LOWER_IS_BETTER = frozenset({Quantity.LATENCY, Quantity.TEMPERATURE})
+LOWER_IS_BETTER = frozenset({Quantity.LATENCY, Quantity.RETRANSMITTED, Quantity.TEMPERATURE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

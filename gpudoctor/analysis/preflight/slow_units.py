@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, node_names, unit_name
 from gpudoctor.analysis.preflight.peers import PeerComparison, unit_outliers
 from gpudoctor.analysis.preflight.references import Reference, ReferenceKind, references_for
+from gpudoctor.lang import say
 from gpudoctor.model.check import OWN_CHOICE, Check, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.finding import Confidence, Finding
@@ -21,7 +22,7 @@ class UnitQuantity:
 
     quantity: Quantity
     words: str
-    """Of a sentence: `GPU 3 of node17 reaches 510 TFLOP/s in {words}`."""
+    """Of a sentence: `GPU 3 of node17 reached 510 TFLOP/s in {words}`."""
     dtype: str = ""
 
 
@@ -73,9 +74,9 @@ def slow_units(
     """
     units = [unit for unit in preflight.units if unit.device == device]
     if not units:
-        raise Unavailable(f"no {'card' if device == 'cuda' else 'processor'} was measured")
+        raise Unavailable(say("no card was measured") if device == "cuda" else say("no processor was measured"))
     if not any(unit.figure(item.quantity, item.dtype) for unit in units for item in asked):
-        raise Unavailable(f"{asked[0].words} was not measured")
+        raise Unavailable(say("nothing measured {words}", words=asked[0].words))
     seen: set[tuple[int, int]] = set()
     by_place = {(unit.node, unit.local): unit for unit in units}
     for item in asked:
@@ -104,9 +105,15 @@ def _below_peers(
     measure = asked.quantity.unit
     name = unit_name(preflight, unit)
     return check.finding(
-        f"{capitalised(name)} reaches {quantity(outlier.value, measure)} in {asked.words}. "
-        f"The median of {count(outlier.count, 'equal unit')} is {quantity(outlier.peers, measure)}: "
-        f"{percent(1 - outlier.share)} slower.",
+        say(
+            "{unit} reached {own} in {words}. The median of {units} is {peers}: {share} slower.",
+            unit=capitalised(name),
+            own=quantity(outlier.value, measure),
+            words=asked.words,
+            units=count(outlier.count, "equal unit"),
+            peers=quantity(outlier.peers, measure),
+            share=percent(1 - outlier.share),
+        ),
         evidence=(
             Measurement(name=f"own_{asked.quantity.value}", value=outlier.value, unit=measure),
             Measurement(name="median_of_peers", value=outlier.peers, unit=measure),
@@ -150,13 +157,24 @@ def _below_reference(
     everyone = len(items) == sum(other.name == card for other in preflight.units)
     nodes = {item[0].node for item in items}
     one = len(items) == 1
-    who = unit_name(preflight, unit) if one else f"{len(items)} {card} on {node_names(preflight, nodes)}"
-    reach = "reaches" if one else "reach at least"
-    what = "rejects less than" if row.kind is ReferenceKind.FLOOR else "was measured elsewhere at"
-    whose = "an operator" if row.kind is ReferenceKind.FLOOR else "this card"
+    who = (
+        unit_name(preflight, unit)
+        if one
+        else say("{units} {card} on {nodes}", units=len(items), card=card, nodes=node_names(preflight, nodes))
+    )
+    own, other = quantity(figure.value, figure.unit), quantity(row.value, row.quantity.unit)
+    reached = say("{own} in {words}", own=own, words=words)
+    if not one:
+        reached = say("at least {reached}", reached=reached)
+    elsewhere = (
+        say("an operator rejects less than {other}", other=other)
+        if row.kind is ReferenceKind.FLOOR
+        else say("this card was measured elsewhere at {other}", other=other)
+    )
     return check.finding(
-        f"{capitalised(who)} {reach} {quantity(figure.value, figure.unit)} in {words}; {whose} {what} "
-        f"{quantity(row.value, row.quantity.unit)}.",
+        say(
+            "{who} reached {reached}; {elsewhere}.", who=capitalised(who), reached=reached, elsewhere=elsewhere
+        ),
         evidence=(
             Measurement(name=f"own_{row.quantity.value}", value=figure.value, unit=figure.unit),
             Measurement(

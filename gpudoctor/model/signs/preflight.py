@@ -4,9 +4,14 @@ Nodes have an index from 0 in the order of their lowest rank. A unit is one card
 without cards; it is named by node and local index. A rate is in bytes or operations a second.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
+
+CPU_QUOTA = "CPU quota"
+"""Name of the fact of a node that says how many CPUs' worth of time its control group grants: `0.5`, `none`."""
 
 
 class Stage(Enum):
@@ -44,8 +49,12 @@ class Quantity(Enum):
     """Bytes a second from one card to another of its node, one way."""
     BUS_BANDWIDTH = "bus_bandwidth"
     """As nccl-tests define it: of an all-reduce, algorithm bandwidth times 2(n-1)/n."""
+    ONE_WAY_BANDWIDTH = "one_way_bandwidth"
+    """Bytes a second from one node to another while nothing comes back; `direction` says which way."""
     LATENCY = "latency"
     """Seconds of a small message, one way."""
+    RETRANSMITTED = "retransmitted"
+    """Share of its data segments that TCP sent again, of `repetitions` segments; `direction` says which way."""
     WRITE_BANDWIDTH = "write_bandwidth"
     READ_BANDWIDTH = "read_bandwidth"
     CLOCK = "clock"
@@ -64,6 +73,7 @@ class Quantity(Enum):
 _UNITS = {
     Quantity.MATMUL: "FLOP/s",
     Quantity.LATENCY: "s",
+    Quantity.RETRANSMITTED: "1",
     Quantity.CLOCK: "Hz",
     Quantity.POWER: "W",
     Quantity.TEMPERATURE: "Cel",
@@ -74,6 +84,7 @@ _UNITS = {
         Quantity.DEVICE_TO_HOST,
         Quantity.PEER_BANDWIDTH,
         Quantity.BUS_BANDWIDTH,
+        Quantity.ONE_WAY_BANDWIDTH,
         Quantity.WRITE_BANDWIDTH,
         Quantity.READ_BANDWIDTH,
     ),
@@ -99,6 +110,8 @@ class Figure:
     """`ring`, `nvls`, `tree` or "" where the library chose and did not say."""
     when: str = ""
     """Of a burn: `first` or `last` part; "" elsewhere."""
+    direction: str = ""
+    """`forward`, from the first node of a test to the second; `backward`; "" where both count together."""
 
     @property
     def unit(self) -> str:
@@ -250,7 +263,7 @@ class StageRun:
     """Whether it ended by itself, within its limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: the names are kept
 class Preflight:
     """One active examination."""
 
@@ -274,5 +287,12 @@ class Preflight:
 
     def name(self, node: int) -> str:
         """The host name of a node, with its index where two nodes have the same one."""
-        own = self.nodes[node].name
-        return own if sum(item.name == own for item in self.nodes) == 1 else f"{own}#{node}"
+        return self._names[node]
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        counts = Counter(item.name for item in self.nodes)
+        return tuple(
+            item.name if counts[item.name] == 1 else f"{item.name}#{index}"
+            for index, item in enumerate(self.nodes)
+        )

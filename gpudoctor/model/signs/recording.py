@@ -165,6 +165,8 @@ class Recording:
     """What was sampled on each node, as it was; the first rank's node first."""
     end: RunEnd | None = None
     """None where the recorder itself was killed."""
+    early_deaths: Mapping[str, bytes] = field(default_factory=dict)
+    """By the path of each file: what processes printed that died before they imported torch."""
     kernel_log: KernelLog | None = None
     """Messages of the kernel, where a saved log of it was named."""
     survey: GpuSurvey | None = None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import statistics
+import struct
 import time
 from datetime import timedelta
 from typing import Any
@@ -15,7 +17,11 @@ from gpudoctor.preflight.worker import load_torch
 WARMUPS = 2
 SMALL = 8
 """Bytes of the small message."""
+ONE_WAY_PART = 4
+"""A message of one direction is the large message divided by this: it says which way is slow, not how fast."""
 _CHUNK = 1 << 18
+_RETRANSMITTED, _SENT, _TCP_INFO = 100, 156, 160
+"""In the kernel's tcp_info (linux/tcp.h): tcpi_total_retrans, tcpi_data_segs_out (Linux 4.6); a length."""
 
 
 def open_port(work: Any, state: Any) -> Any:
@@ -65,6 +71,7 @@ def _process_group(work: Any, state: Any) -> Any:
         try:
             figures, wrong = _measure(torch, distributed, device, work)
             distributed.barrier()
+            segments = sent_again()
         finally:
             distributed.destroy_process_group()
     finally:
@@ -72,7 +79,7 @@ def _process_group(work: Any, state: Any) -> Any:
             os.environ.pop("NCCL_ALGO", None)
         else:
             os.environ["NCCL_ALGO"] = before
-    answer = {"figures": figures, "seconds": time.monotonic() - begin}
+    answer = {"figures": figures, "seconds": time.monotonic() - begin, "segments": segments}
     if wrong:
         answer["failure"] = wrong
         answer["wrong"] = True
@@ -84,7 +91,10 @@ def _measure(torch: Any, distributed: Any, device: Any, work: Any) -> Any:
     if work["size"] == 2:
         figures.append(_latency(torch, distributed, device))
     bandwidth, wrong = _bandwidth(torch, distributed, device, work)
-    return [*figures, bandwidth], wrong
+    figures.append(bandwidth)
+    if work.get("back"):
+        figures += _one_way(torch, distributed, device, work, bandwidth)
+    return figures, wrong
 
 
 def _latency(torch: Any, distributed: Any, device: Any) -> Any:
@@ -109,24 +119,21 @@ def _bandwidth(torch: Any, distributed: Any, device: Any, work: Any) -> Any:
     count = max(64, work["payload"] // 4)
     values = torch.empty(count, dtype=torch.float32, device=device)
     times: list[float] = []
-    end = None
+    start = end = time.perf_counter()
     for turn in range(10_000):
         if turn == WARMUPS:
             end = time.perf_counter() + work["seconds"]
         values.fill_(work["index"] + 1)
         # the first number says whether the first unit has had enough; the others follow it
-        values[0] = float(
-            work["index"] == 0 and end is not None and time.perf_counter() > end and turn > WARMUPS + 1
-        )
+        values[0] = float(work["index"] == 0 and _enough(turn, start, end, work["seconds"]))
         _settle(torch, device)
         begin = time.perf_counter()
         distributed.all_reduce(values)
         _settle(torch, device)
-        taken = time.perf_counter() - begin
-        if turn >= WARMUPS:
-            times.append(taken)
+        times.append(time.perf_counter() - begin)
         if float(values[0]):
             break
+    times = _warm(times)
     expected = size * (size + 1) / 2
     wrong = ""
     if not bool((values[1:] == expected).all()):
@@ -135,6 +142,73 @@ def _bandwidth(torch: Any, distributed: Any, device: Any, work: Any) -> Any:
     amount = 2.0 * (size - 1) / size * count * 4
     algorithm = (work.get("algorithm") or "").lower()
     return figure("bus_bandwidth", times, amount, payload=count * 4, algorithm=algorithm), wrong
+
+
+def _enough(turn: Any, start: Any, end: Any, seconds: Any) -> Any:
+    """Whether this turn is the last one: the time is over. On a slow path the third one is."""
+    now = time.perf_counter()
+    return (turn > WARMUPS + 1 and now > end) or (turn >= 2 and now > start + 2 * seconds)
+
+
+def _warm(times: Any) -> Any:
+    """The times without those of the first turns, but two at least."""
+    return times[min(WARMUPS, len(times) - 2) :]
+
+
+def _one_way(torch: Any, distributed: Any, device: Any, work: Any, both: Any) -> Any:
+    """Bandwidth of each direction between two nodes: a broadcast crosses the path once, one way.
+
+    `back` is the index of the second node's first unit. The sender of a broadcast returns early, so a small
+    all-reduce behind it shows that it has arrived everywhere.
+    """
+    count = max(64, work["payload"] // 4 // ONE_WAY_PART)
+    values = torch.zeros(count, dtype=torch.float32, device=device)
+    small = torch.zeros(SMALL // 4, dtype=torch.float32, device=device)
+    small[0] = _repetitions(work, 4.0 * count / both["value"])
+    distributed.broadcast(small, 0)
+    repetitions = int(small[0])
+    figures = []
+    for direction, root in (("forward", 0), ("backward", work["back"])):
+        times: list[float] = []
+        for _ in range(repetitions):
+            begin = time.perf_counter()
+            distributed.broadcast(values, root)
+            distributed.all_reduce(small)
+            _settle(torch, device)
+            times.append(time.perf_counter() - begin)
+        figures.append(figure("one_way_bandwidth", times, 4.0 * count, payload=4 * count, direction=direction))
+    return figures
+
+
+def _repetitions(work: Any, expected: Any) -> Any:
+    """How many messages of so many seconds each direction gets, two at least: a quarter of the time."""
+    return max(2, min(16, int(work["seconds"] / 4 / max(expected, 1e-6))))
+
+
+def sent_again() -> Any:
+    """Data segments that this process's sockets sent to other machines, and how many of them they sent again.
+
+    By the kernel's count of each TCP connection. Zeros where it has none, or where RDMA carries the data.
+    """
+    again = sent = 0
+    try:
+        numbers = [int(name) for name in os.listdir("/proc/self/fd")]
+    except OSError:
+        return [0, 0]
+    for number in numbers:
+        with contextlib.suppress(OSError):
+            if not os.readlink(f"/proc/self/fd/{number}").startswith("socket:"):
+                continue
+            with socket.socket(fileno=os.dup(number)) as stream:
+                if stream.family not in (socket.AF_INET, socket.AF_INET6) or stream.type != socket.SOCK_STREAM:
+                    continue
+                if stream.getpeername()[0] == stream.getsockname()[0]:
+                    continue
+                known = stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+                if len(known) >= _TCP_INFO:
+                    again += struct.unpack_from("I", known, _RETRANSMITTED)[0]
+                    sent += struct.unpack_from("I", known, _SENT)[0]
+    return [again, sent]
 
 
 def _settle(torch: Any, device: Any) -> Any:
@@ -161,7 +235,8 @@ def _sockets(work: Any, state: Any) -> Any:
     stream.settimeout(work["limit"])
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with stream:
-        return {"figures": [_ping(stream, work), _exchange(stream, work)]}
+        both = [_ping(stream, work), _exchange(stream, work)]
+        return {"figures": [*both, *_one_way_of_sockets(stream, work, both[1])], "segments": sent_again()}
 
 
 def _ping(stream: Any, work: Any) -> Any:
@@ -184,9 +259,9 @@ def _exchange(stream: Any, work: Any) -> Any:
 
     payload = b"\0" * work["payload"]
     times: list[float] = []
-    end = time.perf_counter() + work["seconds"]
+    start = time.perf_counter()
     for turn in range(10_000):
-        last = work["index"] == 0 and turn >= WARMUPS + 1 and time.perf_counter() > end
+        last = work["index"] == 0 and _enough(turn, start, start + work["seconds"], work["seconds"])
         begin = time.perf_counter()
         sender = threading.Thread(
             target=stream.sendall, args=((b"\1" if last else b"\0") + payload[1:],), daemon=True
@@ -197,7 +272,45 @@ def _exchange(stream: Any, work: Any) -> Any:
         times.append(time.perf_counter() - begin)
         if last or (work["index"] == 1 and first == 1):
             break
-    return figure("bus_bandwidth", times[WARMUPS:], float(len(payload)), payload=len(payload), algorithm="tcp")
+    times = _warm(times)
+    return figure("bus_bandwidth", times, float(len(payload)), payload=len(payload), algorithm="tcp")
+
+
+def _one_way_of_sockets(stream: Any, work: Any, both: Any) -> Any:
+    """Bandwidth of each direction; the first unit says how often, and takes the time."""
+    payload = b"\0" * max(256, work["payload"] // ONE_WAY_PART)
+    first = work["index"] == 0
+    repetitions = _repetitions(work, len(payload) / both["value"])
+    if first:
+        stream.sendall(bytes([repetitions]))
+    else:
+        repetitions = _take(stream, 1)
+    figures = []
+    for direction in ("forward", "backward"):
+        sends = first is (direction == "forward")
+        times: list[float] = []
+        for _ in range(repetitions):
+            begin = time.perf_counter()
+            if not first and sends:
+                _take(stream, 1)  # the first unit's clock runs from its request to the last byte
+            elif first and not sends:
+                stream.sendall(b"?")
+            if sends:
+                stream.sendall(payload)
+                if first:
+                    _take(stream, 1)
+            else:
+                _take(stream, len(payload))
+                if not first:
+                    stream.sendall(b"!")
+            times.append(time.perf_counter() - begin)
+        figures.append(
+            figure(
+                "one_way_bandwidth", times, float(len(payload)), payload=len(payload), algorithm="tcp",
+                direction=direction,
+            )
+        )  # fmt: skip
+    return figures
 
 
 def _take(stream: Any, count: Any) -> Any:

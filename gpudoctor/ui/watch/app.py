@@ -193,7 +193,7 @@ class WatchApp(App[None]):
         """Why nothing can be watched at all; the application has ended then."""
         self._shown: Report | None = None
         self._waiting = False
-        """Whether a tick waits to be drawn: on a busy machine ticks must not pile up."""
+        """Whether a tick or its failure waits to be drawn: on a busy machine ticks must not pile up."""
 
     def compose(self) -> ComposeResult:
         """The panels, top to bottom."""
@@ -236,16 +236,20 @@ class WatchApp(App[None]):
                         self.fatal = error
                         self.call_from_thread(self.exit)
                         return
-                    self.post_message(self.Failed(str(error)))
+                    self._hand_over(self.Failed(str(error)))
                 except Exception as error:  # noqa: BLE001  # the screen shows it and goes on with the last tick
-                    self.post_message(self.Failed(f"{type(error).__name__}: {error}"))
+                    self._hand_over(self.Failed(f"{type(error).__name__}: {error}"))
                 else:
                     if tick is None:
                         return
-                    self._waiting = True
-                    self.post_message(self.Arrived(tick))
+                    self._hand_over(self.Arrived(tick))
             while (self._waiting or time.monotonic() - began < self._interval) and not worker.is_cancelled:
                 time.sleep(_BEAT)
+
+    def _hand_over(self, message: Message) -> None:
+        """Have a tick or its failure shown."""
+        self._waiting = True
+        self.post_message(message)
 
     def on_watch_app_arrived(self, message: Arrived) -> None:
         """Show a tick; of its report only what a terminal may show."""
@@ -264,6 +268,7 @@ class WatchApp(App[None]):
         """Say what failed, above the last tick."""
         self.view = replace(self.view, error=message.error)
         self.show()
+        self._waiting = False
 
     def on_resize(self, event: Resize) -> None:
         """Too small a terminal gets a sentence in place of a ruin."""

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 
 from rich.style import Style
 from rich.text import Text
@@ -65,17 +66,18 @@ def _stack(counts: Counter[str], levels: int) -> list[str]:
 
 
 def _cells(columns: Sequence[list[str]], row: int, view: View) -> Text:
-    """A line of half blocks: two levels a character."""
+    """A line of half blocks: two levels a character. Neighbours that look the same are one piece of text."""
     line = Text(no_wrap=True)
-    for stack in columns:
-        if not stack:
-            line.append(" ")
+    for levels, same in groupby(columns, lambda stack: (*stack[2 * row : 2 * row + 2],)):
+        count = sum(1 for _ in same)
+        if not levels:
+            line.append(" " * count)
             continue
-        below, above = (tint(phase_colour(phase), view) for phase in stack[2 * row : 2 * row + 2])
+        below, above = (tint(phase_colour(phase), view) for phase in levels)
         if below == above:
-            line.append("█", Style(color=below))
+            line.append("█" * count, Style(color=below))
         else:
-            line.append("▀", Style(color=above, bgcolor=below))
+            line.append("▀" * count, Style(color=above, bgcolor=below))
     return line
 
 

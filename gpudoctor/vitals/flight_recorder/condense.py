@@ -9,12 +9,13 @@ import marshal
 import re
 import zlib
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
+from gpudoctor.vitals.flight_recorder.repeated_entries import EntryLayouts, LoadedEntries, load_entries
 from gpudoctor.vitals.plain_pickle import NotPlain, load_plain_fast
 from gpudoctor.vitals.process.classify_stack import is_library
 
@@ -28,6 +29,12 @@ _call = itemgetter(
     "process_group", "is_p2p", "frames",
 )  # fmt: skip
 _state = itemgetter("collective_seq_id", "p2p_seq_id", "state", "retired")
+_DECIDING = frozenset({
+    "profiling_name", "input_sizes", "input_dtypes", "output_sizes", "output_dtypes", "process_group", "is_p2p",
+    "frames", "state", "retired",
+})  # fmt: skip
+"""What makes an entry another kind: torch writes no number of its own there."""
+_SEQUENCES = ("collective_seq_id", "p2p_seq_id")
 _PEERS = re.compile(r"(send|recv) (\d{1,7})(->|<-)(\d{1,7})\Z")
 _COMPARED = {
     "input": ("all_reduce", "allreduce", "broadcast", "all_gather", "allgather", "reduce"),
@@ -47,6 +54,8 @@ class Dictionary:
     operations: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     sites: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     members: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    layouts: EntryLayouts = field(default_factory=dict)
+    """Where entries have their numbers."""
     _keys: dict[bytes, int] = field(default_factory=dict)
 
     def operation(self, data: bytes) -> int:
@@ -90,8 +99,8 @@ class Dictionary:
         return new
 
 
-_Entry: TypeAlias = tuple[int, int, int, Mapping[str, Any]]
-"""Sequence number, keys of operation and call site, and the entry itself."""
+_Entry: TypeAlias = tuple[int, int, int, int]
+"""Sequence number, keys of operation and call site, and the row of the entry."""
 
 
 @dataclass(slots=True)
@@ -110,27 +119,92 @@ class _Group:
 
 def condense(data: bytes, dictionary: Dictionary) -> tuple[Any, ...]:
     """The dump in numbers: version, entries, wrapped, groups, latest, rank. Raises `NotPlain`."""
-    value = _load(data)
-    entries = value if isinstance(value, list) else value.get("entries") if isinstance(value, dict) else None
-    if not isinstance(entries, list):
-        raise NotPlain("it is not a flight-recorder dump (`entries` is missing)")
-    head: Mapping[str, Any] = value if isinstance(value, dict) else {}
     try:
-        groups, latest = _groups(entries, dictionary)
+        value, rows = _loaded(data, dictionary.layouts)
+        head: Mapping[str, Any] = value if isinstance(value, dict) else {}
+        groups, latest = _groups(rows, dictionary)
         config = _config(head.get("pg_config"))
-        packed = [_packed(group, config, dictionary) for group in groups]
-        first = entries[0].get("record_id", 0) if entries else 0
+        packed = [_packed(group, rows, config, dictionary) for group in groups]
+        first = rows.whole(0).get("record_id", 0) if rows.places else 0
         rank = head.get("rank", head.get("global_rank"))
     except (AttributeError, KeyError, TypeError, IndexError, OverflowError, ValueError) as error:
+        if isinstance(error, NotPlain):
+            raise
         raise NotPlain("its entries are not those of a flight recorder") from error
     return (
         str(head.get("version", ""))[:20],
-        len(entries),
+        len(rows.places),
         isinstance(first, int) and first > 0,
         packed,
         latest,
         rank if isinstance(rank, int) and 0 <= rank < _MOST_RANKS else -1,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The entries of a dump. Most are like an earlier one, their own numbers apart."""
+
+    built: list[Any]
+    fields: list[tuple[Any, Any]]
+    """Of each of these what was called, and its state."""
+    places: Sequence[int]
+    """For each entry: which of these it is like."""
+    parts: Sequence[bytes | None]
+    """What holds its own numbers; None for one of `built`."""
+    loaded: LoadedEntries | None = None
+
+    def whole(self, row: int) -> Mapping[str, Any]:
+        """An entry."""
+        place, part = self.places[row], self.parts[row]
+        entry: Mapping[str, Any] = self.built[place]
+        if part is None or self.loaded is None:
+            return entry
+        numbers = self.loaded.layouts[place].numbers(part)
+        return {**entry, **dict(zip(self.loaded.names[place], numbers, strict=True))}
+
+    def sequences(self, place: int) -> tuple[Callable[[bytes], tuple[int, ...]], int] | None:
+        """Reads both sequence numbers of an entry that is like this one, and which is of collectives."""
+        names = self.loaded.names.get(place) if self.loaded is not None else None
+        if names is None or self.loaded is None:
+            return None
+        at = tuple(map(names.index, _SEQUENCES))
+        return self.loaded.layouts[place].reader(tuple(sorted(at))), int(at[0] > at[1])
+
+
+def _loaded(data: bytes, layouts: EntryLayouts) -> tuple[Any, _Rows]:
+    """The dump and its entries."""
+    found = load_entries(data, layouts)
+    if found is not None and all(map(_are_counted, found.names.values())):
+        entries = found.value["entries"]
+        if (fields := _fields(entries)) is not None:
+            return found.value, _Rows(entries, fields, found.places, found.parts, found)
+    value = _load(data)
+    entries = value if isinstance(value, list) else value.get("entries") if isinstance(value, dict) else None
+    if not isinstance(entries, list):
+        raise NotPlain("it is not a flight-recorder dump (`entries` is missing)")
+    fields = _fields(entries)
+    if fields is None:
+        entries = list(map(_completed, entries))
+        fields = list(zip(map(_call, entries), map(_state, entries), strict=True))
+    return value, _Rows(entries, fields, range(len(entries)), [None] * len(entries))
+
+
+def _are_counted(names: tuple[str, ...]) -> bool:
+    """Whether entries that differ in these numbers are of one kind, and have a sequence number of their own."""
+    return _DECIDING.isdisjoint(names) and set(names).issuperset(_SEQUENCES)
+
+
+def _fields(entries: list[Any]) -> list[tuple[Any, Any]] | None:
+    """What each entry called, and its state; None for those of another version and for JSON."""
+    try:
+        calls = list(map(_call, entries))
+        marshal.dumps([call[:5] for call in calls[:1]], 2)
+        if calls and type(calls[0][5]) is not tuple:
+            return None
+        return list(zip(calls, map(_state, entries), strict=True))
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _load(data: bytes) -> Any:
@@ -181,57 +255,62 @@ class _Kinds:
         return kind
 
 
-def _groups(entries: list[Any], dictionary: Dictionary) -> tuple[list[_Group], tuple[str, Any] | None]:
+def _groups(rows: _Rows, dictionary: Dictionary) -> tuple[list[_Group], tuple[str, Any] | None]:
     """What happened in each group, and the last entry of all."""
-    try:
-        calls, states = list(map(_call, entries)), list(map(_state, entries))
-        marshal.dumps([call[:5] for call in calls[:1]], 2)
-        if calls and type(calls[0][5]) is not tuple:  # JSON has lists
-            raise TypeError
-    except (KeyError, TypeError, ValueError):
-        entries = list(map(_completed, entries))
-        calls, states = list(map(_call, entries)), list(map(_state, entries))
     kinds = _Kinds(dictionary)
-    last = _Kind(None, _Group("", ""), 0, 0)
-    newest: dict[int, Any] = {}
-    sent: tuple[Any, ...] | None = None
+    known = list(_known(rows, kinds))
+    newest: dict[int, int] = {}
+    sent: tuple[_Entry, tuple[int, int] | None] | None = None
     """The last entry of all, where it is a send or receive."""
-    for entry, call, (sequence, p2p, state, retired) in zip(entries, calls, states, strict=True):
-        kind = last.following
-        if kind is None or kind.call != call:  # lists of the same frames compare by identity: fast
-            kind = last.following = kinds.of(call)
-        last, group = kind, kind.group
-        done = state == "completed" or (retired and call[0].startswith("gloo"))
+    group = _Group("", "")
+    for row, (place, part) in enumerate(zip(rows.places, rows.parts, strict=True)):
+        kind, group, call, done, sequence, p2p, own = known[place]
+        if part is not None:
+            read, collective = own
+            both = read(part)
+            sequence, p2p = both[collective], both[1 - collective]
         if call[6]:
-            launch = (p2p, kind.key, kind.site, entry)
-            sent = _sent(launch, _take_peer(group, launch, call[0], done))
+            launch = (p2p, kind.key, kind.site, row)
+            sent = launch, _take_peer(group, launch, call[0], done)
             continue
         sent = None
         if type(sequence) is not int or not 0 <= sequence < _LARGEST:
             raise NotPlain("its sequence numbers make no sense")
-        numbers = group.sequences
-        if numbers and numbers[-1] == sequence:  # coalesced: in the state of its last entry
+        sequences = group.sequences
+        if sequences and sequences[-1] == sequence:  # coalesced: in the state of its last entry
             group.operations[-1] = dictionary.chained(group.operations[-1], kind.key)
             group.sites[-1] = kind.site or group.sites[-1]
         else:
-            numbers.append(sequence)
+            sequences.append(sequence)
             group.operations.append(kind.key)
             group.sites.append(kind.site)
-        newest[id(group)] = entry
+        newest[id(group)] = row
         if not done:
-            group.open[sequence] = (sequence, group.operations[-1], group.sites[-1], entry)
+            group.open[sequence] = (sequence, group.operations[-1], group.sites[-1], row)
         elif group.open:
             group.open.pop(sequence, None)
     groups = list(kinds.groups.values())
     if len(groups) > _MOST_GROUPS:
         raise NotPlain(f"it has more than {_MOST_GROUPS:,} process groups")
-    for group in groups:
-        if group.sequences:
-            group.newest = (group.sequences[-1], group.operations[-1], group.sites[-1], newest[id(group)])
-    if not entries:
+    for each in groups:
+        if each.sequences:
+            each.newest = (each.sequences[-1], each.operations[-1], each.sites[-1], newest[id(each)])
+    if not rows.places:
         return groups, None
-    latest = sent or (last.group.newest and _sent(last.group.newest))
-    return groups, (last.group.name, latest) if latest else None
+    latest = _sent(rows, *sent) if sent else group.newest and _sent(rows, group.newest)
+    return groups, (group.name, latest) if latest else None
+
+
+def _known(rows: _Rows, kinds: _Kinds) -> Iterator[tuple[Any, ...]]:
+    """Of each built entry: kind, group, call, whether it is done, its numbers, what reads those of others."""
+    last = _Kind(None, _Group("", ""), 0, 0)
+    for place, (call, (sequence, p2p, state, retired)) in enumerate(rows.fields):
+        kind = last.following
+        if kind is None or kind.call != call:  # lists of the same frames compare by identity: fast
+            kind = last.following = kinds.of(call)
+        last = kind
+        done = state == "completed" or (retired and call[0].startswith("gloo"))
+        yield kind, kind.group, call, done, sequence, p2p, rows.sequences(place)
 
 
 def _take_peer(group: _Group, launch: _Entry, name: str, done: object) -> tuple[int, int] | None:
@@ -248,9 +327,10 @@ def _take_peer(group: _Group, launch: _Entry, name: str, done: object) -> tuple[
     return peer
 
 
-def _sent(launch: _Entry, peer: tuple[int, int] | None = None) -> tuple[Any, ...]:
+def _sent(rows: _Rows, launch: _Entry, peer: tuple[int, int] | None = None) -> tuple[Any, ...]:
     """A launch as it is sent: the fields of `CollectiveEntry`."""
-    *keys, entry = launch
+    *keys, row = launch
+    entry = rows.whole(row)
     state, retired, name = entry["state"], bool(entry["retired"]), entry["profiling_name"]
     gloo = name.startswith("gloo")
     completed = state == "completed"
@@ -266,7 +346,9 @@ def _sent(launch: _Entry, peer: tuple[int, int] | None = None) -> tuple[Any, ...
     )
 
 
-def _packed(group: _Group, config: Mapping[str, tuple[int, ...]], dictionary: Dictionary) -> tuple[Any, ...]:
+def _packed(
+    group: _Group, rows: _Rows, config: Mapping[str, tuple[int, ...]], dictionary: Dictionary
+) -> tuple[Any, ...]:
     """A group as it is sent: numbers by sequence from the first on, without gaps."""
     numbers = group.sequences
     first, last = (min(numbers), max(numbers)) if numbers else (1, 0)
@@ -288,9 +370,9 @@ def _packed(group: _Group, config: Mapping[str, tuple[int, ...]], dictionary: Di
         last,
         operations.tobytes(),
         sites.tobytes(),
-        [_sent(group.open[key]) for key in sorted(group.open)[:KEPT]],
-        _sent(group.newest) if group.newest else None,
-        [_sent(launch, peer) for launch, peer in peers],
+        [_sent(rows, group.open[key]) for key in sorted(group.open)[:KEPT]],
+        _sent(rows, group.newest) if group.newest else None,
+        [_sent(rows, launch, peer) for launch, peer in peers],
     )
 
 

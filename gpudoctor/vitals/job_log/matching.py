@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from gpudoctor.analysis.job_log.consequences import CONSEQUENCES, HARMLESS
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
@@ -13,13 +13,17 @@ _DIGITS = re.compile(r"\d[\d.,:e+-]*")
 _LONGEST = 4000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KnownMessage:
     """A wording and the code of the check whose it is; "" for consequences and harmless ones."""
 
     code: str
     message: LogMessage
-    pattern: re.Pattern[str]
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Compiled once a text holds one of its cues: most logs hold few of them."""
+        return re.compile(self.message.pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,4 +92,4 @@ def skeleton(text: str) -> str:
 
 
 def _known(code: str, message: LogMessage) -> KnownMessage:
-    return KnownMessage(code, message, re.compile(message.pattern))
+    return KnownMessage(code, message)

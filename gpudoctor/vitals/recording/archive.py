@@ -39,6 +39,10 @@ class Archive(ABC):
     def names(self) -> list[str]:
         """Names of the files in it, sorted."""
 
+    @abstractmethod
+    def shown(self, name: str) -> str:
+        """The path of a file in it, for people."""
+
     def __init__(self) -> None:
         self._left = RECORDING.most
 
@@ -66,6 +70,9 @@ class _Folder(Archive):
             found = [entry.name for entry in islice(entries, RECORDING_FILES.most + 1) if _is_file(entry)]
         return sorted(_few(self.name, found))
 
+    def shown(self, name: str) -> str:
+        return str(self._path / name)
+
     def _read(self, name: str, limit: ReadLimit) -> bytes:
         return read_file(self._path / name, limit)
 
@@ -88,6 +95,9 @@ class _Zip(Archive):
 
     def names(self) -> list[str]:
         return _few(self.name, sorted(self._members))
+
+    def shown(self, name: str) -> str:
+        return f"{self.name}/{self._members[name]}"
 
     def _read(self, name: str, limit: ReadLimit) -> bytes:
         try:

@@ -2,12 +2,12 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpudoctor.model.external_files import RefusedFile, load_json
-from gpudoctor.model.read_limits import FAULT, GDR, GPUS
+from gpudoctor.model.read_limits import EARLY_DEATH, FAULT, GDR, GPUS
 from gpudoctor.model.read_limits import MANIFEST as MANIFEST_LIMIT
 from gpudoctor.model.signs.recording import Process, Record, RunEnd, Table
 from gpudoctor.model.unavailable import Unavailable
@@ -50,6 +50,12 @@ _RANK = re.compile(r"rank-(x|[0-9]{1,9})-([0-9]{1,9})\.gdr")
 _WORKER = re.compile(r"worker-(x|[0-9]{1,9})-([0-9]{1,9})-([0-9]{1,9})\.gdr")
 
 
+_EARLY = re.compile(r"early-(?:x|[0-9]{1,9})-([0-9]{1,9})-([0-9]{1,9})\.txt")
+"""Parent and process."""
+_MOST_EARLY = 64 << 20
+"""Bytes of all of them together; one has 2 KB."""
+
+
 _GPU = re.compile(r"gpu([0-9]+)_")
 
 
@@ -66,6 +72,8 @@ class RecordedNode:
     machine: Table = field(default_factory=lambda: Table(columns={}))
     facts: Mapping[str, Any] = field(default_factory=dict)
     end: RunEnd | None = None
+    early_deaths: dict[str, bytes] = field(default_factory=dict)
+    """By path: the tracebacks of processes that died before they imported torch."""
     problems: list[str] = field(default_factory=list)
 
     def text(self, name: str) -> str:
@@ -96,7 +104,31 @@ def read_node(place: Archive) -> RecordedNode:
         fault = _FAULT.fullmatch(name)
         if fault is not None:
             _read_fault(node, name, int(fault[2]))
+    _read_early_deaths(node, names)
     return node
+
+
+def _read_early_deaths(node: RecordedNode, names: Sequence[str]) -> None:
+    place, left = node.place, _MOST_EARLY
+    for name in _outermost(names):
+        try:
+            data = place.read(name, EARLY_DEATH)
+        except OSError as error:
+            node.problems.append(f"{place.name}: {name} cannot be read: {error.strerror or error}")
+            continue
+        left -= len(data)
+        if left < 0:
+            break
+        node.early_deaths[place.shown(name)] = data
+
+
+def _outermost(names: Sequence[str]) -> list[str]:
+    """The tracebacks of early deaths among these files.
+
+    That of a child is left out where its parent died likewise: the parent met the child's death and went on.
+    """
+    found = {match[2]: (match[1], name) for name in names if (match := _EARLY.fullmatch(name))}
+    return [name for parent, name in found.values() if parent not in found]
 
 
 def _missing(node: RecordedNode, item: Reported) -> Iterator[str]:

@@ -150,6 +150,7 @@ def read_recording(path: str, *more: str) -> Recording:
         machine_facts=facts,
         nodes=tuple(beside),
         end=_joined_end([node.end for node in nodes]),
+        early_deaths={path: data for node in ordered for path, data in node.early_deaths.items()},
         problems=tuple(problems),
     )
 

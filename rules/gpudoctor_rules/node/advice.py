@@ -85,6 +85,15 @@ ADVICE = (
         effort=Effort.ADMINISTRATOR,
     ),
     advise(
+        "NODE006-rail",
+        "check whether one of two rails or ports of {host} is down",
+        "ibstat; cat /proc/net/bonding/* /sys/class/net/*/operstate   # on {host}: a port that is down",
+        "ibstat | grep Rate; ethtool INTERFACE | grep Speed   # half the rate of its peers",
+        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=NET   # in the job: the adapters that NCCL uses on {host}",
+        when=where(NodesDetail, lambda nodes: nodes.cause == "half" and nodes.hosts),
+        effort=Effort.ADMINISTRATOR,
+    ),
+    advise(
         "NODE006-link",
         "check the path between the two nodes",
         "ibtracert LID LID   # InfiniBand; Ethernet: tracepath HOST, the MTU and route both ways",
@@ -153,6 +162,14 @@ ADVICE = (
         when=where(NodesDetail, lambda nodes: nodes.cause == "code"),
     ),
     advise(
+        "NODE010-cpus",
+        "give each task the same CPUs on all nodes",
+        "nproc; cat /sys/fs/cgroup/cpu.max   # in the job, on the odd nodes: CPUs; quota and period in us",
+        "resources.limits.cpu, docker --cpus, systemctl show -p CPUQuotaPerSecUSec UNIT   # who set the quota",
+        when=where(NodesDetail, lambda nodes: nodes.cause == "cpus"),
+        effort=Effort.ADMINISTRATOR,
+    ),
+    advise(
         "NODE010-version",
         "give all nodes the same image, or leave the odd ones out",
         "srun --ntasks-per-node=1 gpudoctor check --format json > $(hostname).json   # versions of each node",
@@ -211,6 +228,14 @@ ADVICE = (
     ),
     _leave_out("NODE015", "slow CPUs"),
     advise(
+        "NODE015-quota",
+        "raise the CPU quota of the job on {host}",
+        "cat /sys/fs/cgroup/cpu.max   # on {host}, in the job: quota and period in microseconds",
+        "resources.limits.cpu, docker --cpus, systemctl show -p CPUQuotaPerSecUSec UNIT   # who set the quota",
+        when=where(NodesDetail, lambda nodes: nodes.cause == "quota"),
+        effort=Effort.ADMINISTRATOR,
+    ),
+    advise(
         "NODE015-look",
         "find what takes the processors of {host}",
         "uptime; ps aux --sort=-%cpu | head   # on {host}: other work",
@@ -238,6 +263,15 @@ ADVICE = (
         "nvidia-smi -q -d PERFORMANCE,CLOCK,POWER   # clocks and power limits today",
         "nvidia-smi --query-gpu=driver_version --format=csv   # and the driver of the baseline",
         "gpudoctor preflight --burn 120s   # whether it falls under load",
+        effort=Effort.ADMINISTRATOR,
+    ),
+    _leave_out("NODE018", "packets lost"),
+    advise(
+        "NODE018-look",
+        "find where the packets are lost",
+        "ethtool -S INTERFACE | grep -i -e err -e drop -e crc -e discard   # on both nodes: counters that grow",
+        "ping -c 1000 -i 0.01 -s 8000 HOST   # between the two nodes; then exchange cable, module, switch port",
+        "ip -s link show INTERFACE; tc -s qdisc   # on both nodes: drops of the queue",
         effort=Effort.ADMINISTRATOR,
     ),
 )

@@ -37,5 +37,5 @@ def test_sick_each_number_type_is_compared_with_its_own_reference():
     [finding] = examine(CardSlow, found)
     assert (
         finding.message.startswith("3 NVIDIA H100 80GB HBM3")
-        and "reach at least 200 TFLOP/s in bf16 products" in finding.message
+        and "reached at least 200 TFLOP/s in bf16 products" in finding.message
     )

@@ -80,7 +80,7 @@ def test_pause_stops_the_looks_and_goes_on():
         assert source.taken > taken + 1
         assert source.paused == [True, False]
 
-    text, _ = on_screen([make_tick()], act)
+    text, _ = on_screen([make_tick()], act, goes_on=True)
     assert "PAUSED" not in text
 
 
@@ -160,7 +160,7 @@ def test_the_choice_stays_with_its_finding_when_the_order_changes():
         await pilot.pause(0.3)
         assert app._chosen.finding.code == "GPU001"
 
-    on_screen([sick_tick(first, second)], act)
+    on_screen([sick_tick(first, second)], act, goes_on=True)
 
 
 def test_keys_has_a_page_of_its_own():

@@ -1,0 +1,98 @@
+"""NODE018 packets-lost."""
+
+from collections.abc import Iterator
+
+from gpudoctor.analysis.preflight.accusation import Accusation, Accused, Aspect
+from gpudoctor.analysis.preflight.named_nodes import NodesDetail, accused, hosts, measurements_of, node_names
+from gpudoctor.lang import say
+from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model.signs.preflight import Preflight, Quantity
+from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import capitalised, count, percent
+
+
+class PacketsLost(Check):
+    """The network loses packets of one node, or between two nodes, far more often than of the others.
+
+    What it finds:
+        A node or a path whose TCP connections send more than a thousandth of their segments again, and more
+        than five times as many as the median test. It says in which direction.
+    Why it hurts:
+        TCP hides a lost packet, and the rate of large messages may stay good. A small message that is lost
+        waits for a time limit of 200 ms or more, and each step ends with the slowest message.
+    How it knows:
+        `gpudoctor preflight` reads the kernel's count of each TCP connection after each test of two nodes
+        (TCP_INFO: segments sent, segments sent again). A node is accused after lossy tests beside several
+        proven nodes, as in NODE006.
+    False alarms:
+        Congestion loses packets too, of all nodes alike: a test is compared with the median of all tests. What
+        RDMA carries is not counted.
+    Remedies:
+        Look at the errors and drops of the adapter, its cable and the port of its switch; leave the node out.
+    References:
+        - https://doi.org/10.1145/2785956.2787496 (Pingmesh: loss of healthy data centres)
+        - https://man7.org/linux/man-pages/man7/tcp.7.html (TCP_INFO)
+    """
+
+    code = Code("NODE018")
+    name = "packets-lost"
+    reads = frozenset({Reads.PREFLIGHT})
+    severity = Severity.WARNING
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        found = patient.preflight
+        if not any(test.figure(Quantity.RETRANSMITTED) for test in found.tests):
+            raise Unavailable(say("no TCP connection between two nodes was counted"))
+        for item in accused(patient, Accused.NODE, Accused.LINK, Accused.DOMAIN):
+            if item.aspect is Aspect.LOSS and item.own is not None and item.peers is not None:
+                yield self._finding(found, item, item.own, item.peers)
+
+    def _finding(self, preflight: Preflight, item: Accusation, own: float, peers: float) -> Finding:
+        names = node_names(preflight, item.nodes)
+        where = (
+            say("between {names}", names=names)
+            if item.accused is Accused.LINK
+            else say("of {names}", names=names)
+        )
+        return self.finding(
+            capitalised(
+                say(
+                    "the network loses packets {where}: TCP sent {own} of its segments again in {tests}, the "
+                    "median test {peers}.{direction}",
+                    where=where,
+                    own=percent(own),
+                    tests=count(len(item.tests), "test"),
+                    peers=percent(peers) if peers >= 0.001 else say("less than 0.1 %"),
+                    direction=_direction(preflight, item),
+                )
+            ),
+            evidence=(
+                Measurement(
+                    name="sent_again", value=own, unit="1", reproduce="nstat -az TcpRetransSegs TcpOutSegs"
+                ),
+                Measurement(name="median_test", value=peers, unit="1"),
+                *measurements_of(preflight, item.tests),
+            ),
+            confidence=item.confidence,
+            subject=names,
+            detail=NodesDetail(
+                hosts=hosts(preflight, item.nodes) if item.accused is Accused.NODE else (),
+                cause=item.accused.value,
+            ),
+        )
+
+
+def _direction(preflight: Preflight, item: Accusation) -> str:
+    """Which way loses most of the packets, a sentence; "" if both do."""
+    if not item.direction:
+        return ""
+    if item.accused is Accused.NODE:
+        return (
+            say(" Most of it is what it sends.")
+            if item.direction == "sends"
+            else say(" Most of it is what it receives.")
+        )
+    first, second = (preflight.name(node) for node in item.nodes)
+    if item.direction == "receives":
+        first, second = second, first
+    return say(" Most of it is on the way from {first} to {second}.", first=first, second=second)

@@ -1,0 +1,90 @@
+"""`gpudoctor report` of a recording whose processes died before they imported torch: their tracebacks count."""
+
+import json
+import zipfile
+from dataclasses import replace
+
+import pytest
+from recordings import make_process, make_recording, make_steps, write_recording
+
+from gpudoctor.cli import main
+from gpudoctor.model.signs.recording import RunEnd
+
+MISSING = "ModuleNotFoundError: No module named 'flash_attn_of_nobody'"
+DIED = RunEnd(exit_code=1, seconds=0.4)
+
+
+def traceback(error, prefix=""):
+    lines = ("Traceback (most recent call last):", '  File "/home/ann/train.py", line 3, in <module>', error)
+    return "".join(f"{prefix}{line}\n" for line in lines)
+
+
+def folder_of(path, *processes, end=DIED, **files):
+    run = make_recording(*processes, end=end, command=("python", "train.py"))
+    write_recording(run if processes else replace(run, ranks=()), path)
+    for name, text in files.items():
+        (path / f"{name.replace('_', '-')}.txt").write_text(text)
+    return path
+
+
+def reported(capsys, *words):
+    code = main(["report", *map(str, words), "--format", "json"])
+    report = json.loads(capsys.readouterr().out)
+    return code, report, [item["code"] for item in report["findings"] if item["severity"] == "error"]
+
+
+def test_the_traceback_in_the_recording_is_the_cause(tmp_path, capsys):
+    folder = folder_of(tmp_path / "rec", early_x_7_12=traceback(MISSING))
+    code, report, codes = reported(capsys, folder)
+    verdict = report["summary"]["verdict"]
+    assert (code, codes, report["log"]["files"]) == (1, ["ENV005"], [str(folder / "early-x-7-12.txt")])
+    assert "The job failed: " in verdict and f"line 3 of {folder / 'early-x-7-12.txt'}" in verdict
+    assert "No rank reported; gpudoctor read this in the traceback that the recording has." in verdict
+
+
+def test_a_zip_file_and_the_folders_of_several_nodes(tmp_path, capsys):
+    first = folder_of(tmp_path / "a", early_0_7_12=traceback(MISSING, "[rank0]: "))
+    second = folder_of(tmp_path / "b", early_8_7_12=traceback(MISSING, "[rank8]: "))
+    packed = tmp_path / "b.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path in second.iterdir():
+            archive.write(path, f"inside/{path.name}")
+    _, report, codes = reported(capsys, first, packed)
+    assert (codes, report["log"]["ranks"]) == (["ENV005"], [0, 8])
+    assert report["log"]["files"][1] == f"{packed}/inside/early-8-7-12.txt"
+
+
+def test_a_child_whose_parent_died_likewise_does_not_count(tmp_path, capsys):
+    folder = folder_of(
+        tmp_path / "rec",
+        early_x_1_12=traceback("RuntimeError: no data of that name"),
+        early_x_12_13=traceback(MISSING),
+    )
+    assert reported(capsys, folder)[2] == ["FAIL001"]
+
+
+def test_a_recording_whose_recorder_was_killed_too(tmp_path, capsys):
+    folder = folder_of(tmp_path / "rec", end=None, early_x_7_12=traceback(MISSING))
+    assert reported(capsys, folder)[2] == ["ENV005"]
+
+
+@pytest.mark.parametrize("end", [RunEnd(exit_code=0, seconds=9.0), RunEnd(exit_code=1, stopped_by="steps")])
+def test_a_command_that_did_not_fail_met_them_and_went_on(tmp_path, capsys, end):
+    folder = folder_of(tmp_path / "rec", end=end, early_x_7_12=traceback(MISSING))
+    _, report, codes = reported(capsys, folder)
+    assert (codes, report.get("log")) == ([], None)
+
+
+def test_how_a_run_with_ranks_ended_is_known_from_these(tmp_path, capsys):
+    process = make_process(make_steps(40))
+    folder = folder_of(tmp_path / "rec", process, early_x_7_12=traceback(MISSING))
+    _, report, codes = reported(capsys, folder)
+    assert "ENV005" not in codes and report.get("log") is None
+
+
+def test_one_that_cannot_be_read_is_named(tmp_path, capsys):
+    folder = folder_of(tmp_path / "rec", early_x_7_12="x" * (2 << 20))
+    _, report, _ = reported(capsys, folder)
+    assert any(
+        "early-x-7-12.txt cannot be read: it is larger than 1 MiB" in item for item in report["problems"]
+    )
