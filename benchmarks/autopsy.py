@@ -11,8 +11,8 @@ settled it, and its skeleton (the lines that libraries print, without numbers, n
 are other people's and are not here: FOLDER holds them as ID.log. Without --texts the skeletons are read.
 An entry of the first set is in the sealed third if the SHA-256 of its address is divisible by three; one of the
 second or fourth set is in the sealed half if the SHA-256 of its repository is even. The third set has no parts:
-it was collected after the messages were written, from threads and repositories that the others do not have, and all of
-it was scored once (`--sealed`). `also` lists codes that say the same.
+it was collected after the messages were written, from threads and repositories that the others do not have,
+and all of it was scored once (`--sealed`). `also` lists codes that say the same.
 """
 
 import argparse
