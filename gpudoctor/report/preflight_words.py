@@ -48,12 +48,8 @@ def preflight_facts(found: Preflight) -> list[str]:
     """For headings: `8 nodes`, `64 x NVIDIA H100 80GB HBM3`, `nccl`, `41 s`."""
     names = Counter(unit.name for unit in found.units)
     cards = [f"{number} x {name}" if number > 1 else name for name, number in names.items()]
-    parts = [
-        rendered(count(len(found.nodes), "node")),
-        rendered(count(found.world, "rank")),
-        *cards,
-        found.backend,
-    ]
+    nodes = count(len(found.nodes), "node") if found.nodes else ""  # rank 0 was lost before it counted them
+    parts = [rendered(nodes), rendered(count(found.world, "rank")), *cards, found.backend]
     return [
         part
         for part in (*parts, tr("{mode}, {seconds}", mode=term(found.mode), seconds=duration(found.seconds)))
