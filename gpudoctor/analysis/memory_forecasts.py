@@ -2,6 +2,8 @@
 
 import shlex
 
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.evidence import Evidence, Measurement, Provenance, Setting, SourceSpan
 from gpudoctor.model.finding import Confidence
 from gpudoctor.model.signs.memory import Choice, Holds, JobMemory
@@ -70,24 +72,26 @@ def describe(job: JobMemory) -> str:
     if gpus > 1:
         parts.append(f"{gpus} GPUs")
     if "seq" not in job.guessed or "batch" not in job.guessed:
-        rows = f"{values['batch']} row" + ("" if values["batch"] == 1 else "s")
-        parts.append(rows if "seq" in job.guessed else f"{rows} of {values['seq']:,} tokens")
-    return ", ".join(parts)
+        rows = say("{batch} row", batch=values["batch"]) + ("" if values["batch"] == 1 else "s")
+        parts.append(
+            rows if "seq" in job.guessed else say("{rows} of {seq:,} tokens", rows=rows, seq=values["seq"])
+        )
+    return concatenated(", ", parts)
 
 
 def bound(job: JobMemory) -> str:
     """The clause for what was taken at its least: `even with rows of 256 tokens`; "" where nothing was."""
     taken = []
     if "seq" in job.guessed:
-        taken.append(f"rows of {job.values['seq']:,} tokens")
+        taken.append(say("rows of {seq:,} tokens", seq=job.values["seq"]))
     if "batch" in job.guessed:
         taken.append("a micro batch of 1")
     if "checkpointing" in job.guessed:
         taken.append("gradient checkpointing")
     if "dtype" in job.guessed:
-        taken.append(f"weights in {job.values['dtype']}")
+        taken.append(say("weights in {dtype}", dtype=job.values["dtype"]))
     return (
-        "even with " + " and ".join([", ".join(taken[:-1]), taken[-1]] if len(taken) > 1 else taken)
+        "even with " + concatenated(" and ", [", ".join(taken[:-1]), taken[-1]] if len(taken) > 1 else taken)
         if taken
         else ""
     )
@@ -99,10 +103,10 @@ def change_words(changes: dict[str, Choice]) -> str:
     for name, value in changes.items():
         said = _WORDS.get(name, {}).get(str(value))
         if name == "batch":
-            said = f"a micro batch of {value}"
+            said = say("a micro batch of {value}", value=value)
         if said != "":
-            words.append(said or f"{name.replace('_', ' ')} {value}")
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+            words.append(said or say("{name} {value}", name=name.replace("_", " "), value=value))
+    return concatenated(" and ", [", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def confidence(job: JobMemory) -> Confidence:
@@ -134,26 +138,36 @@ def command(job: JobMemory) -> str:
             continue
         if name == "lora_rank" and job.values["method"] in {"full", "freeze"}:
             continue
-        flags.append(f"--{name.replace('_', '-')} {value}")
+        flags.append(say("--{name} {value}", name=name.replace("_", "-"), value=value))
     return " ".join(flags)
 
 
 def card_words(job: JobMemory) -> str:
     """`NVIDIA H100 (this machine's GPU 0)`, `a GPU of 24 GiB (--gpu)`."""
-    name = job.device if not job.device[:1].isdigit() else f"a GPU of {size(job.device_bytes)}"
-    return f"{name} ({job.device_origin})"
+    name = (
+        job.device
+        if not job.device[:1].isdigit()
+        else say("a GPU of {device_bytes}", device_bytes=size(job.device_bytes))
+    )
+    return say("{name} ({device_origin})", name=name, device_origin=job.device_origin)
 
 
 def room_words(job: JobMemory) -> str:
     """`the 80 GiB of NVIDIA H100 (this machine's GPU 0)`."""
-    amount = "" if job.device[:1].isdigit() else f"the {size(job.device_bytes)} of "
+    amount = (
+        "" if job.device[:1].isdigit() else say("the {device_bytes} of ", device_bytes=size(job.device_bytes))
+    )
     return amount + card_words(job)
 
 
 def short_words(job: JobMemory) -> str:
     """`needs 93 GiB at the loss, and NVIDIA H100 (--gpu) has 79.5 GiB in addition to the CUDA context`."""
-    left = f"{card_words(job)} has {size(job.room)} in addition to the CUDA context"
-    return f"needs {size(job.now.peak)} at {job.instant}, and {left}"
+    left = say(
+        "{card_words} has {room} in addition to the CUDA context",
+        card_words=card_words(job),
+        room=size(job.room),
+    )
+    return say("needs {peak} at {instant}, and {left}", peak=size(job.now.peak), instant=job.instant, left=left)
 
 
 def sharding_is_asked(job: JobMemory) -> bool:

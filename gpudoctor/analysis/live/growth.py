@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from gpudoctor.analysis.run.trends import Trend, trend
+from gpudoctor.lang import say
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Confidence, Cost, Finding, Resource, Severity
@@ -55,12 +56,19 @@ def growing(rank: Rank, series: Series) -> Growing | None:
 def long_enough(window: ProcessWindow, what: str = "a trend of memory") -> None:
     """Raise `Unavailable` while the watch is too young for a trend."""
     if window.t < LEAST_SECONDS:
-        raise Unavailable(f"watched for {duration(window.t)} of {duration(LEAST_SECONDS)} that {what} takes")
+        raise Unavailable(
+            say(
+                "watched for {watched} of {least_seconds} that {what} takes",
+                watched=duration(window.t),
+                least_seconds=duration(LEAST_SECONDS),
+                what=what,
+            )
+        )
 
 
 def of_rank(rank: Rank) -> str:
     """` of rank 3`; "" where the job has one."""
-    return f" of {rank.title}" if rank.rank is not None else ""
+    return say(" of {title}", title=rank.title) if rank.rank is not None else ""
 
 
 def leak(
@@ -70,10 +78,17 @@ def leak(
     left = found.full_in(total) if total is not None else float("inf")
     soon = left <= check.limit("day")
     who = of_rank(found.rank)
-    full = f", and is full in {forecast(left)}" if left < 1e8 else ""
+    full = say(", and is full in {forecast}", forecast=forecast(left)) if left < 1e8 else ""
     return check.finding(
-        f"{words}{who} grows by {size(found.rate * 60)} a minute (watched for {duration(found.seconds)}, "
-        f"p={found.trend.p:.1g}){full}.",
+        say(
+            "{words}{who} grows by {rate} a minute (watched for {seconds}, p={p:.1g}){full}.",
+            words=words,
+            who=who,
+            rate=size(found.rate * 60),
+            seconds=duration(found.seconds),
+            p=found.trend.p,
+            full=full,
+        ),
         evidence=(
             Measurement(
                 name="bytes_per_minute",

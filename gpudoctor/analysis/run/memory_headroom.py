@@ -6,14 +6,21 @@ from statistics import mean
 
 from gpudoctor.analysis.run.run_numbers import GpuUse, RankMemory, rank_memory, run_numbers
 from gpudoctor.analysis.run.steady_run import Run, measured
+from gpudoctor.lang import say
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Detail
 
 CAUSES = {
-    "data_wait": "waiting for data", "transfer": "copies to the device", "sync": "reading values back",
-    "logging": "logging", "checkpoint": "saving", "evaluation": "evaluation", "profiler": "a profiler",
-    "collective": "collectives", "other": "the program's own lines",
-}  # fmt: skip
+    "data_wait": say("waiting for data"),
+    "transfer": say("copies to the device"),
+    "sync": say("reading values back"),
+    "logging": "logging",
+    "checkpoint": "saving",
+    "evaluation": "evaluation",
+    "profiler": "a profiler",
+    "collective": "collectives",
+    "other": say("the program's own lines"),
+}
 """Parts of a step in which a card has nothing to do, in words."""
 EXPLAINS = 0.10
 """A part of the step that takes this share explains idle cards (the threshold of DATA001)."""
@@ -101,10 +108,12 @@ def grows(found: MemoryHeadroom) -> str:
     if found.factor < 2:
         return ""
     if found.samples:
-        return (
-            f"; a micro batch of {found.samples * found.factor:,.0f} instead of {found.samples:,.0f} would fit"
+        return say(
+            "; a micro batch of {samples:,.0f} instead of {now:,.0f} would fit",
+            samples=found.samples * found.factor,
+            now=found.samples,
         )
-    return f"; a micro batch {found.factor} times as large would fit"
+    return say("; a micro batch {factor} times as large would fit", factor=found.factor)
 
 
 def room_evidence(found: MemoryHeadroom, run: Run) -> tuple[Measurement, ...]:

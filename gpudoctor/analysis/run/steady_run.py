@@ -16,6 +16,7 @@ from gpudoctor.analysis.run.line_costs import (
 )
 from gpudoctor.analysis.run.run_numbers import gpu_use
 from gpudoctor.analysis.run.steady_state import Steady, steady
+from gpudoctor.lang import say
 from gpudoctor.model.evidence import Measurement, SourceSpan
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
@@ -174,7 +175,13 @@ def demanded(patient: Patient, least: float = LEAST_STEPS) -> Run:
         raise Unavailable("no training step was seen in the recording")
     needed = _needed(run, least)
     if run.lead.steps < needed:
-        raise Unavailable(f"the recording has {run.lead.steps} steady steps; {needed:.0f} are needed")
+        raise Unavailable(
+            say(
+                "the recording has {steps} steady steps; {needed:.0f} are needed",
+                steps=run.lead.steps,
+                needed=needed,
+            )
+        )
     return run
 
 
@@ -295,5 +302,9 @@ def hot_lines(patient: Patient, run: Run, *phases: str) -> list[SourceSpan]:
 def period(steps: float) -> str:
     """Steps between two events, in words: `once in 20 steps`, `once in 2.5 steps`, `in every step`."""
     if steps <= 1:
-        return "in every step"
-    return f"once in {steps:.0f} steps" if steps >= 10 else f"once in {steps:.2g} steps"
+        return say("in every step")
+    return (
+        say("once in {steps:.0f} steps", steps=steps)
+        if steps >= 10
+        else say("once in {steps:.2g} steps", steps=steps)
+    )
