@@ -83,7 +83,7 @@ def _float(given: Any) -> float:
 
 
 def _scalar(kind: Any, given: Any) -> Any:
-    if type(given) is not kind:
+    if type(given) is not kind and not (kind is str and isinstance(given, str)):  # a template's text is a str
         raise TypeError(_wrong(given, getattr(kind, "__name__", str(kind))))
     return given
 

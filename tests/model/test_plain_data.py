@@ -2,6 +2,7 @@
 
 import pytest
 
+from gpudoctor.lang import say
 from gpudoctor.model.plain_data import from_plain
 from gpudoctor.model.signs.preflight import Figure, LinkTest, PreflightNode, Quantity, Stage
 
@@ -46,3 +47,8 @@ def test_an_optional_value_may_be_missing():
         from_plain(PreflightNode, {"index": 0, "name": "a", "ranks": [], "clock_offset": None}).clock_offset
         is None
     )
+
+
+def test_a_text_that_keeps_its_template_is_a_text():
+    words = say("{name} runs 9.9.9.", name="vm")
+    assert from_plain(str, words) is words
