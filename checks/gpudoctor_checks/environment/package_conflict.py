@@ -455,7 +455,11 @@ class PackageConflict(Check):
             own = torch.cuda or "cpu"
             if built == own or ("cpu" not in (built, own) and numbers(built)[:1] == numbers(own)[:1]):
                 continue
-            breaks = None if built == "cpu" else f"import {name} fails, or its operators are missing"
+            breaks = (
+                None
+                if built == "cpu"
+                else say("import {package} fails, or its operators are missing", package=name)
+            )
             yield self._conflict(
                 say(
                     "{name} {version} is built for {cuda}, torch {version_2} for {cuda_2}.",

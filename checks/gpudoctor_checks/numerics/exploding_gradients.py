@@ -111,8 +111,13 @@ class ExplodingGradients(Check):
         made = process.last("optimizer")
         where = place_of(made) if made is not None else None
         yield self.finding(
-            f"The norm of the gradients has grown {figure(ratio)} times. It ends at {figure(late)}, and its "
-            f"median over the first half of the run was {figure(late / ratio)}.",
+            say(
+                "The norm of the gradients has grown {ratio} times. It ends at {late}, and its "
+                "median over the first half of the run was {median}.",
+                ratio=figure(ratio),
+                late=figure(late),
+                median=figure(late / ratio),
+            ),
             evidence=(
                 *([spot(patient, where)] if where is not None else []),
                 *(spot(patient, place) for place in loss_lines(patient)),

@@ -324,14 +324,19 @@ def _between(program: Program, bounds: list[BoundOptimizer]) -> Iterator[Misboun
         if twice:
             other = roots[0]
             message = say(
-                "{twice} holds {root}.parameters() as another optimizer does; {name}, ",
-                twice=twice[0].name,
-                root=twice[0].roots[0],
-                name=name,
+                "{optimizer} holds {held}.parameters() as another optimizer does; {trained}, which the "
+                "loop trains, is in none.",
+                optimizer=twice[0].name,
+                held=twice[0].roots[0],
+                trained=name,
             )
-            message += say("which the loop trains, is in none.")
             yield MisboundOptimizer(
-                twice[0], message, f"{name} is never trained", here[0].call.node, "other", other
+                twice[0],
+                message,
+                say("{model} is never trained", model=name),
+                here[0].call.node,
+                "other",
+                other,
             )
         elif len(here) == 1 and len(used) == 1 and _separate(program, script, roots[0], name):
             word = re.compile(rf"\b{re.escape(roots[0])}\b")
@@ -343,7 +348,12 @@ def _between(program: Program, bounds: list[BoundOptimizer]) -> Iterator[Misboun
                     name=name,
                 )
                 yield MisboundOptimizer(
-                    here[0], message, f"{name} is never trained", used[name].node, "other", name
+                    here[0],
+                    message,
+                    say("{model} is never trained", model=name),
+                    used[name].node,
+                    "other",
+                    name,
                 )
 
 

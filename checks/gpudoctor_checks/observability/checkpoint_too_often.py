@@ -149,7 +149,7 @@ class CheckpointTooOften(Check):
             return
         yield seen.finding(
             self,
-            f"Saving takes {seen.words}{saves.words}{seen.where}.",
+            say("Saving takes {cost}{often}{where}.", cost=seen.words, often=saves.words, where=seen.where),
             name="checkpoint_share",
             severity=severity,
             suspected=suspicions(lambda: self._from_source(patient.source), seen),

@@ -156,7 +156,9 @@ class EvaluationTooOften(Check):
             return
         yield seen.finding(
             self,
-            f"Evaluation takes {seen.words}{passes.words}{seen.where}.",
+            say(
+                "Evaluation takes {cost}{often}{where}.", cost=seen.words, often=passes.words, where=seen.where
+            ),
             name="evaluation_share",
             severity=severity,
             suspected=suspicions(lambda: self._from_source(patient.source), seen),

@@ -108,8 +108,13 @@ class LogFlush(Check):
             severity = Severity.NOTE
         yield seen.finding(
             self,
-            f"Flushing log files takes {seen.words}{seen.of_a_step}{seen.where}"
-            f"{BESIDE_OTHERS if crowded else ''}.",
+            say(
+                "Flushing log files takes {cost}{of_a_step}{where}{crowded}.",
+                cost=seen.words,
+                of_a_step=seen.of_a_step,
+                where=seen.where,
+                crowded=BESIDE_OTHERS if crowded else "",
+            ),
             name="flush_share",
             severity=severity,
             suspected=suspected,

@@ -113,7 +113,7 @@ class AutotuneOff(Check):
             )
             who = built.size_text if built.certain else say("the network")
             yield self.finding(
-                f"{what}, and {who} convolves images of one size.",
+                say("{setting}, and {network} convolves images of one size.", setting=what, network=who),
                 evidence=(*said[:1], built.span, shape, loop.span),
                 confidence=Confidence.SUSPECTED,
                 subject=program.entry.path,

@@ -162,8 +162,12 @@ class UnexplainedTime(Check):
             return
         yield seen.finding(
             self,
-            f"{seen.words} fall on lines of the program that are not part of a training step and that nothing "
-            f"else explains{where(seen.places)}.",
+            say(
+                "{cost} fall on lines of the program that are not part of a training step and that "
+                "nothing else explains{where}.",
+                cost=seen.words,
+                where=where(seen.places),
+            ),
             name="unexplained_share",
             severity=severity,
             detail=UnexplainedTimeDetail(),
@@ -177,8 +181,13 @@ class UnexplainedTime(Check):
         spans = list(found.spans[:_PLACES])
         yield seen_in_run(run, found.share, spans).finding(
             self,
-            f"{_time(run, found.share)}, gathers experience: {percent(found.stepping)} in the environment, the "
-            f"rest in acting{at(spans)}. That is the job's own work on one CPU.",
+            say(
+                "{cost}, gathers experience: {environment} in the environment, the rest in "
+                "acting{where}. That is the job's own work on one CPU.",
+                cost=_time(run, found.share),
+                environment=percent(found.stepping),
+                where=at(spans),
+            ),
             name="experience_share",
             severity=Severity.NOTE,
             detail=UnexplainedTimeDetail(nature=_GATHERS, stepping=found.stepping / found.share),
@@ -196,8 +205,13 @@ class UnexplainedTime(Check):
         spans = [spot(patient, item.place) for item in found.lines[:_PLACES]]
         yield seen_in_run(run, found.share, spans).finding(
             self,
-            f"{_time(run, found.share)}, goes into {joined(found.packages[:2])} in the forward "
-            f"pass{at(spans)}. That is not work on tensors, so the device cannot do it.",
+            say(
+                "{cost}, goes into {packages} in the forward pass{where}. That is not work on "
+                "tensors, so the device cannot do it.",
+                cost=_time(run, found.share),
+                packages=joined(found.packages[:2]),
+                where=at(spans),
+            ),
             name="foreign_share",
             severity=severity,
             detail=UnexplainedTimeDetail(nature=_FOREIGN, package=found.packages[0]),

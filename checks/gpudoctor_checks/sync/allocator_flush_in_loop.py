@@ -115,8 +115,14 @@ class AllocatorFlushInLoop(Check):
         what = seen.what or say("Flushing memory")
         yield seen.finding(
             self,
-            f"{what} takes {seen.words}: {seen.calls:.2g} calls a step, {duration(seen.seconds)} each"
-            f"{seen.where}.",
+            say(
+                "{call} takes {cost}: {calls:.2g} calls a step, {each} each{where}.",
+                call=what,
+                cost=seen.words,
+                calls=seen.calls,
+                each=duration(seen.seconds),
+                where=seen.where,
+            ),
             name="flush_share",
             severity=severity,
             suspected=suspected,

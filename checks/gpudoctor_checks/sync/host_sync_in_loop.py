@@ -168,7 +168,12 @@ class HostSyncInLoop(Check):
         idle = say("; the GPU is busy for {busy}", busy=percent(busy)) if busy is not None else ""
         yield seen.finding(
             self,
-            f"The host waits at lines that read a tensor, {seen.words}{where(seen.places)}{idle}.",
+            say(
+                "The host waits at lines that read a tensor, {cost}{where}{idle}.",
+                cost=seen.words,
+                where=where(seen.places),
+                idle=idle,
+            ),
             name="sync_share",
             severity=severity,
             suspected=suspicions(lambda: self._in_source(patient.source), seen),
@@ -195,8 +200,17 @@ class HostSyncInLoop(Check):
         reads_for = say(" for {calls:.2g} reads", calls=seen.calls) if waits < _FEWER * seen.calls else ""
         yield seen.finding(
             self,
-            f"The host waits {percent(seen.host)} of the time {_what_for(run)}, {often} a step{reads_for} "
-            f"({seen.what}){seen.where}{meanwhile(run, seen)}.",
+            say(
+                "The host waits {share} of the time {purpose}, {often} a step{reads} "
+                "({call}){where}{meanwhile}.",
+                share=percent(seen.host),
+                purpose=_what_for(run),
+                often=often,
+                reads=reads_for,
+                call=seen.what,
+                where=seen.where,
+                meanwhile=meanwhile(run, seen),
+            ),
             name="sync_share",
             severity=severity,
             suspected=suspected,

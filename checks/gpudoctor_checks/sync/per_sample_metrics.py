@@ -109,7 +109,12 @@ class PerSampleMetrics(Check):
         lines = PerSampleMetricsDetail(period=1, per_sample=True)
         yield seen.finding(
             self,
-            f"Metrics computed in the step take {seen.words}{seen.of_a_step}{seen.where}.",
+            say(
+                "Metrics computed in the step take {cost}{of_a_step}{where}.",
+                cost=seen.words,
+                of_a_step=seen.of_a_step,
+                where=seen.where,
+            ),
             name="metrics_share",
             severity=severity,
             suspected=suspicions(lambda: self._suspected(patient), seen),

@@ -73,7 +73,10 @@ class NcclHobbledRule(Rule):
             title=say("keep {keep} only", keep=keep or say("one NCCL package")),
             steps=(
                 f"pip uninstall {' '.join(drop)}",
-                f"pip install --force-reinstall --no-deps {again}   # its files went with the other's",
+                say(
+                    "pip install --force-reinstall --no-deps {package}   # its files went with the other's",
+                    package=again,
+                ),
             ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.COMMAND,

@@ -6,6 +6,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, Unavailable
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.unavailable import Absent
+from gpudoctor.text import chained
 from gpudoctor_checks.environment.package_conflict import PackageConflictDetail
 from gpudoctor_rules.environment.torch_builds import INDEX, choose_for, install_line
 
@@ -88,7 +89,7 @@ class PackageConflictRule(Rule):
             target = say("{name}{together}", name=name, together=together)
             yield self._remedy(
                 name,
-                f"install {target}",
+                say("install {requirement}", requirement=target),
                 (f"pip install '{target}'", "pip check"),
                 sets=((name, together or "any"),),
             )
@@ -96,7 +97,12 @@ class PackageConflictRule(Rule):
             movers = " ".join(by)
             yield self._remedy(
                 f"{name}-requirer",
-                f"move {' and '.join(by)} to a release that takes {name} {have}",
+                say(
+                    "move {movers} to a release that takes {package} {version}",
+                    movers=chained(by),
+                    package=name,
+                    version=have,
+                ),
                 (f"pip install --upgrade {movers} '{name}=={have.partition('+')[0]}'", "pip check"),
             )
 
@@ -168,7 +174,7 @@ class PackageConflictRule(Rule):
         why = "" if not have else say(" (this one stops at an older CUDA, or starts at a newer)")
         yield self._remedy(
             "bitsandbytes",
-            f"install a bitsandbytes that has the library for torch's CUDA{why}",
+            say("install a bitsandbytes that has the library for torch's CUDA{why}", why=why),
             ("pip install --upgrade bitsandbytes", "python -m bitsandbytes"),
             references=(_BNB,),
         )
@@ -191,7 +197,10 @@ class PackageConflictRule(Rule):
             say("keep the libraries for CUDA {needed}, which torch asks for", needed=needed),
             (
                 f"pip uninstall -y {gone}",
-                f"pip install --force-reinstall --no-deps {back}   # what the others overwrote",
+                say(
+                    "pip install --force-reinstall --no-deps {packages}   # what the others overwrote",
+                    packages=back,
+                ),
             ),
         )
 

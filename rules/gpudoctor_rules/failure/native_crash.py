@@ -22,8 +22,11 @@ class NativeCrashRule(Rule):
             id="FAIL006-stack",
             title="print the native stack once",
             steps=(
-                "gdb -batch -ex run -ex bt --args python train.py ...   # the library's name is in the "
-                f"first frames{where}",
+                say(
+                    "gdb -batch -ex run -ex bt --args python train.py ...   # the library's name "
+                    "is in the first frames{caller}",
+                    caller=where,
+                ),
                 "python -X faulthandler train.py ...                     # the Python side, if it is unknown",
             ),
             applicability=Applicability.DISPLAY_ONLY,

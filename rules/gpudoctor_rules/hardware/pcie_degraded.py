@@ -23,7 +23,11 @@ class PcieDegradedRule(Rule):
         if finding.severity is Severity.NOTE:
             yield actions.inspect(
                 self.answers,
-                f"move {finding.subject} to the x16 slot, if the board has a free one{wins}",
+                say(
+                    "move {gpu} to the x16 slot, if the board has a free one{gain}",
+                    gpu=finding.subject,
+                    gain=wins,
+                ),
                 "Boards that split 16 lanes between two slots say so in their manual.",
             )
             return

@@ -34,7 +34,10 @@ class RecoveryNeededRule(Rule):
         else:
             yield actions.inspect(
                 self.answers,
-                f"let no peer-to-peer traffic reach {finding.subject}, and reset it when its job ends",
+                say(
+                    "let no peer-to-peer traffic reach {gpu}, and reset it when its job ends",
+                    gpu=finding.subject,
+                ),
                 "Drain the node; let the job that runs on it save a checkpoint and end.",
                 "sudo nvidia-smi --gpu-reset -i " + ",".join(str(index) for index in actions.indices(finding)),
             )

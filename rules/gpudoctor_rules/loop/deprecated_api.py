@@ -37,7 +37,7 @@ class DeprecatedApiRule(Rule):
         edits = tuple(edit for span in spans for edit in _edit(finding, span, patient))
         drop, add = detail.drop, detail.add
         if drop:
-            title = f"Drop {drop}= ({replacement})"
+            title = say("Drop {keyword}= ({replacement})", keyword=drop, replacement=replacement)
         elif add:
             title = say("Pass {add}={value}", add=add, value=detail.value)
         else:

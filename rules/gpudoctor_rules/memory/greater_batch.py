@@ -53,7 +53,9 @@ def _measured_batch(finding: Finding) -> Iterator[Remedy]:
         id=f"{finding.code}-batch",
         title=title,
         steps=(
-            f"batch_size={samples * factor:.0f}" if samples else f"{factor:.0f} times the batch size",
+            f"batch_size={samples * factor:.0f}"
+            if samples
+            else say("{factor:.0f} times the batch size", factor=factor),
             "lower gradient accumulation by the same factor, or check the learning rate again",
         ),
         applicability=Applicability.DISPLAY_ONLY,
