@@ -29,8 +29,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from gpudoctor.analysis.preflight import search
-from gpudoctor.analysis.preflight.search import Accused, Aspect, NodeGroup
+from gpudoctor.analysis.preflight.accusation import Accused, Aspect
+from gpudoctor.analysis.preflight.judging import accusations
+from gpudoctor.analysis.preflight.search import next_round
+from gpudoctor.analysis.preflight.search_plan import PLANS, NodeGroup
 from gpudoctor.model.finding import Confidence
 from gpudoctor.model.signs.preflight import Figure, LinkTest, PreflightNode, Quantity, Stage
 
@@ -198,7 +200,7 @@ def cluster(count: int, share: float, noise: Noise, seed: int, rounds: str) -> C
     made = Cluster(count, 4 if count < 64 else 16, noise, rng)
     bad = sum(rng.random() < share for _ in range(count)) if share else 0
     free = list(range(count))
-    first = search.next_round(search.PLANS[rounds], made.nodes, ())
+    first = next_round(PLANS[rounds], made.nodes, ())
     meets = [group.nodes for group in first]
     grouped = racked = False
     while bad > 0:
@@ -289,10 +291,10 @@ class Score:
 
 def run(made: Cluster, mode: str) -> list[tuple[Accused, tuple[int, ...], Aspect]]:
     """Searches a cluster to the end; the accusations that are probable or confirmed."""
-    plan = search.PLANS[mode]
-    while groups := search.next_round(plan, made.nodes, made.tests):
+    plan = PLANS[mode]
+    while groups := next_round(plan, made.nodes, made.tests):
         made.tests.extend(made.measure(group) for group in groups)
-    found = search.accusations(made.nodes, made.tests, plan=plan)
+    found = accusations(made.nodes, made.tests, plan=plan)
     return [
         (item.accused, item.nodes, item.aspect) for item in found if item.confidence is not Confidence.SUSPECTED
     ]
@@ -519,7 +521,7 @@ def machine() -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", choices=tuple(SEEDS), default="unseen")
-    parser.add_argument("--mode", choices=tuple(search.PLANS), default="standard")
+    parser.add_argument("--mode", choices=tuple(PLANS), default="standard")
     parser.add_argument("--sizes", type=int, nargs="*", default=list(CLUSTERS), choices=tuple(CLUSTERS))
     parser.add_argument("--times", type=float, default=1.0, help="multiplies the number of clusters")
     parser.add_argument("--only", default="", help="beginning of a noise's name")

@@ -7,6 +7,7 @@ use. It is twice the dense one, and is listed apart.
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 _TERA = 1e12
 
@@ -99,6 +100,7 @@ _VARIANTS = frozenset({"ti", "super", "d", "laptop", "mobile", "max", "mig"})
 """Words of a name that make it another card, or a part of one: a figure without the word is not theirs."""
 
 
+@cache  # each figure of each card of a fleet asks for it
 def peak(name: str) -> Peak | None:
     """The peak of a card by its driver's name; None if it is not in the table, a laptop's or a MIG slice."""
     fits = [row for row in PEAKS if names_card(row.card, name)]

@@ -260,7 +260,8 @@ class Agent:
         elif kind == "resign":
             self._resign()
         elif kind == "copy" and self._gathered is not None:
-            self._gathered.add(message["event"])
+            for event in message["events"]:
+                self._gathered.add(event)
         elif kind == "deputy":
             self._deputy = (message["address"], message["port"])
         elif kind == "stage":

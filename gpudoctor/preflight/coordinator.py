@@ -11,12 +11,14 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from gpudoctor import __version__
-from gpudoctor.analysis.preflight.search import NodeGroup, next_round, plan_for
+from gpudoctor.analysis.preflight.search import next_round
+from gpudoctor.analysis.preflight.search_plan import NodeGroup, plan_for
 from gpudoctor.errors import IncompleteError
 from gpudoctor.model.signs.preflight import LossKind, Preflight, Quantity, Stage
 from gpudoctor.preflight.budget import Budget, Wishes
@@ -30,11 +32,10 @@ GREETING_SECONDS = 10.0
 PINGS = 8
 """Round trips of which the shortest one tells a clock's offset."""
 PINGED_AT_ONCE = 32
+COPIED_AT_ONCE = 100
+"""Events of one message: with a stack or many figures one has some thousand bytes, and a line has a limit."""
 AFTER_FAILURE = 1.5
 """Seconds that the others of a group get after one of it has failed: a partner's death shows at once."""
-ALGORITHMS = ("", "Ring", "NVLS")
-"""Values of NCCL_ALGO that are measured inside a node, apart; "" leaves the choice to NCCL."""
-
 
 _ECHO = re.compile(
     r"closed by peer|closed the connection|reset by peer|broken pipe|timed out|remote process exited", re.I
@@ -95,10 +96,15 @@ class Coordinator:
         self._members: dict[int, ArrivedRank] = {}
         self._refused: set[int] = set()
         self._strangers: list[str] = []
-        self._units: list[MeasuredUnit] = []
+        self._units: dict[int, list[MeasuredUnit]] = {}
+        """Of each node."""
+        self._names: dict[int, str] = {}
+        """Of each node, as a report names it."""
         self._out: set[int] = set()
         """Nodes that take part no longer."""
         self._deputy: ArrivedRank | None = None
+        self._uncopied: list[Message] = []
+        """Events that the deputy has not been sent yet."""
         self._deputy_port: Message = {}
         """Where the deputy listens, as every rank is told; {} before it has said so."""
         self._lost_early: list[tuple[ArrivedRank, LossKind, str]] = []
@@ -111,6 +117,8 @@ class Coordinator:
         self._late = False
         self._questions = 0
         self._begun = False
+        self._over = False
+        """Whether the report is out: ranks leave from then on, and none is lost."""
         self._news = asyncio.Event()
         self._stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._server: asyncio.Server | None = None
@@ -160,6 +168,7 @@ class Coordinator:
 
     async def finish(self, code: int) -> None:
         """Tell every rank the exit code, and wait a moment until they have it."""
+        self._over = True
         for member in self._present():
             send(member.writer, {"type": "done", "code": code})
         end = time.monotonic() + 2.0
@@ -244,9 +253,23 @@ class Coordinator:
     # Events.
 
     def _note(self, **event: Any) -> None:
-        self.gathered.add(event)
+        try:
+            self.gathered.add(event)
+        except (TypeError, ValueError) as error:  # one worker that sends nonsense must not end the examination
+            self._untested(f"gpudoctor could not read a measurement of the stage {self._stage.value}: {error}.")
+            return
         if self._deputy is not None:
-            send(self._deputy.writer, {"type": "copy", "event": event})
+            if not self._uncopied:
+                asyncio.get_running_loop().call_soon(self._copy)
+            self._uncopied.append(event)
+
+    def _copy(self) -> None:
+        """Send the deputy what came since the last time: a thousand events of one moment are few messages."""
+        events, self._uncopied = self._uncopied, []
+        if self._deputy is not None:
+            for start in range(0, len(events), COPIED_AT_ONCE):
+                copied = events[start : start + COPIED_AT_ONCE]
+                send(self._deputy.writer, {"type": "copy", "events": copied})
 
     def _untested(self, words: str) -> None:
         self._note(what="untested", words=words)
@@ -270,13 +293,8 @@ class Coordinator:
         self._deputy, self._deputy_port = best, {}
         if best is not None:
             send(best.writer, {"type": "appoint"})
-            for event in self.gathered.events:
-                send(best.writer, {"type": "copy", "event": event})
-
-    def _name(self, node: int) -> str:
-        own = self.gathered.nodes[node]["name"]
-        same = sum(item["name"] == own for item in self.gathered.nodes.values())
-        return own if same == 1 else f"{own}#{node}"
+            self._uncopied = list(self.gathered.events)
+            self._copy()
 
     # Ranks come, and are lost.
 
@@ -417,7 +435,7 @@ class Coordinator:
                 waiting.set_result(None)
         member.pending.clear()
         member.writer.close()
-        if self._server is None or not self._server.is_serving():
+        if self._over or self._server is None or not self._server.is_serving():
             return
         if member.node < 0:
             self._lost_early.append((member, kind, words))
@@ -432,7 +450,7 @@ class Coordinator:
         if node < 0 or node in self._out:
             return
         self._out.add(node)
-        name = self._name(node)
+        name = self._names[node]
         self._untested(f"{name} took no part in what followed its loss in the stage {self._stage.value}.")
 
     async def _watching(self) -> None:
@@ -512,8 +530,10 @@ class Coordinator:
         found: dict[str, list[ArrivedRank]] = {}
         for rank in sorted(self._members):
             found.setdefault(self._members[rank].identity, []).append(self._members[rank])
+        hosts = Counter(members[0].host for members in found.values())
         for index, members in enumerate(found.values()):
             first = members[0]
+            self._names[index] = first.host if hosts[first.host] == 1 else f"{first.host}#{index}"
             if first.rank == 0:
                 first.address = self.own_address
             for member in members:
@@ -560,9 +580,8 @@ class Coordinator:
             why = f"torch could not be imported within {round(limit, 1):g} s{_where(answer)}"
         if why:
             hint = " Name the training's interpreter with --python." if "not installed" in why else ""
-            self._untested(
-                f"The units of {self._name(member.node)} were not measured with torch: {why.rstrip('.')}.{hint}"
-            )
+            name = self._names[member.node]
+            self._untested(f"The units of {name} were not measured with torch: {why.rstrip('.')}.{hint}")
         if answer.get("kind") == "stuck":
             self._loss(member.rank, member.node, LossKind.STUCK, str(why), answer.get("stack", ()))
             self._out.add(member.node)
@@ -572,7 +591,7 @@ class Coordinator:
         if answer is None:
             return
         if answer.get("failure"):
-            self._untested(f"On {self._name(member.node)}, {answer['failure']}.")
+            self._untested(f"On {self._names[member.node]}, {answer['failure']}.")
             return
         self._note(what="node", index=member.node, findings=answer["findings"], unexamined=answer["unexamined"])
 
@@ -601,38 +620,16 @@ class Coordinator:
         """One unit a card, or one for the CPUs of a node. Where each card has a rank, that one works it."""
         for node, known in self.gathered.nodes.items():
             members = [self._members[rank] for rank in known["ranks"] if not self._members[rank].gone]
-            if not members:
-                continue
-            cards = max(int(member.about.get("cards", 0)) for member in members)
-            if not cards:
-                unit = MeasuredUnit(node=node, local=0, device="cpu", rank=members[0].rank, worker=0, card=0)
-                self._units.append(unit)
-            elif len(members) == 1:
-                self._units += [
-                    MeasuredUnit(
-                        node=node, local=card, device="cuda", rank=members[0].rank, worker=card, card=card
-                    )
-                    for card in range(cards)
-                ]
-            else:
-                for local, member in enumerate(members):
-                    seen = int(member.about.get("cards", 0))
-                    if seen:  # a launcher may show each rank its own card only
-                        card = local if local < seen else 0
-                        self._units.append(
-                            MeasuredUnit(
-                                node=node, local=local, device="cuda", rank=member.rank, worker=0, card=card
-                            )
-                        )
+            if members:
+                self._units[node] = list(_units_of(node, members))
 
     def _has_torch(self, unit: MeasuredUnit) -> bool:
         return bool(self._members[unit.rank].about.get("torch"))
 
     def _usable(self, node: int | None = None) -> list[MeasuredUnit]:
         """Units of the nodes that still take part, or of one of them."""
-        return [
-            unit for unit in self._units if unit.node not in self._out and (node is None or unit.node == node)
-        ]
+        nodes = self._units if node is None else (node,)
+        return [unit for each in nodes if each not in self._out for unit in self._units.get(each, ())]
 
     async def _card(self) -> None:
         limit = self._left()
@@ -680,7 +677,9 @@ class Coordinator:
         first = units[0]
         seen = int(self._members[first.rank].about.get("cards", 0))
         if seen >= len(units):
-            seconds = self._budget.group_seconds / 4
+            # so many pairs of cards share a third of the stage's time
+            pairs = len(units) * (len(units) - 1)
+            seconds = min(self._budget.group_seconds / 4, self._left() / 3 / pairs)
             payload = self._budget.payload["nccl"]
             work = {"do": "group.peers", "cards": [unit.local for unit in units], "payload": payload}
             answer = await self._ask_unit(first, {**work, "seconds": seconds}, self._left())
@@ -691,10 +690,10 @@ class Coordinator:
                 words = "its rank was lost" if answer is None else answer["failure"] + _where(answer)
                 places = [[node, unit.local] for unit in units]
                 self._note_test(Stage.NODE, 0, [node], places, [], failure=f"copies between cards: {words}")
-        for turn, algorithm in enumerate(ALGORITHMS):
+        for turn, algorithm in enumerate(self._budget.algorithms):
             if self._end - time.monotonic() < 2.0:
                 self._untested(
-                    f"All-reduce by {algorithm or 'the default'} inside {self._name(node)}: no time left."
+                    f"All-reduce by {algorithm or 'the default'} inside {self._names[node]}: no time left."
                 )
                 return
             found = await self._together(Stage.NODE, turn, units, algorithm)
@@ -723,17 +722,20 @@ class Coordinator:
     async def _search(self, stage: Stage) -> None:
         """Rounds of tests as the search asks for them, until it asks for another stage or the time is over."""
         plan = plan_for(self._budget.mode, self.gathered.preflight().units)
+        longest = 1.0
         while True:
             self._leave_out_unmeasured()
             groups = next_round(plan, self.gathered.preflight_nodes(), self.gathered.tests, self._out)
             if not groups or (stage is Stage.PAIRS and groups[0].stage is Stage.GROUP):
                 return
-            if self._end - time.monotonic() < 1.0:
+            # A round that the stage's end cuts short says nothing of its nodes.
+            if self._end - time.monotonic() < min(longest, self._budget.test_limit):
                 self._late = True
                 self._untested(f"The search had more tests to make when the time of {stage.value} was over.")
                 return
-            before = len(self.gathered.tests)
+            before, begin = len(self.gathered.tests), time.monotonic()
             await asyncio.gather(*(self._test(group) for group in groups))
+            longest = max(longest, time.monotonic() - begin)
             if len(self.gathered.tests) == before:
                 return
 
@@ -747,7 +749,13 @@ class Coordinator:
         units = [unit for node in group.nodes for unit in self._usable(node)]
         if {unit.node for unit in units} != set(group.nodes):
             return  # one was lost since
-        self._note(**await self._together(group.stage, group.round, units))
+        whole = self._left() >= self._budget.test_limit
+        event = await self._together(group.stage, group.round, units)
+        if event["failure"] and not whole and self._end <= time.monotonic():
+            self._late = True
+            self._untested(f"The time of {group.stage.value} was over in the middle of a test.")
+        else:
+            self._note(**event)
 
     async def _together(
         self, stage: Stage, turn: int, units: list[MeasuredUnit], algorithm: str = ""
@@ -770,7 +778,7 @@ class Coordinator:
             event["units"] = [[unit.node, unit.local] for unit in units]
             if len(units) > 2:
                 return event | {"failure": "a group of more than two nodes needs torch on each of them"}
-        elif self.gathered.preflight().backend != backend:
+        elif self.gathered.backend != backend:
             self._note(what="head", backend=backend)
         first = self._members[units[0].rank]
         common = {"backend": backend, "address": first.address, "algorithm": algorithm}
@@ -847,7 +855,7 @@ class Coordinator:
         worst = failures[0][0]
         blamed = sorted({unit.node for kind, unit, _ in failures if kind in ("lost", "stuck", "died")})
         where = {unit.node for _, unit, _ in failures if worst in ("lost", "stuck", "died", "wrong")}
-        names = f"{self._name(failures[0][1].node)}: " if where or len(failures) < len(units) else ""
+        names = f"{self._names[failures[0][1].node]}: " if where or len(failures) < len(units) else ""
         return {"failure": f"{names}{failures[0][2]}", "blamed": blamed if worst != "wrong" else []}
 
     async def _renew(self, units: Sequence[MeasuredUnit]) -> None:
@@ -894,6 +902,23 @@ class Coordinator:
             self._take_unit(unit, await self._ask_unit(unit, work, self._left()))
 
         await asyncio.gather(*(load(unit) for unit in self._usable() if self._has_torch(unit)))
+
+
+def _units_of(node: int, members: Sequence[ArrivedRank]) -> Iterator[MeasuredUnit]:
+    """The units of a node with these ranks."""
+    cards = max(int(member.about.get("cards", 0)) for member in members)
+    first = members[0].rank
+    if not cards:
+        yield MeasuredUnit(node=node, local=0, device="cpu", rank=first, worker=0, card=0)
+    elif len(members) == 1:
+        for card in range(cards):
+            yield MeasuredUnit(node=node, local=card, device="cuda", rank=first, worker=card, card=card)
+    else:
+        for local, member in enumerate(members):
+            seen = int(member.about.get("cards", 0))
+            if seen:  # a launcher may show each rank its own card only
+                card = local if local < seen else 0
+                yield MeasuredUnit(node=node, local=local, device="cuda", rank=member.rank, worker=0, card=card)
 
 
 def _retransmitted(units: Sequence[MeasuredUnit], answers: Sequence[Message | None]) -> list[Message]:

@@ -1,24 +1,24 @@
 """What the coordinator has gathered so far, as events: its deputy keeps a copy and can report in its place."""
 
 import time
-from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
+from gpudoctor.model.plain_data import from_plain
 from gpudoctor.model.signs.preflight import (
     Figure,
     LinkTest,
     Loss,
-    LossKind,
-    MachineFinding,
     Preflight,
     PreflightNode,
-    Quantity,
     Stage,
     StageRun,
     StorageTest,
     Unit,
 )
 from gpudoctor.preflight.messages import Message
+
+Figures = tuple[Figure, ...]
 
 
 class Gathered:
@@ -49,36 +49,21 @@ class Gathered:
 
     def _add_unit(self, event: Message) -> None:
         """A unit, or more of one that is known."""
-        known = self._units.setdefault((event["node"], event["local"]), {"figures": [], "digests": {}})
-        figures = [*known["figures"], *event.get("figures", [])]
+        known = self._units.setdefault((event["node"], event["local"]), {"figures": (), "digests": {}})
+        figures = (*known["figures"], *from_plain(Figures, event.get("figures", [])))
         digests = dict(known["digests"])
         for name, values in event.get("digests", {}).items():
             digests[name] = [*digests.get(name, []), *values]
         known |= event | {"figures": figures, "digests": digests}
 
     def _add_test(self, event: Message) -> None:
-        self.tests.append(
-            LinkTest(
-                stage=Stage(event["stage"]),
-                round=event["round"],
-                nodes=tuple(event["nodes"]),
-                units=tuple((node, local) for node, local in event["units"]),
-                figures=figures(event["figures"]),
-                failure=event["failure"],
-                blamed=tuple(event["blamed"]),
-            )
-        )
+        self.tests.append(from_plain(LinkTest, event))
 
     def _add_storage(self, event: Message) -> None:
-        self.storage.append(StorageTest(**event | {"figures": figures(event["figures"])}))
+        self.storage.append(from_plain(StorageTest, event))
 
     def _add_loss(self, event: Message) -> None:
-        kinds = {
-            "stage": Stage(event["stage"]),
-            "kind": LossKind(event["kind"]),
-            "stack": tuple(event["stack"]),
-        }
-        self.losses.append(Loss(**event | kinds))
+        self.losses.append(from_plain(Loss, event))
 
     def _add_stage(self, event: Message) -> None:
         known = self._stages.setdefault(event["stage"], {"seconds": 0.0, "ended": True})
@@ -90,9 +75,14 @@ class Gathered:
         if event["words"] not in self.untested:
             self.untested.append(event["words"])
 
+    @property
+    def backend(self) -> str:
+        """The backend of the groups so far; "" before the first one."""
+        return str(self._head["backend"])
+
     def preflight_nodes(self) -> tuple[PreflightNode, ...]:
         """The nodes, as they are known now."""
-        return tuple(_node(self.nodes[index]) for index in sorted(self.nodes))
+        return tuple(from_plain(PreflightNode, self.nodes[index]) for index in sorted(self.nodes))
 
     def preflight(self) -> Preflight:
         """The examination as far as it went."""
@@ -114,48 +104,8 @@ class Gathered:
         )
 
 
-def figures(plain: Iterable[Message]) -> tuple[Figure, ...]:
-    """Figures from plain data; keys that a figure does not have are left out."""
-    return tuple(
-        Figure(
-            quantity=Quantity(item["quantity"]),
-            value=float(item["value"]),
-            spread=float(item.get("spread", 0.0)),
-            repetitions=int(item.get("repetitions", 1)),
-            dtype=item.get("dtype", ""),
-            payload=int(item.get("payload", 0)),
-            algorithm=item.get("algorithm", ""),
-            when=item.get("when", ""),
-            direction=item.get("direction", ""),
-        )
-        for item in plain
-    )
-
-
-def _node(known: dict[str, Any]) -> PreflightNode:
-    return PreflightNode(
-        index=known["index"],
-        name=known["name"],
-        ranks=tuple(known["ranks"]),
-        address=known.get("address", ""),
-        facts=dict(known.get("facts", {})),
-        free_bytes=dict(known.get("free_bytes", {})),
-        clock_offset=known.get("clock_offset"),
-        clock_error=known.get("clock_error", 0.0),
-        findings=tuple(MachineFinding(**item) for item in known.get("findings", ())),
-        unexamined=tuple(known.get("unexamined", ())),
-    )
-
-
 def _unit(known: dict[str, Any]) -> Unit:
-    return Unit(
-        node=known["node"],
-        local=known["local"],
-        device=known.get("device", "cpu"),
-        name=known.get("name", ""),
-        bus_id=known.get("bus_id", ""),
-        uuid=known.get("uuid", ""),
-        figures=figures(known["figures"]),
-        digests={name: tuple(values) for name, values in known["digests"].items()},
-        failure=known.get("failure", ""),
+    """A unit as far as it is known: its figures are read already."""
+    return replace(
+        from_plain(Unit, {"device": "cpu", "name": "", **known, "figures": []}), figures=known["figures"]
     )

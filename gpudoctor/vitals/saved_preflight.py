@@ -1,15 +1,9 @@
 """A preflight of an earlier day, read back from the JSON report that it wrote."""
 
-import dataclasses
-import math
-import types
-from collections.abc import Mapping
-from enum import Enum
-from functools import cache
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from gpudoctor.model.external_files import load_json, read_file
+from gpudoctor.model.plain_data import from_plain
 from gpudoctor.model.read_limits import PREFLIGHT_REPORT
 from gpudoctor.model.signs.preflight import Preflight
 from gpudoctor.model.unavailable import Unavailable
@@ -27,49 +21,9 @@ def read_preflight(path: Path) -> Preflight:
     if not isinstance(part, dict):
         raise Unavailable(f"{path} is not a report of gpudoctor preflight --format json")
     try:
-        found: Preflight = _value(Preflight, part)
-    except (TypeError, ValueError, KeyError) as error:
+        found = from_plain(Preflight, part)
+    except (TypeError, ValueError) as error:
         raise Unavailable(f"{path} has a part that a preflight does not have: {error}") from error
     if not {item.node for item in found.units} <= set(range(len(found.nodes))):
         raise Unavailable(f"{path} has a unit on a node that it does not name")
     return found
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
-def _value(kind: Any, given: Any) -> Any:
-    """A value of the annotated kind; fields that a later version added are left out. Raises `TypeError`."""
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        if not isinstance(given, dict):
-            raise TypeError(f"{kind.__name__} is not an object")
-        hints = _hints(kind)
-        return kind(**{name: _value(hints[name], item) for name, item in given.items() if name in hints})
-    origin = get_origin(kind)
-    if origin in (Union, types.UnionType):
-        if given is None:
-            return None
-        return _value(next(item for item in get_args(kind) if item is not type(None)), given)
-    if origin is tuple:
-        if not isinstance(given, list):
-            raise TypeError("a list is missing")
-        first, *more = get_args(kind)
-        if more == [Ellipsis]:
-            return tuple(_value(first, item) for item in given)
-        return tuple(_value(each, item) for each, item in zip((first, *more), given, strict=True))
-    if origin is Mapping:
-        if not isinstance(given, dict):
-            raise TypeError("an object is missing")
-        inner = get_args(kind)[1]
-        return {str(key): _value(inner, item) for key, item in given.items()}
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind(given)
-    if kind is float and isinstance(given, int | float) and not isinstance(given, bool):
-        if not math.isfinite(given):
-            raise ValueError("a number is not finite")
-        return float(given)
-    if isinstance(kind, type) and type(given) is kind:
-        return given
-    raise TypeError(f"{given!r} is not {getattr(kind, '__name__', kind)}"[:120])

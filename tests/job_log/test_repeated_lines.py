@@ -1,11 +1,13 @@
 """Lines that come again and again: the work is bounded, and the failure at the end is still named."""
 
+import random
+
 import pytest
 from log_samples import SAMPLES
 
 from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.vitals.job_log import line_filter, reader
+from gpudoctor.vitals.job_log import line_filter, reader, words
 from gpudoctor.vitals.job_log.line_filter import LineFilter
 from gpudoctor.vitals.job_log.matching import Messages
 from gpudoctor.vitals.job_log.words import bare
@@ -51,6 +53,64 @@ def test_lines_that_are_alike_are_not_all_read_whole(tmp_path, monkeypatch):
     assert len(taken) < 6_000
 
 
+def test_another_failure_among_alike_lines_does_not_make_all_of_them_read(tmp_path, monkeypatch):
+    taken = []
+    whole = reader._FileReader._piece
+    monkeypatch.setattr(
+        reader._FileReader, "_piece", lambda self, *args, **more: (taken.append(1), whole(self, *args, **more))
+    )
+    lines = [handled(number) for number in range(1, 8_000)]
+    for at in (700, 4_000):
+        lines[at] += END.format("IndexError: list index out of range") + "KeyError: 'labels'\n"
+    log = read(tmp_path, "".join(lines))
+    assert len(taken) < 4_000
+    found = {item.exception: item.count for item in log.events}
+    assert {"IndexError", "KeyError"} < set(found)
+    assert sum(item.count for item in log.events if item.exception == "ValueError") > 7_900
+
+
+def test_a_line_is_worth_the_same_alone_and_among_many(monkeypatch):
+    monkeypatch.setattr(words, "_LONG_TEXT", 1_000)
+    table, chance = Messages(MESSAGES), random.Random(3)
+    samples = [line for text in SAMPLES.values() for line in text.splitlines()]
+    kinds = [
+        lambda n: (
+            f"INFO loader: clip {n:x} of {chance.choice('abc')} failed the filter (error 0.{n}, exit {n % 7})"
+        ),
+        lambda n: f"WARNING loader: skipped: ValueError: clip {n:x} has {n % 31} frames",
+        lambda n: f"2026-01-02 10:00:{n % 60:02d} WARNING x: torch.cuda.OutOfMemoryError: none {n}",
+        lambda n: f"[rank{n % 8}]: step {n}: loss 0.{n} killed words {chance.randrange(10**9):x}",
+        lambda _: chance.choice(samples),
+        lambda n: chance.choice(samples)[: n % 60] + f" deadbeef {chance.choice(samples)[n % 40 :]}",
+    ]
+    lines = [chance.choice(kinds)(number).encode() for number in range(900)]
+    together = LineFilter(table).chosen(lines, [bare(line) for line in lines]).worths
+    alone = {
+        number: worths[0]
+        for number, line in enumerate(lines)
+        if (worths := LineFilter(table).chosen([line], [bare(line)]).worths)
+    }
+    assert together.keys() == alone.keys()
+    assert 300 < len(alone) < 900
+    assert all(together[number].traceback == worth.traceback for number, worth in alone.items())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_words_of_a_text_are_those_between_its_blanks(monkeypatch, seed):
+    monkeypatch.setattr(words, "_LONG_TEXT", 100)
+    chance = random.Random(seed)
+    some = ["a", "bb", "the", "loader:", "failed", ",", "", "\t", "x\ty", "of"]
+    shared = [" ".join(chance.choices(some, k=chance.randint(2, 6))) for _ in range(4)]
+    lines = [
+        " ".join(
+            chance.choice(shared) if chance.random() < 0.6 else f"w{chance.randrange(99)}" for _ in range(5)
+        )
+        for _ in range(400)
+    ]
+    text = "\n".join(lines).encode()
+    assert words.words_of(text) == set(text.split())
+
+
 def test_the_last_of_alike_failures_is_the_cause_if_nothing_follows(tmp_path):
     text = "".join(handled(number) for number in range(1, 3_001)) + "ValueError: clip 9 has 0 frames\n"
     assert first_cause(read(tmp_path, text)).root.line == 3_601
@@ -81,4 +141,5 @@ def test_no_sample_lacks_what_its_pattern_requires():
                 if sign.pattern.search(line):
                     tried += 1
                     assert sign.required.may_match(line), (sign.pattern.pattern, line)
+                    assert sign.required.may_match_words(bare(line.lower().encode()))
     assert tried > 50

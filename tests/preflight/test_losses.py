@@ -98,7 +98,7 @@ def test_a_worker_that_stands_still_is_named_with_its_line(fault):
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_in_a_test_of_two_is_blamed_and_not_its_partner():
-    ended = run("group kill worker", 1)
+    ended = run("group kill worker", 1, limits={"pairs": 15.0})
     failed = [test for test in ended.found["tests"] if test["failure"]]
     assert failed and all(test["blamed"] == [1] for test in failed)
     assert all("killed by signal 9 (SIGKILL)" in test["failure"] for test in failed)

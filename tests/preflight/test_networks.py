@@ -8,9 +8,10 @@ from namespaces import network, why_not
 from preflight_agent import ENDED_WITH
 from preflight_ranks import examine
 
-from gpudoctor.analysis.preflight.search import Accused, accusations
-from gpudoctor.model.signs.preflight import LinkTest, PreflightNode, Stage
-from gpudoctor.preflight.gathered import figures
+from gpudoctor.analysis.preflight.accusation import Accused
+from gpudoctor.analysis.preflight.judging import accusations
+from gpudoctor.model.plain_data import from_plain
+from gpudoctor.model.signs.preflight import LinkTest, PreflightNode
 
 pytestmark = [
     pytest.mark.skipif(bool(why_not()), reason=f"no network namespace: {why_not()}"),
@@ -33,17 +34,7 @@ def run(net, count, **common):
 def accused(found):
     """Whom the search accuses by the tests that were made."""
     nodes = [PreflightNode(index=item["index"], name=f"n{item['index']}", ranks=()) for item in found["nodes"]]
-    tests = [
-        LinkTest(
-            stage=Stage(item["stage"]),
-            round=item["round"],
-            nodes=tuple(item["nodes"]),
-            figures=figures(item["figures"]),
-            failure=item["failure"],
-            blamed=tuple(item["blamed"]),
-        )
-        for item in found["tests"]
-    ]
+    tests = [from_plain(LinkTest, item) for item in found["tests"]]
     return {(item.accused, item.nodes) for item in accusations(nodes, tests)}
 
 

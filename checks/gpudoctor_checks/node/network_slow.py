@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis.preflight.accusation import Accusation, Accused, Aspect
 from gpudoctor.analysis.preflight.named_nodes import (
     NodesDetail,
     accused,
@@ -10,7 +11,6 @@ from gpudoctor.analysis.preflight.named_nodes import (
     measurements_of,
     node_names,
 )
-from gpudoctor.analysis.preflight.search import Accusation, Accused, Aspect
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Preflight

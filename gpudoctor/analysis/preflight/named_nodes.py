@@ -4,7 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.preflight.search import Accusation, Accused, Judgement, judge, plan_for
+from gpudoctor.analysis.preflight.accusation import Accusation, Accused, Judgement
+from gpudoctor.analysis.preflight.judging import judge
+from gpudoctor.analysis.preflight.search_plan import plan_for
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Detail

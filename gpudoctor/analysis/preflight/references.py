@@ -77,6 +77,7 @@ def all_references() -> tuple[Reference, ...]:
     return _table()[1]
 
 
+@cache  # a name a fleet: each figure of each card asks for it
 def cards_named(name: str) -> tuple[str, ...]:
     """The cards of the table that a driver's name (`NVIDIA H100 80GB HBM3`) fits, the most exact one first.
 

@@ -4,9 +4,11 @@ Nodes have an index from 0 in the order of their lowest rank. A unit is one card
 without cards; it is named by node and local index. A rate is in bytes or operations a second.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
 CPU_QUOTA = "CPU quota"
 """Name of the fact of a node that says how many CPUs' worth of time its control group grants: `0.5`, `none`."""
@@ -261,7 +263,7 @@ class StageRun:
     """Whether it ended by itself, within its limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: the names are kept
 class Preflight:
     """One active examination."""
 
@@ -285,5 +287,12 @@ class Preflight:
 
     def name(self, node: int) -> str:
         """The host name of a node, with its index where two nodes have the same one."""
-        own = self.nodes[node].name
-        return own if sum(item.name == own for item in self.nodes) == 1 else f"{own}#{node}"
+        return self._names[node]
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        counts = Counter(item.name for item in self.nodes)
+        return tuple(
+            item.name if counts[item.name] == 1 else f"{item.name}#{index}"
+            for index, item in enumerate(self.nodes)
+        )

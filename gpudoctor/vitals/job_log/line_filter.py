@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate, count, repeat
+from operator import add
 from typing import Any, NamedTuple
 
 from gpudoctor.model.log_message import Bearing
@@ -17,7 +18,7 @@ from gpudoctor.vitals.job_log.matching import Messages
 from gpudoctor.vitals.job_log.opening import text_of
 from gpudoctor.vitals.job_log.progress import DONE_CUES, WORLD_CUES
 from gpudoctor.vitals.job_log.required_text import NOTHING_REQUIRED, RequiredText, required_text
-from gpudoctor.vitals.job_log.words import CueWords, bare
+from gpudoctor.vitals.job_log.words import CueWords, bare, words_of
 
 _MOST_BYTES = 16 << 20
 """Bytes of lines that are remembered."""
@@ -125,19 +126,11 @@ class _Lines:
         self.data = b"\n".join(lines)
         self.small = self.data.lower()
         self._starts: list[int] = []
-        self._as_text: list[str] = []
         self._small_text: list[str] = []
 
     @property
-    def as_text(self) -> list[str]:
-        """Each byte of a line as a character: Python searches short texts faster than short bytes."""
-        if not self._as_text:
-            self._as_text = self.data.decode("latin-1").split("\n")
-        return self._as_text
-
-    @property
     def small_text(self) -> list[str]:
-        """The same in small letters."""
+        """Small letters, each byte as a character: Python searches short texts faster than short bytes."""
         if not self._small_text:
             self._small_text = self.small.decode("latin-1").split("\n")
         return self._small_text
@@ -146,7 +139,8 @@ class _Lines:
     def starts(self) -> list[int]:
         """Where each line begins."""
         if not self._starts:
-            self._starts = [0, *accumulate(len(line) + 1 for line in self.lines)]
+            lengths = map(add, map(len, self.lines), repeat(1))
+            self._starts = [0, *accumulate(lengths)]
         return self._starts
 
     def holding(self, cue: bytes) -> Iterator[int]:
@@ -167,17 +161,24 @@ class _Lines:
         """The first exception that a line names with one of these words, by the numbers of such lines."""
         if sum(map(self.data.count, words)) * _RARE < len(self.lines):
             return self._rare_names(_exception(words))
-        search = _exception_text(words).search
-        known: dict[str, tuple[str, ...]] = {}
-        found = {}
-        for number, line in enumerate(self.as_text):
-            if match := search(line):
+        search = _exception(words).search
+        known: dict[bytes, tuple[str, ...]] = {}
+        found: dict[int, tuple[str, ...]] = {}
+        # The last line up to its exception and the colon: no line that begins so has another one first.
+        head = b"\n"
+        of_head: tuple[str, ...] = ()
+        for number, line in enumerate(self.lines):
+            if line.startswith(head):
+                found[number] = of_head
+            elif match := search(line):
                 begin, end = match.span()
-                name = line[line.rfind(" ", 0, begin) + 1 : end]
+                name = line[line.rfind(b" ", 0, begin) + 1 : end]
                 names = known.get(name)
                 if names is None:
-                    names = known[name] = (name[-_LONGEST_NAME:],)
+                    names = known[name] = (name[-_LONGEST_NAME:].decode("latin-1"),)
                 found[number] = names
+                if line.endswith(b":", 0, end):
+                    head, of_head = line[:end], names
         return found
 
     def dotted_names(self) -> dict[int, tuple[str, ...]]:
@@ -213,8 +214,9 @@ class LineFilter:
         """Bytes of such lines that may still be remembered."""
         self._keys: dict[Hashable, int] = {}
         """By rank, type of exception, and the wordings whose cue is there."""
-        self._worths: dict[Hashable, Worth] = {}
-        """By the same in the order in which it was found."""
+        self._worths: dict[tuple[int, ...], dict[Hashable, Worth]] = {}
+        """By the cues that some lines have, and by the same in the order in which it was found."""
+        self._room_for_keys = _MOST_KEYS
         self._count = count()
 
     def chosen(self, pieces: list[bytes], bares: list[bytes]) -> Chosen:
@@ -247,7 +249,9 @@ class LineFilter:
         dotted: list[bytes] = []
         varying: set[bytes] = set()
         clean: bool | None = None
-        for item in self._words.candidates(set(small_bare.split())):
+        words = words_of(small_bare)
+        joined_words = b"\n".join(words)
+        for item in self._words.candidates(words):
             sign = item.of
             if isinstance(sign, int):
                 wordings.append((item.cue, sign))
@@ -265,7 +269,10 @@ class LineFilter:
                     varying.add(item.bare)
                 if sign.pattern is not None:
                     clean = text.clean if clean is None else clean
-                    if clean and not sign.required.may_match_bytes(text.data, text.small):
+                    if clean and not (
+                        sign.required.may_match_words(joined_words)
+                        and sign.required.may_match_bytes(text.data, text.small)
+                    ):
                         continue
                 judged: dict[bytes, bool] = {}
                 for place in text.holding(item.cue):
@@ -302,7 +309,8 @@ class LineFilter:
         """Lines by what is worth reading in them, and by the wordings whose cue they hold."""
         if not hits:
             return {}
-        if len(self._worths) > _MOST_KEYS:
+        if self._room_for_keys < 0:
+            self._room_for_keys = _MOST_KEYS
             self._worths.clear()
             self._keys.clear()
         places = sorted(hits)
@@ -312,21 +320,22 @@ class LineFilter:
         smalls = joined.decode("latin-1").split("\n") if present else []
         columns = [[number if cue in small else None for small in smalls] for cue, number in present]
         match = _RANK.match
-        heads = {line[:_HEAD] for line in lines}
-        ranks = {head: _rank(match(head)) for head in heads}
+        heads = [line[:_HEAD] for line in lines]
+        ranks = {head: _rank(match(head)) for head in set(heads)}
         orders = zip(
-            [ranks[line[:_HEAD]] for line in lines],
+            [ranks[head] for head in heads],
             [place in changeable for place in places] if changeable else repeat(False),
             [hits[place] for place in places],
             *columns,
             strict=False,
         )
-        worths, found = self._worths, {}
-        cues = tuple(number for _, number in present)
+        worths = self._worths.setdefault(tuple(number for _, number in present), {})
+        found = {}
         for place, order in zip(places, orders, strict=False):
-            worth = worths.get((cues, order))
+            worth = worths.get(order)
             if worth is None:
-                worth = worths[cues, order] = self._worth_of(order)
+                worth = worths[order] = self._worth_of(order)
+                self._room_for_keys -= 1
             found[fresh[place]] = worth
         return found
 
@@ -359,12 +368,6 @@ def _matches(sign: _Sign, line: bytes) -> bool:
 def _exception(words: tuple[bytes, ...]) -> re.Pattern[bytes]:
     """Finds names of exceptions that hold one of these words, in many lines."""
     return re.compile(rb"(?:%b)\w*(?:\(\w{1,80}\))?(?::|[^\S\n]*$)" % b"|".join(words), re.MULTILINE)
-
-
-@lru_cache(maxsize=256)
-def _exception_text(words: tuple[bytes, ...]) -> re.Pattern[str]:
-    """The same in one line whose characters are bytes."""
-    return re.compile(_exception(words).pattern.decode(), re.ASCII)
 
 
 def _signs(table: Messages) -> Iterator[tuple[bytes, _Sign]]:

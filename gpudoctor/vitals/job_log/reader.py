@@ -191,9 +191,14 @@ class _Outcome:
     settled: bool = False
     """Whether another such line would say nothing new."""
 
-    def gave(self, event: LogEvent) -> LogEvent:
-        """Note an event; gives it with the count of those that were left out."""
+    def gave(self, event: LogEvent, *, own: bool) -> LogEvent:
+        """Note an event; gives it with the count of those that were left out.
+
+        One of another kind that is not of the lines themselves (`own`) came behind them, and is not theirs.
+        """
         what = (event.code, event.kind, event.exception)
+        if not own and self.event not in (None, what):
+            return event
         self.mixed = self.mixed or self.event not in (None, what)
         self.event = what
         self.times += 1
@@ -236,16 +241,21 @@ class _FileReader:
         self._outcomes: dict[Hashable, _Outcome] = {}
         self._reading: _Outcome | None = None
         """Of the line worth reading that was read last."""
+        self._reading_key: Hashable = None
         self._gave = False
         """Whether an event came since then."""
+        self._of_reading: tuple[int, int] = (0, 0)
+        """The lines of that piece, or of the traceback that begins there."""
+        self._alike_read: set[int] = set()
+        """Lines of its key that were read behind it while its exception was still open."""
         self._opening: list[str] = []
         self._moments: set[str] = set()
         """Lines of the beginning with a time: the same one again is a copy, and no second job."""
         self._reopened = 0
         """Lines of the opening that have come again in a row."""
-        self._recent: list[tuple[bytes, int]] = []
+        self._recent: tuple[list[bytes], list[int]] = ([], [])
         """The last pieces and their lines, and all since the first that was left out."""
-        self._past: list[tuple[bytes, int]] = []
+        self._past: tuple[list[bytes], list[int]] = ([], [])
         """These and the pieces of the present block."""
         self._past_from = 0
         """The number in the file of the first of them."""
@@ -259,7 +269,9 @@ class _FileReader:
         """Tracebacks up to their last frame, by their first one: the last of each."""
         self._taken = 0
         """Pieces so far."""
-        self._tail: deque[tuple[bytes, int]] = deque(maxlen=OWN_TAIL if self._rank is not None else TAIL)
+        self._tail: deque[tuple[list[bytes], list[int]]] = deque()
+        """The last pieces of blocks, with their lines."""
+        self._most_tail = OWN_TAIL if self._rank is not None else TAIL
         self.lines = 0
 
     # Blocks and pieces
@@ -272,19 +284,26 @@ class _FileReader:
                 self._follow = _BEGINNING
             self.lines = numbers[-1]
             self._bytes += block.size
-            kept = self._tail.maxlen or 0
-            self._tail.extend(
-                (raw[:_LONGEST_KEPT], at) for raw, at in zip(pieces[-kept:], numbers[-kept:], strict=True)
-            )
+            self._keep_tail(pieces, numbers)
             self._take(self._held[0] + pieces, self._held[1] + numbers, last=False)
+
+    def _keep_tail(self, pieces: list[bytes], numbers: list[int]) -> None:
+        last = pieces[-self._most_tail :]
+        if max(map(len, last)) > _LONGEST_KEPT:
+            last = [raw[:_LONGEST_KEPT] for raw in last]
+        self._tail.append((last, numbers[-self._most_tail :]))
+        behind = sum(len(block) for block, _ in self._tail) - len(self._tail[0][0])
+        while behind >= self._most_tail:
+            self._tail.popleft()
+            behind -= len(self._tail[0][0])
 
     def _take(self, pieces: list[bytes], numbers: list[int], *, last: bool) -> None:
         bares = bare(b"\n".join(pieces)).split(b"\n")
         chosen, fresh, about_job = self._filter.chosen(pieces, bares)
         if about_job and (self._job.world is None or not self._job.finished):
             self._look_for_job(b"\n".join([pieces[index] for index in fresh]))
-        self._past_from = self._taken - len(self._recent)
-        self._past = [*self._recent, *zip(pieces, numbers, strict=True)]
+        self._past_from = self._taken - len(self._recent[0])
+        self._past = (self._recent[0] + pieces, self._recent[1] + numbers)
         looks = set(range(-self._taken % _LOOK_EVERY, len(pieces), _LOOK_EVERY))
         at, end = 0, len(pieces)
         reads_all = self._reads_all
@@ -329,7 +348,8 @@ class _FileReader:
         self._held = (pieces[end:], numbers[end:])
         self._taken += end
         oldest = min(self._left_out.values(), default=self._taken)
-        self._recent = self._past[max(0, oldest - _BACK - self._past_from) : self._taken - self._past_from]
+        kept = slice(max(0, oldest - _BACK - self._past_from), self._taken - self._past_from)
+        self._recent = (self._past[0][kept], self._past[1][kept])
 
     def _traceback_at(
         self, index: int, bares: list[bytes], chosen: Mapping[int, Worth]
@@ -357,17 +377,22 @@ class _FileReader:
             return 1, None
         return end - index + 1, (body, chosen[index].key, chosen[end].key)
 
+    def _past_piece(self, index: int) -> tuple[bytes, int]:
+        """A piece and its line, by its number in the file."""
+        at = index - self._past_from
+        return self._past[0][at], self._past[1][at]
+
     def _read_on(self, at: int, to: int) -> int:
         """Read pieces while a traceback is open or a failure is followed; gives where it ended."""
         while at < to and self._reads_all:
-            raw, number = self._past[at - self._past_from]
+            raw, number = self._past_piece(at)
             self._piece(raw, number, known=False)
             at += 1
         return at
 
     def _read_one(self, index: int, key: Hashable, line: bytes | None) -> None:
         """Read a piece that is worth reading; `line` is given for one that may be remembered."""
-        raw, number = self._past[index - self._past_from]
+        raw, number = self._past_piece(index)
         self._before(index)
         self._read_whole(raw, number, key, line)
 
@@ -391,6 +416,11 @@ class _FileReader:
             self._reading, self._gave = None, False
             if key is not None and (key in self._outcomes or len(self._outcomes) < _MOST_DULL):
                 self._reading = self._outcomes.setdefault(key, _Outcome())
+                self._reading_key = key
+                self._of_reading = (number, number + (len(key[0]) if isinstance(key, tuple) else 0))
+                self._alike_read.clear()
+        elif key is not None and key == self._reading_key:
+            self._alike_read.add(number)
         self._piece(raw, number, known=True)
         if (
             quiet
@@ -417,7 +447,7 @@ class _FileReader:
             if index < at:
                 continue
             self._before(index)
-            raw, number = self._past[index - self._past_from]
+            raw, number = self._past_piece(index)
             self._read_whole(raw, number, keys[place], None)
             at = self._read_on(index + 1, now)
 
@@ -441,7 +471,7 @@ class _FileReader:
         """Remember the last step printed before a piece."""
         begin = max(index - _BACK, self._looked_to, self._past_from)
         for at in range(index - 1, begin - 1, -1):
-            piece, number = self._past[at - self._past_from]
+            piece, number = self._past_piece(at)
             small = piece.lower()
             if any(cue in small for cue in CUES):
                 text = plain(text_of(piece)).strip()
@@ -525,8 +555,9 @@ class _FileReader:
         """The line of the program that does not compile: Python prints it without a traceback."""
         if exception not in _UNCOMPILED:
             return None
-        end = bisect_left(self._past, number, key=lambda piece: piece[1])
-        for raw, _ in reversed(self._past[max(0, end - _OF_UNCOMPILED) : end]):
+        pieces, numbers = self._past
+        end = bisect_left(numbers, number)
+        for raw in reversed(pieces[max(0, end - _OF_UNCOMPILED) : end]):
             if frame := frame_of(plain(text_of(raw))):
                 return frame
         return None
@@ -584,7 +615,9 @@ class _FileReader:
         self._changes += 1
         if self._reading is not None:
             self._gave = True
-            event = self._reading.gave(event)
+            begin, end = self._of_reading
+            own = begin <= event.line <= end or event.line in self._alike_read
+            event = self._reading.gave(event, own=own)
         step, whole = self._mark or (None, None)
         number, new, follow = self._drafts.add(replace(event, step=whole), step, self._ordinary)
         self._again = None if new or event.exception else number
@@ -628,7 +661,8 @@ class _FileReader:
 
     def tail(self, before: int, most: int) -> Tail:
         """Its last lines, at most so many; `before`: lines of the file that were not read."""
-        kept = list(self._tail)[-max(most, OWN_TAIL // 2) :]
+        whole = [piece for block in self._tail for piece in zip(*block, strict=True)]
+        kept = whole[-min(max(most, OWN_TAIL // 2), self._most_tail) :]
         return Tail(self._path, self._rank, [(raw, number + before) for raw, number in kept])
 
     def stacks(self) -> list[RankStack]:

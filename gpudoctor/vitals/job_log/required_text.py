@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from itertools import product
 
+from gpudoctor.vitals.job_log.words import bare
+
 _MOST_BRANCHES = 32
 _MOST_LITERALS = 2
 """Literals of one branch that are looked for, the longest ones."""
@@ -29,6 +31,8 @@ class RequiredText:
     """Whether the literals are small letters, for a text in small letters."""
     raw_branches: tuple[tuple[bytes, ...], ...]
     """The same as bytes."""
+    words: tuple[tuple[bytes, ...], ...]
+    """Of each branch the parts of words in small letters that `bare` leaves of it."""
 
     def may_match(self, text: str) -> bool:
         """Whether the pattern may match a text."""
@@ -40,8 +44,12 @@ class RequiredText:
         data = small if self.fold else data
         return any(all(literal in data for literal in branch) for branch in self.raw_branches)
 
+    def may_match_words(self, words: bytes) -> bool:
+        """The same for the words of many lines, joined: much shorter than the lines."""
+        return any(all(part in words for part in branch) for branch in self.words)
 
-NOTHING_REQUIRED = RequiredText(((),), False, ((),))
+
+NOTHING_REQUIRED = RequiredText(((),), False, ((),), ((),))
 
 
 def required_text(pattern: str) -> RequiredText:
@@ -58,7 +66,9 @@ def required_text(pattern: str) -> RequiredText:
     branches = tuple(dict.fromkeys(_longest(branch, fold) for branch in found))
     if () in branches or len(branches) > _MOST_BRANCHES:
         branches = ((),)
-    return RequiredText(branches, fold, tuple(tuple(item.encode() for item in branch) for branch in branches))
+    raw = tuple(tuple(item.encode() for item in branch) for branch in branches)
+    words = tuple(tuple(part for item in branch for part in bare(item.lower()).split()) for branch in raw)
+    return RequiredText(branches, fold, raw, words)
 
 
 def _longest(branch: tuple[str, ...], fold: bool) -> tuple[str, ...]:

@@ -1,7 +1,9 @@
 """Which cues a text may hold, by its words: a log has millions of lines and few thousand different words."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Generic, TypeVar
 
 _VARYING = b"0123456789.+-"
@@ -9,6 +11,15 @@ _VARYING = b"0123456789.+-"
 _MOST_WORDS = 200_000
 """Words that are remembered."""
 _LONGEST_WORD = 200
+_FEW = 400
+"""Bytes of new words up to which all parts of each are looked up."""
+_HEX = b"abcdef,:;()[]{}"
+"""Letters and signs of hashes and addresses, which are new in every line."""
+_LONG_TEXT = 1 << 16
+_SAMPLE, _COMMON = 24, 8
+"""Lines of a text in which shared runs are sought; of so many one has a run that many share."""
+_MOST_RUNS, _SHORTEST_RUN = 3, 3
+"""Runs that are taken out, and their words."""
 
 T = TypeVar("T")
 
@@ -16,6 +27,40 @@ T = TypeVar("T")
 def bare(raw: bytes) -> bytes:
     """Bytes without digits and signs."""
     return raw.translate(None, _VARYING)
+
+
+def words_of(text: bytes) -> set[bytes]:
+    """The words of lines. Runs of words that many lines share are taken out before the rest is split."""
+    if len(text) < _LONG_TEXT:
+        return set(text.split())
+    found: set[bytes] = set()
+    rest = b" " + text.replace(b"\n", b" \n ") + b" "
+    for run in _shared_runs(text):
+        without = rest.replace(b" %b " % run, b"  ")
+        if len(without) < len(rest):
+            rest = without
+            found.update(run.split())
+    found.update(rest.split())
+    return found
+
+
+def _shared_runs(text: bytes) -> list[bytes]:
+    """Runs of words, between single blanks, that many lines of a text have; those that save most."""
+    runs: Counter[bytes] = Counter()
+    split: list[list[bytes]] = []
+    for part in range(_SAMPLE):
+        begin = text.find(b"\n", part * len(text) // _SAMPLE) + 1
+        end = text.find(b"\n", begin)
+        if 0 < begin < end and end - begin < _LONGEST_WORD * 10:
+            split.append(text[begin:end].split(b" "))
+    least = max(2, len(split) // _COMMON)
+    counts = Counter(word for words in split for word in set(words) if word)
+    for words in split:
+        shared = groupby(words, lambda word: counts[word] >= least)
+        runs.update({b" ".join(group) for is_shared, group in shared if is_shared})
+    saved = {run: times * run.count(b" ") for run, times in runs.items() if times >= least}
+    long = [run for run in sorted(saved, key=lambda run: -saved[run]) if run.count(b" ") >= _SHORTEST_RUN - 1]
+    return long[:_MOST_RUNS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +97,8 @@ class CueWords(Generic[T]):
                 held.update(within)
                 self._within[short] = sorted((places[anchor], anchor) for anchor in within)
         """Every word with an anchor has one of these; the anchors that hold it, with their places."""
+        self._lengths = sorted(set(map(len, self._within)))
+        self._hexless = all(anchor.strip(_HEX) for anchor in self._within)
         self._hot: dict[bytes, tuple[bytes, ...]] = {}
         """Words with anchors, and which."""
         self._cold: set[bytes] = set()
@@ -67,6 +114,8 @@ class CueWords(Generic[T]):
             self._hot.clear()
         hot = self._hot
         rest = words - self._cold
+        if self._hexless:
+            rest = {word for word in rest if word.strip(_HEX)}
         new = [word for word in rest if word not in hot]
         found = self._classify(new) if new else {}
         anchors = dict.fromkeys(anchor for word in rest for anchor in hot.get(word) or found.get(word, ()))
@@ -76,13 +125,24 @@ class CueWords(Generic[T]):
 
     def _classify(self, new: Sequence[bytes]) -> dict[bytes, tuple[bytes, ...]]:
         """The words with an anchor among new ones. The others are remembered."""
-        text = b"\n".join(new)
         marked: dict[bytes, list[tuple[int, bytes]]] = {}
-        for short, within in self._within.items():
-            for word in _lines_with(text, short):
-                marked.setdefault(word, []).extend([item for item in within if item[1] in word])
+        if sum(map(len, new)) <= _FEW:  # in many words the anchors are looked for at once
+            pairs = [(part, word) for word in new for part in self._parts(word)]
+        else:
+            text = b"\n".join(new)
+            pairs = [(short, word) for short in self._within for word in _lines_with(text, short)]
+        for part, word in pairs:
+            marked.setdefault(word, []).extend([item for item in self._within[part] if item[1] in word])
         self._cold.update(word for word in new if word not in marked and len(word) <= _LONGEST_WORD)
         return {word: tuple(dict(sorted(found)).values()) for word, found in marked.items()}
+
+    def _parts(self, word: bytes) -> Iterator[bytes]:
+        """The shortest anchors in a word."""
+        within, end = self._within, len(word)
+        for length in self._lengths:
+            for at in range(end - length + 1):
+                if word[at : at + length] in within:
+                    yield word[at : at + length]
 
 
 def _lines_with(text: bytes, part: bytes) -> list[bytes]:

@@ -1,0 +1,307 @@
+"""What follows from the tests so far: accusations, proven nodes, and what stays undecided."""
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from statistics import median
+
+from gpudoctor.analysis.preflight.accusation import Accusation, Accused, Aspect, Judgement
+from gpudoctor.analysis.preflight.group_tests import GroupTests
+from gpudoctor.analysis.preflight.node_evidence import NOISY, NodeEvidence
+from gpudoctor.analysis.preflight.pair_speeds import FEW, PairTest, judged_figure
+from gpudoctor.analysis.preflight.search_plan import PLANS, Plan
+from gpudoctor.model.finding import Confidence
+from gpudoctor.model.signs.preflight import LinkTest, PreflightNode, Quantity
+
+SMALL = 4
+"""Up to so many nodes an accusation is not confirmed: its witnesses are too few."""
+MANY_LINKS = 0.1
+"""Share of the pairs from which slow links are two kinds of path, and not faults of each."""
+ONE_SIDED = 3.0
+"""How many times as much one direction loses, if only that one is named."""
+DOMAIN_SHARE = 0.6
+"""Share of the tested nodes of a domain whose accusations become one of the domain."""
+DOMAIN_LEAST = 3
+"""Least number of accused nodes in such a domain."""
+
+
+def judge(
+    nodes: Sequence[PreflightNode],
+    tests: Sequence[LinkTest],
+    lost: Collection[int] = (),
+    plan: Plan = PLANS["standard"],
+) -> Judgement:
+    """The accusations that follow from the tests so far, what is proven, and what stays undecided."""
+    return _Judge(plan, nodes, tests, lost).judgement()
+
+
+def accusations(
+    nodes: Sequence[PreflightNode],
+    tests: Sequence[LinkTest],
+    lost: Collection[int] = (),
+    plan: Plan = PLANS["standard"],
+) -> tuple[Accusation, ...]:
+    """The accusations of `judge`."""
+    return judge(nodes, tests, lost, plan).accusations
+
+
+class _Judge(NodeEvidence):
+    """One reading of the tests; made anew for each question."""
+
+    def judgement(self) -> Judgement:
+        undecided = [
+            f"The {aspect.value} is too noisy: {self.chance[aspect]:.0%} of the tests of good nodes are slow."
+            for aspect in self.aspects[1:]
+            if len(self.pairs) >= FEW and self.chance[aspect] > NOISY
+        ]
+        undecided += [
+            f"The {aspect.value} varies by {math.expm1(deviation):.0%} from test to test: a node at half the "
+            "speed of the others would not show."
+            for aspect, deviation in self.blurred.items()
+        ]
+        found = [*self._of_nodes(undecided), *self._of_links(undecided)]
+        found += self._of_suspects({node for item in found for node in item.nodes})
+        found += self._of_groups(undecided)
+        named = {node for item in found if item.accused is not Accused.LINK for node in item.nodes}
+        unmet = [node for node in self.order if not self.by_node[node]]
+        if unmet and len(self.order) > 1:
+            names = ", ".join(self.names[node] for node in unmet[:8]) + (" ..." if len(unmet) > 8 else "")
+            undecided.append(f"No test with another node was made on {names}.")
+        proven = tuple(sorted(node for node in self.proven if node not in named))
+        return Judgement(accusations=tuple(found), proven=proven, undecided=tuple(undecided))
+
+    def _accusation(
+        self,
+        accused: Accused,
+        nodes: Iterable[int],
+        aspect: Aspect,
+        confidence: Confidence,
+        pairs: Sequence[PairTest],
+        *,
+        far_only: bool = False,
+        undecided: str = "",
+    ) -> Accusation:
+        own, peers, share, deviations = self.measured(pairs, aspect)
+        named = tuple(sorted(nodes))
+        sends = receives = None
+        direction = ""
+        if accused in (Accused.NODE, Accused.LINK) and aspect in (Aspect.BANDWIDTH, Aspect.LOSS):
+            sends, receives, direction = self._directions(named[0], pairs, aspect)
+        return Accusation(
+            accused=accused,
+            nodes=named,
+            sends=sends,
+            receives=receives,
+            direction=direction,
+            aspect=aspect,
+            confidence=confidence,
+            tests=tuple({id(pair.test): pair.test for pair in pairs}.values()),
+            own=own,
+            peers=peers,
+            share=share,
+            deviations=deviations,
+            far_only=far_only,
+            undecided=undecided,
+        )
+
+    def _directions(
+        self, node: int, pairs: Sequence[PairTest], aspect: Aspect
+    ) -> tuple[float | None, float | None, str]:
+        """What a node sends and receives, the median of its bad tests, and which of the two alone is bad."""
+        quantity = Quantity.RETRANSMITTED if aspect is Aspect.LOSS else Quantity.ONE_WAY_BANDWIDTH
+        out = [value for pair in pairs if (value := pair.sends(node, quantity)) is not None]
+        into = [value for pair in pairs if (value := pair.sends(pair.other(node), quantity)) is not None]
+        if not out or not into:
+            return None, None, ""
+        sends, receives = median(out), median(into)
+        if aspect is Aspect.LOSS:
+            # Lost acknowledgements make the other side send some segments again, too.
+            bad = sends > ONE_SIDED * receives, receives > ONE_SIDED * sends
+        else:
+            good = [pair for pair in self.pairs if self.bad(pair, aspect) is False]
+            peers = [
+                value
+                for pair in good
+                for end in (pair.a, pair.b)
+                if (value := pair.sends(end, quantity)) is not None
+            ]
+            least = self.plan.accuse[aspect] * median(peers) if peers else math.inf
+            bad = sends < least, receives < least
+        return sends, receives, {(True, False): "sends", (False, True): "receives"}.get(bad, "")
+
+    def _of_nodes(self, undecided: list[str]) -> list[Accusation]:
+        evidence: dict[tuple[Aspect, str], dict[int, list[PairTest]]] = {}
+        for (node, aspect), distances in self.guilty.items():
+            pairs = self.against(node, distances, aspect)
+            if self.proof(pairs, aspect):
+                evidence.setdefault((aspect, self.domain.get(node, "")), {})[node] = pairs
+            else:
+                share = self.measured(pairs, aspect)[2] or 1.0
+                undecided.append(
+                    f"{self.names[node]} reached {share:.0%} of the speed of its peers ({aspect.value}): "
+                    "too little below them to accuse it."
+                )
+        found: list[Accusation] = []
+        for (aspect, domain), members in evidence.items():
+            found += self._of_domain(aspect, domain, members)
+        return found
+
+    def _of_domain(
+        self, aspect: Aspect, domain: str, members: Mapping[int, list[PairTest]]
+    ) -> list[Accusation]:
+        """Accusations of the nodes of one domain; one for all of them if most are bad with other domains."""
+        mates = [node for node in self.by_node if self.domain.get(node, "") == domain]
+        others = len(self.by_node) - len(mates)
+        alone = {node for node in members if self.bad_enough(node, (False,), aspect, 0)}
+        far = {node for node, pairs in members.items() if any(pair.far for pair in pairs)}
+        crowd = far if len(far - alone) >= DOMAIN_LEAST else set()
+        far_only = bool(crowd)
+        if not crowd:
+            crowd = set(members)
+        never = {
+            node for node in mates if not any(self.good_tests(node, at, aspect) for at in {far_only, True})
+        }
+        if not domain or not others or len(crowd) < DOMAIN_LEAST or len(crowd) < DOMAIN_SHARE * len(mates):
+            crowd = set()
+        found = []
+        if crowd:
+            confidence = Confidence.CONFIRMED if others >= len(mates) else Confidence.PROBABLE
+            pairs = [pair for node in sorted(crowd) for pair in members[node] if pair.far or not far_only]
+            found.append(
+                self._accusation(
+                    Accused.DOMAIN, never | crowd, aspect, confidence, pairs, far_only=far_only
+                )
+            )  # fmt: skip
+        for node, pairs in members.items():
+            if node not in crowd or (far_only and node in alone):
+                only = all(pair.far for pair in pairs) and any(
+                    not pair.far for pair in self.good_tests(node, False, aspect)
+                )
+                found.append(
+                    self._accusation(Accused.NODE, (node,), aspect, self._confidence(), pairs, far_only=only)
+                )
+        return found
+
+    def _confidence(self) -> Confidence:
+        """With three nodes one outvotes another; with five, each accusation has three independent witnesses."""
+        count = len(self.by_node)
+        if count <= 3:
+            return Confidence.SUSPECTED
+        return Confidence.CONFIRMED if count > SMALL else Confidence.PROBABLE
+
+    def _of_links(self, undecided: list[str]) -> list[Accusation]:
+        found: list[Accusation] = []
+        slow = self._lasting_links()
+        crowd = slow > max(DOMAIN_LEAST, MANY_LINKS * len({(p.a, p.b) for p in self.pairs}))
+        if crowd:
+            undecided.append(
+                f"{slow} pairs of good nodes are slow: that is a second kind of path, not a bad link."
+            )
+        for (a, b), by_aspect in self.links.items():
+            for aspect, pairs in by_aspect.items():
+                if crowd and aspect is not Aspect.FAILURE:
+                    continue
+                good, bad = self.repeats(a, b, aspect)
+                if good:
+                    if aspect is Aspect.FAILURE:
+                        undecided.append(
+                            f"{bad} of {bad + good} tests of {self.names[a]} with {self.names[b]} failed."
+                        )
+                elif bad >= self.link_proofs(aspect) and self.proof(pairs, aspect):
+                    found.append(self._accusation(Accused.LINK, (a, b), aspect, self._confidence(), pairs))
+                elif aspect is Aspect.FAILURE or self.proof(pairs, aspect):
+                    found.append(
+                        self._accusation(
+                            Accused.LINK, (a, b), aspect, Confidence.SUSPECTED, pairs,
+                            undecided="The same two nodes again would show whether it lasts.",
+                        )
+                    )  # fmt: skip
+        return found
+
+    def _lasting_links(self) -> int:
+        """How many slow links were slow in each test; of those tested once, the share that retests confirm."""
+        counts = [
+            max(self.repeats(*ends, aspect) for aspect in item)
+            for ends, item in self.links.items()
+            if Aspect.FAILURE not in item
+        ]
+        again = [good for good, bad in counts if good + bad > 1]
+        lasting = again.count(0)
+        share = lasting / len(again) if again else 1.0
+        return lasting + round(share * (len(counts) - len(again)))
+
+    def _of_suspects(self, named: Collection[int]) -> list[Accusation]:
+        """What is left open when no more rounds are allowed or no witness is left."""
+        found: list[Accusation] = []
+        seen: set[tuple[frozenset[int], Aspect]] = set()
+        if self.pairs and all(pair.test.failure for pair in self.pairs) and len(self.by_node) > 2:
+            return [
+                self._accusation(
+                    Accused.GROUP, self.by_node, Aspect.FAILURE, Confidence.PROBABLE, self.pairs,
+                    undecided="Every test of two nodes failed, so none can be told from another.",
+                )
+            ]  # fmt: skip
+        for node, far in self.suspects:
+            if node in named:
+                continue
+            for aspect in self.aspects:
+                bad = self.bad_tests(node, far, aspect)
+                if not bad or self.proves(node, far, aspect):
+                    continue
+                against = self.against(node, (far,), aspect)
+                if against and self.proof(against, aspect) and len(self.by_node) > 2:
+                    found.append(
+                        self._accusation(
+                            Accused.NODE, (node,), aspect, Confidence.SUSPECTED, against, far_only=False,
+                            undecided="More tests with proven nodes would show whether it is this one.",
+                        )
+                    )  # fmt: skip
+                    continue
+                for pair in bad:
+                    ends = frozenset((pair.a, pair.b))
+                    same = [item for item in bad if {item.a, item.b} == ends]
+                    if ends & set(named) or (ends, aspect) in seen or not self.proof(same, aspect):
+                        continue
+                    seen.add((ends, aspect))
+                    twice = len(same) > 1 and aspect is Aspect.FAILURE
+                    found.append(
+                        self._accusation(
+                            Accused.LINK, ends, aspect, Confidence.PROBABLE if twice else Confidence.SUSPECTED,
+                            same, undecided="It may be either node or what is between them.",
+                        )
+                    )  # fmt: skip
+        return found
+
+    def _of_groups(self, undecided: list[str]) -> list[Accusation]:
+        found: list[Accusation] = []
+        for state in self.group_states:
+            if state.transient:
+                undecided.append("A group was slow or failed once, and was good when it was tested again.")
+            found += self._of_state(state)
+        return found
+
+    def _of_state(self, state: "GroupTests") -> list[Accusation]:
+        found = []
+        for nodes, bad in state.accused():
+            figures = [
+                figure.value for test in bad if (figure := judged_figure(test, Aspect.BANDWIDTH)) is not None
+            ]
+            least = [value for test in bad if (value := self.group_expectation(test)) is not None]
+            failed = any(test.failure for test in bad)
+            own = median(figures) if figures and not failed else None
+            peers = median(least) if least and not failed else None
+            one = len(nodes) == 1
+            found.append(
+                Accusation(
+                    accused=Accused.GROUP,
+                    nodes=tuple(sorted(nodes)),
+                    aspect=Aspect.FAILURE if failed else Aspect.BANDWIDTH,
+                    confidence=Confidence.PROBABLE if one else Confidence.SUSPECTED,
+                    tests=tuple(bad),
+                    own=own,
+                    peers=peers,
+                    share=own / peers if own is not None and peers else None,
+                    size=min(len(test.nodes) for test in bad),
+                    undecided="" if one else "Smaller groups did not show which of these nodes it is.",
+                )
+            )
+        return found
