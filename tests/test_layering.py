@@ -70,11 +70,18 @@ def _trees_are_let_go() -> Iterator[None]:
     """All trees of syntax together are large, and the tests that follow do not read them."""
     yield
     parsed.cache_clear()
+    nodes.cache_clear()
 
 
 @cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """All of a module but expressions' contexts, which are half of the objects."""
+    return tuple(node for node in ast.walk(parsed(path)) if not isinstance(node, ast.expr_context))
 
 
 @cache
@@ -84,9 +91,8 @@ def imports(path: Path) -> tuple[tuple[str, int, bool], ...]:
 
 
 def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
-    tree = parsed(path)
-    top = set(map(id, tree.body))
-    for node in ast.walk(tree):
+    top = set(map(id, parsed(path).body))
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno, id(node) in top) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -151,7 +157,7 @@ def test_the_probe_imports_the_standard_library_and_its_own_modules_only():
 def test_what_the_probe_shares_needs_no_other_part_of_it():
     for path in modules("gpudoctor/probe/wire"):
         depth = len(path.relative_to(ROOT / "gpudoctor/probe/wire").parts)
-        levels = [node.level for node in ast.walk(parsed(path)) if isinstance(node, ast.ImportFrom)]
+        levels = [node.level for node in nodes(path) if isinstance(node, ast.ImportFrom)]
         assert max(levels, default=0) <= depth, path
 
 
@@ -169,7 +175,7 @@ def test_the_file_format_the_phases_and_the_columns_have_one_definition():
     homes: dict[str, set[str]] = {"magic": set(), "head": set(), "phases": set(), "columns": set()}
     for path in modules("gpudoctor"):
         name = str(path.relative_to(ROOT / "gpudoctor"))
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.Constant):
                 for part, value in (("magic", b"GPUDOC1\n"), ("head", "<cII")):
                     homes[part] |= {name} if node.value == value else set()
@@ -197,7 +203,7 @@ def test_rules_take_nothing_but_details_from_checks():
     taken = [
         (f"{path.relative_to(ROOT)}:{node.lineno}", node.module or "", alias.name)
         for path in modules("rules/gpudoctor_rules")
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("gpudoctor_checks")
         for alias in node.names
     ]
@@ -206,7 +212,7 @@ def test_rules_take_nothing_but_details_from_checks():
     plain = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in modules("rules/gpudoctor_rules")
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.Import)
         and any(alias.name.startswith("gpudoctor_checks") for alias in node.names)
     ]
@@ -306,7 +312,7 @@ def _needs(module: str, path: Path) -> set[str]:
     """What a module imports, at its head, in functions and for types."""
     found: set[str] = set()
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -365,7 +371,7 @@ def test_no_part_of_gpudoctor_names_a_check():
     wrong = [
         f"{path.relative_to(ROOT)}:{node.lineno} names {node.value}"
         for path in modules("gpudoctor")
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and codes.fullmatch(node.value)
     ]
     assert not wrong, "\n".join(wrong)

@@ -13,7 +13,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -59,6 +59,9 @@ class OutOfTime(Exception):
     """A string took too long."""
 
 
+_MAY_HAVE_ONE = re.compile(r"\bre\.\w|\bExpression\(")
+
+
 def modules() -> Iterator[Path]:
     """Every module of ours."""
     for folder in FOLDERS:
@@ -75,11 +78,14 @@ def collect() -> list[Written]:
 
 
 def _of_module(path: Path) -> Iterator[Written]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    if not _MAY_HAVE_ONE.search(text):
+        return
+    nodes = list(ast.walk(ast.parse(text)))
     where = str(path.relative_to(ROOT))
-    names = _assigned(tree)
+    names = _assigned(nodes)
     module: ModuleType | None = None
-    for node in ast.walk(tree):
+    for node in nodes:
         if not isinstance(node, ast.Call) or not node.args:
             continue
         function = node.func
@@ -96,7 +102,7 @@ def _of_module(path: Path) -> Iterator[Written]:
         elif isinstance(function, ast.Attribute) and function.attr != "compile":
             used = {function.attr}
         else:
-            used = _uses(tree, names.get(id(node)))
+            used = _uses(nodes, names.get(id(node)))
         pattern = _constant(node.args[0])
         if pattern is None:
             module = module or _imported(path)
@@ -108,10 +114,10 @@ def _of_module(path: Path) -> Iterator[Written]:
             yield Written(f"{where}:{node.lineno}", pattern, flags, bool(used) and used <= ANCHORED)
 
 
-def _assigned(tree: ast.Module) -> dict[int, str]:
+def _assigned(nodes: Sequence[ast.AST]) -> dict[int, str]:
     """The name that a call's value gets, by the call; `.match` when that is called on it at once."""
     found = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             found[id(node.value)] = node.targets[0].id
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
@@ -121,11 +127,11 @@ def _assigned(tree: ast.Module) -> dict[int, str]:
     return found
 
 
-def _uses(tree: ast.Module, name: str | None) -> set[str]:
+def _uses(nodes: Sequence[ast.AST], name: str | None) -> set[str]:
     """Methods of an expression that its module calls by name; empty when it goes elsewhere."""
     uses: set[str] = set()
     called: set[int] = set()
-    for node in ast.walk(tree) if name and name.startswith("_") else ():
+    for node in nodes if name and name.startswith("_") else ():
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name:
             uses.add(node.attr)
             called.add(id(node.value))

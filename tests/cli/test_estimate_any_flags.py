@@ -59,7 +59,7 @@ def run(said):
     return code, out.getvalue(), err.getvalue()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(words(), st.sampled_from(["text", "json", "markdown"]))
 def test_an_answer_or_a_sentence(said, form):
     code, out, err = run([*said, "--format", form])

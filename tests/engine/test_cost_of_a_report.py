@@ -70,16 +70,16 @@ def test_rows_records_and_samples_cost_no_more_than_their_number(tmp_path):
     def make(size: int) -> Recording:
         return large_recording(size, records=size // 8, samples=size)
 
-    assert growth(tmp_path, make, (600, 1200, 2400)) < LINEAR
+    assert growth(tmp_path, make, (200, 400, 800)) < LINEAR
 
 
 def test_ranks_cost_no_more_than_their_number(tmp_path):
     everything(str(write_recording(large_recording(100), tmp_path / "first")))()
 
     def make(ranks: int) -> Recording:
-        return large_recording(120, ranks=ranks, records=8, samples=120)
+        return large_recording(60, ranks=ranks, records=8, samples=60)
 
-    assert growth(tmp_path, make, (4, 8, 16)) < LINEAR
+    assert growth(tmp_path, make, (2, 4, 8)) < LINEAR
 
 
 def test_calls_by_squares_are_seen():

@@ -50,7 +50,7 @@ def jobs(draw):
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(shapes(), jobs(), st.data())
 def test_more_batch_sequence_or_rank_is_never_less_memory(shape, job, data):
     name = data.draw(st.sampled_from(["batch", "seq", "lora_rank"]))
@@ -62,7 +62,7 @@ def test_more_batch_sequence_or_rank_is_never_less_memory(shape, job, data):
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(shapes(), jobs(), st.sampled_from(["layers", "vocab", "mlp"]))
 def test_more_parameters_are_never_less_memory(shape, job, name):
     more = replace(shape, **{name: getattr(shape, name) * 2})

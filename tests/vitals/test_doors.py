@@ -92,8 +92,8 @@ def test_a_file_beyond_its_budget_is_refused_before_it_is_read(tmp_path):
 
 def test_a_packed_file_is_unpacked_to_fifty_times_its_size(tmp_path):
     path = tmp_path / "bomb.gz"
-    path.write_bytes(gzip.compress(b'{"traceEvents": [' + b" " * (200 << 20)))
-    assert unpacked_most(path.stat().st_size, ReadLimit(1 << 30, "a test")) < 100 << 20
+    path.write_bytes(gzip.compress(b'{"traceEvents": [' + b" " * (100 << 20)))
+    assert unpacked_most(path.stat().st_size, ReadLimit(1 << 30, "a test")) < 80 << 20
     with pytest.raises(UsageError, match="unpacks to more than 50 times its size"):
         read_events(str(path), lambda event: None)
     path.write_bytes(gzip.compress(b"hello")[:-3])
@@ -239,7 +239,7 @@ def files(tmp_path_factory):
 
 
 def test_a_bomb_in_a_zip_file_is_left_packed(tmp_path, files):
-    path = _zip(tmp_path / "run.zip", {**files, "rank-9-9.gdr": MAGIC + bytes(300 << 20)})
+    path = _zip(tmp_path / "run.zip", {**files, "rank-9-9.gdr": MAGIC + bytes(120 << 20)})
     recording = read_recording(str(path))
     assert [process.rank for process in recording.ranks] == [0]
     assert any("unpacks to more than 50 times its size" in problem for problem in recording.problems)
@@ -383,7 +383,7 @@ def test_a_doubled_variable_ends_at_its_budget(tmp_path, line):
 def test_a_long_job_script_is_read(tmp_path):
     path = tmp_path / "job.sh"
     path.write_text(
-        "#!/bin/bash\nexport A=1\n" + "echo step $A\n" * 10_000 + "torchrun --nproc_per_node=4 train.py\n"
+        "#!/bin/bash\nexport A=1\n" + "echo step $A\n" * 3_000 + "torchrun --nproc_per_node=4 train.py\n"
     )
     assert read_job(None, {}, [path]).launches[0].ranks_per_node == 4
 

@@ -31,14 +31,20 @@ _PARTS_ON_DEVICE = {"transfer": "device_transfer", "forward": "device_forward", 
 _CELLS = 1 << 18
 """Ranks x steps that are looked at; of more steps, evenly spaced ones."""
 
+_Key = tuple[int, int]
+"""A row of several ranks: its last step and its number of steps."""
+
 
 class Aligned:
     """Steady steps that all ranks made, side by side."""
 
-    def __init__(self, states: Sequence[Steady], common: Sequence[tuple[int, int]]) -> None:
+    def __init__(
+        self, states: Sequence[Steady], rows: Sequence[Mapping[_Key, int]], common: Sequence[_Key]
+    ) -> None:
         self._states = states
+        self._by_index = rows
         self._common = common
-        self._rows = [[rows[key] for key in common] for rows in map(_by_index, states)]
+        self._rows = [[mine[key] for key in common] for mine in rows]
         self._weights = [max(1, weight) for _, weight in common]
         self.ranks = tuple(state.process.rank for state in states)
         self.steps = len(common)
@@ -63,7 +69,8 @@ class Aligned:
         timed = [
             all(len(idle) and math.isfinite(idle[rows[i]]) for idle, rows in sides) for i in range(self.steps)
         ]
-        return Aligned(self._states, [key for key, kept in zip(self._common, timed, strict=True) if kept])
+        common = [key for key, kept in zip(self._common, timed, strict=True) if kept]
+        return Aligned(self._states, self._by_index, common)
 
     def column(self, name: str) -> list["array[float]"]:
         """Seconds a step by rank and step; 0 where not known."""
@@ -111,17 +118,16 @@ def aligned(recording: Recording) -> Aligned | None:
     states = [state for state in map(steady, recording.ranks) if state.steps]
     if len(states) < 2:
         return None
-    common = set(_by_index(states[0]))
-    for state in states[1:]:
-        common &= _by_index(state).keys()
+    rows = [_by_index(state) for state in states]
+    common = set(rows[0]).intersection(*rows[1:])
     if not common:
         return None
     ordered = sorted(common)
     stride = math.ceil(len(ordered) * len(states) / _CELLS)
-    return Aligned(states, ordered[::stride])
+    return Aligned(states, rows, ordered[::stride])
 
 
-def _by_index(state: Steady) -> dict[tuple[int, int], int]:
+def _by_index(state: Steady) -> dict[_Key, int]:
     """Rows by last step and number of steps: thinned rows of two ranks match where both are the same."""
     weights, indices = counts(state.process), state.process.steps.column("index")
     return {(int(indices[row]), int(weights[row])): row for row in state.rows}

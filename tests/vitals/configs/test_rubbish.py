@@ -40,7 +40,7 @@ PIECES = st.lists(
     max_size=40,
 ).map("".join)  # fmt: skip
 PATHS = st.sampled_from(["a.yaml", "a.json", "a.toml", "a"])
-MANY = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def _read(path: str, text: str) -> None:

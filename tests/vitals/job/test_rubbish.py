@@ -29,20 +29,20 @@ def read(data, name):
             assert str(path) in str(error)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=60))
 def test_shell_like_rubbish(words):
     read(" ".join(words).encode(), "job.sh")
     read("".join(words).encode(), "job.sh")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=400))
 def test_bytes(data):
     read(data, "job.sbatch")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.one_of(
         st.binary(max_size=300), st.text(alphabet="abk:-[]{}&*!|>\n \"'%@0", max_size=200).map(str.encode)
@@ -52,7 +52,7 @@ def test_yaml(data):
     read(data, "job.yaml")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(["SLURM_JOB_ID", "SLURM_GPUS_ON_NODE", "SLURM_STEP_GPUS", "SLURM_MEM_PER_NODE", "LOCAL_WORLD_SIZE",

@@ -93,7 +93,7 @@ def read_text(text: str) -> Source:
 
 
 @given(st.lists(st.sampled_from(TOKENS), max_size=60))
-@settings(max_examples=150, deadline=2000, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=2000, suppress_health_check=[HealthCheck.too_slow])
 def test_token_soup(tokens: list[str]) -> None:
     read_text(" ".join(tokens))
 
@@ -105,7 +105,7 @@ def test_any_text(text: str) -> None:
 
 
 @given(st.integers(0, 10**9), st.integers(1, 12))
-@settings(max_examples=150, deadline=3000, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=3000, suppress_health_check=[HealthCheck.too_slow])
 def test_mutated_scripts(seed: int, mutations: int) -> None:
     """Lines and words swapped, dropped and doubled; what still parses is interpreted."""
     chance = random.Random(seed)
@@ -167,7 +167,7 @@ def _indented(head: str, body: list[str]) -> list[str]:
 
 
 @given(block(3))
-@settings(max_examples=200, deadline=3000, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=3000, suppress_health_check=[HealthCheck.too_slow])
 def test_generated_programs(lines: list[str]) -> None:
     read_text("\n".join(lines))
 
