@@ -76,7 +76,7 @@ class _Renderer:
             return template.replace(", ", "、")
         for narrow, wide in _PUNCTUATION.items():
             template = template.replace(narrow, wide)
-        return template
+        return template[:-1] + "。" if template.endswith("}.") else template
 
     def _pieces(self, template: str, parts: Mapping[str, Any]) -> Iterator[str]:
         for literal, field, spec, conversion in Formatter().parse(template):

@@ -122,7 +122,7 @@ class BatchMismatch(Check):
                 mismatch=text,
             ),
             (total, micro, steps),
-            breaks="DeepSpeed refuses the batch sizes when the run starts",
+            breaks=say("DeepSpeed refuses the batch sizes when the run starts"),
             certain=certain,
             cure="drop",
         )
@@ -157,14 +157,14 @@ class BatchMismatch(Check):
                 product=text,
             ),
             (total, micro, steps),
-            breaks="transformers refuses the mismatch when the run starts",
+            breaks=say("transformers refuses the mismatch when the run starts"),
             certain=certain,
             cure="auto",
         )
 
     def _between(self, mismatch: Mismatch) -> Finding:
         return self._found(
-            mismatch.sentence + ".",
+            say("{sentence}.", sentence=mismatch.sentence),
             (mismatch.engine, mismatch.argument),
             breaks=say("transformers refuses the mismatch when the run starts"),
             certain=mismatch.certain,
@@ -183,7 +183,7 @@ class BatchMismatch(Check):
                     steps=steps.shown,
                 ),
                 (total, steps),
-                breaks="axolotl refuses the config",
+                breaks=say("axolotl refuses the config"),
                 cure="none",
             )
 

@@ -9,6 +9,7 @@ from gpudoctor.analysis.source.declared_settings import Setup, Written, from_ent
 from gpudoctor.analysis.source.pretrained_models import trained_models
 from gpudoctor.analysis.source.training_arguments import argument_calls, deepspeed_configs, training_arguments
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Check,
     Code,
@@ -164,9 +165,9 @@ class PrecisionConflict(Check):
         if len(both) == 2 and all(item.argument is not None for item in both):
             text = both[0].sentence
         else:
-            text = "; ".join(item.sentence for item in both)
+            text = concatenated("; ", [item.sentence for item in both])
         return self._found(
-            text + ".",
+            say("{sentence}.", sentence=text),
             tuple(part for item in both for part in (item.engine, item.argument) if part is not None),
             breaks=say("transformers refuses the mismatch when the run starts"),
             certain=certain,

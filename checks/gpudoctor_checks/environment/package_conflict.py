@@ -11,6 +11,7 @@ from gpudoctor.analysis.run.deaths import death
 from gpudoctor.analysis.run.steady_run import processes, recorded, trained_well
 from gpudoctor.analysis.source.target_versions import installed_version, meant_version
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Bearing,
     Check,
@@ -33,6 +34,7 @@ from gpudoctor.model.cuda import numbers
 from gpudoctor.model.signs.packages import Distribution, Packages, TorchBuild
 from gpudoctor.model.signs.project import Asked
 from gpudoctor.model.unavailable import Absent
+from gpudoctor.text import chained
 from gpudoctor_checks.environment.requirements import STACK, Broken, broken_requirements
 
 _NAMED = 4
@@ -313,7 +315,7 @@ class PackageConflict(Check):
         yield self.finding(
             say(
                 "The project requires other versions than the installed ones: {named}{more}.",
-                named=", ".join(named[:_NAMED]),
+                named=concatenated(", ", named[:_NAMED]),
                 more=more,
             ),
             evidence=tuple(
@@ -409,7 +411,7 @@ class PackageConflict(Check):
             say(
                 "libraries for {stacks} are both "
                 "installed{beside}: {twice}. Packages that use the same folder overwrite each other.",
-                stacks=" and ".join(f"CUDA {major}" for major in stacks),
+                stacks=chained(f"CUDA {major}" for major in stacks),
                 beside=beside,
                 twice=", ".join(twice),
             ),
@@ -489,7 +491,7 @@ class PackageConflict(Check):
                     kind="flash-attn", name="flash-attn", torch=torch.version, cuda=torch.cuda or ""
                 ),
                 Severity.ERROR,
-                breaks="import flash_attn fails with an undefined symbol or a missing library",
+                breaks=say("import flash_attn fails with an undefined symbol or a missing library"),
             )
 
     def _bitsandbytes(self, packages: Packages, torch: TorchBuild, override: str) -> Iterator[Finding]:

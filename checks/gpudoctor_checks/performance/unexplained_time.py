@@ -17,7 +17,7 @@ from gpudoctor.analysis.run.trainer_engines import started_at
 from gpudoctor.lang import say
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.signs.process import ProcessWindow
-from gpudoctor.text import duration, joined, percent
+from gpudoctor.text import chained, duration, joined, percent
 from gpudoctor_checks.performance.non_tensor_time import foreign
 
 _GATHERS, _ONE_RANK, _FED, _FOREIGN = "experience", say("one rank"), "fed", "foreign"
@@ -148,7 +148,7 @@ class UnexplainedTime(Check):
         loop = f"{heads[0].path}:{heads[0].line}" if heads else ""
         yield seen_in_run(run, share, spans).finding(
             self,
-            f"{_time(run, share)}, {into}.",
+            say("{cost}, {into}.", cost=_time(run, share), into=into),
             name="unexplained_share",
             severity=severity,
             detail=UnexplainedTimeDetail(engine_loop=started_at(run, spans), nature=nature, loop=loop),
@@ -237,9 +237,9 @@ class UnexplainedTime(Check):
 def _time(run: Run, share: float) -> str:
     step = run.lead.step_seconds
     return say(
-        "{share} of the time, {share_2} of a step of {step}",
+        "{share} of the time, {took} of a step of {step}",
         share=percent(share),
-        share_2=duration(share * step),
+        took=duration(share * step),
         step=duration(step),
     )
 
@@ -249,7 +249,7 @@ def _traced(run: Run) -> str:
     found = dear(sites_of(run, OTHER))
     if sum(site.seconds for site in found) < _MOST * run.share(OTHER) * run.lead.whole_seconds:
         return say("; the trace has no operator there, and no Python stacks (record with with_stack=True)")
-    calls = " and ".join(dict.fromkeys(site.what for site in found[:2]))
+    calls = chained(dict.fromkeys(site.what for site in found[:2]))
     return say("; most of it in {calls}, which load kernels and reserve memory, as first steps do", calls=calls)
 
 

@@ -30,6 +30,7 @@ from gpudoctor.model import (
     TrackRecord,
 )
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
+from gpudoctor.text import joined
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})
 _CONVERSIONS = frozenset({"float", "int", "bool", "builtins.float", "builtins.int", "builtins.bool"})
@@ -151,7 +152,7 @@ class PerSampleMetrics(Check):
         return self.finding(
             say(
                 "{words} {often} (loop at line {span_line}).",
-                words=" and ".join(words[:2]),
+                words=joined(words[:2]),
                 often=often(first.period),
                 span_line=loop.span.line,
             ),

@@ -93,11 +93,16 @@ class LoaderBoundRule(Rule):
                     rest=rest,
                 )
             ]
-        steps.append('Guard the script\'s entry with `if __name__ == "__main__":` where workers are spawned.')
+        steps.append(
+            say('Guard the script\'s entry with `if __name__ == "__main__":` where workers are spawned.')
+        )
         iterable = bool(detail.iterable)
         if iterable:
             steps.append(
-                "Split the stream with torch.utils.data.get_worker_info(): each worker runs __iter__ in full."
+                say(
+                    "Split the stream with torch.utils.data.get_worker_info(): each worker runs "
+                    "__iter__ in full."
+                )
             )
         return Remedy(
             id="DATA001-workers",

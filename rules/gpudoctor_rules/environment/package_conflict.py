@@ -30,9 +30,11 @@ class PackageConflictRule(Rule):
             torch, cuda = detail.torch, detail.cuda
             yield (None if cuda else self._both(name, torch, patient)) or self._companion(name, torch, cuda)
         elif kind == "numpy":
-            yield self._remedy("numpy", "install NumPy 1", ("pip install 'numpy<2'",), sets=(("numpy", "<2"),))
             yield self._remedy(
-                "torch", "install a torch that was built for NumPy 2", ("pip install 'torch>=2.3'",)
+                "numpy", say("install NumPy 1"), ("pip install 'numpy<2'",), sets=(("numpy", "<2"),)
+            )
+            yield self._remedy(
+                "torch", say("install a torch that was built for NumPy 2"), ("pip install 'torch>=2.3'",)
             )
         elif kind == "flash-attn":
             yield self._flash_attention(detail.torch)
@@ -44,13 +46,13 @@ class PackageConflictRule(Rule):
             asked = detail.asked
             yield self._remedy(
                 "project",
-                "create an environment with the versions that the project asks for",
+                say("create an environment with the versions that the project asks for"),
                 ("python -m venv .venv", f".venv/bin/pip install {' '.join(map(repr, asked))}"),
             )
         elif kind == "pynvml":
             yield self._remedy(
                 "pynvml",
-                "replace pynvml by nvidia-ml-py: the same module, from NVIDIA",
+                say("replace pynvml by nvidia-ml-py: the same module, from NVIDIA"),
                 ("pip uninstall -y pynvml", "pip install --force-reinstall nvidia-ml-py"),
                 references=(_NVML,),
             )

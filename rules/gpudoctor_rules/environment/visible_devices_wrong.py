@@ -25,10 +25,10 @@ class VisibleDevicesWrongRule(Rule):
             if gpus > 0:
                 yield self._ranks(gpus)
             yield self._unset(
-                "let every rank have a GPU: unset it, or ask the scheduler for more GPUs", finding
+                say("let every rank have a GPU: unset it, or ask the scheduler for more GPUs"), finding
             )
         elif kind == "granted":
-            yield self._unset("unset it: the scheduler has chosen the GPUs", finding)
+            yield self._unset(say("unset it: the scheduler has chosen the GPUs"), finding)
 
     def _set(self, wanted: int, gpus: int, finding: Finding) -> Remedy:
         value = ",".join(str(index) for index in range(wanted))

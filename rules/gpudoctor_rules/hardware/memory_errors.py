@@ -29,5 +29,5 @@ class MemoryErrorsRule(Rule):
             yield actions.inspect(
                 self.answers,
                 say("watch {gpu} and plan a replacement", gpu=finding.subject),
-                "nvidia-smi -q -d ECC,ROW_REMAPPER   # again after the next jobs: do the counts grow?",
+                say("nvidia-smi -q -d ECC,ROW_REMAPPER   # again after the next jobs: do the counts grow?"),
             )

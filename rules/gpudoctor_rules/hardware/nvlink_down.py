@@ -26,5 +26,5 @@ class NvlinkDownRule(Rule):
             self.answers,
             say("check the NVLink bridge or baseboard of {gpu}", gpu=finding.subject),
             "nvidia-smi nvlink --status; nvidia-smi nvlink --errorcounters",
-            "sudo nvidia-bug-report.sh   # when the port stays off after a reset and a reboot",
+            say("sudo nvidia-bug-report.sh   # when the port stays off after a reset and a reboot"),
         )

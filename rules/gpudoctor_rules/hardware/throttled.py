@@ -23,14 +23,19 @@ class ThrottledRule(Rule):
             yield actions.inspect(
                 self.answers,
                 say("cool {gpu}: fans, air flow, dust, inlet temperature", gpu=finding.subject),
-                "nvidia-smi -q -d TEMPERATURE,PERFORMANCE   # under load",
-                "Compare inlet temperature and fan speeds with a healthy node (ipmitool sdr type Temperature).",
+                say("nvidia-smi -q -d TEMPERATURE,PERFORMANCE   # under load"),
+                say(
+                    "Compare inlet temperature and fan speeds with a healthy node "
+                    "(ipmitool sdr type Temperature)."
+                ),
             )
         else:
             yield actions.inspect(
                 self.answers,
                 say("check the power supply of {gpu}", gpu=finding.subject),
-                "nvidia-smi -q -d POWER,PERFORMANCE   # under load",
-                "Check power cables, the supplies' redundancy and a power cap set in the BMC "
-                "(ipmitool dcmi power get_limit).",
+                say("nvidia-smi -q -d POWER,PERFORMANCE   # under load"),
+                say(
+                    "Check power cables, the supplies' redundancy and a power cap set in the BMC "
+                    "(ipmitool dcmi power get_limit)."
+                ),
             )

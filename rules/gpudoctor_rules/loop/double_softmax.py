@@ -25,7 +25,11 @@ class DoubleSoftmaxRule(Rule):
             yield Remedy(
                 id="LOOP006-log-softmax",
                 title="use log_softmax instead of log(softmax)",
-                steps=(f"write {text}" if text else "call torch.nn.functional.log_softmax on the logits",),
+                steps=(
+                    say("write {expression}", expression=text)
+                    if text
+                    else "call torch.nn.functional.log_softmax on the logits",
+                ),
                 applicability=Applicability.UNSAFE,
                 effort=Effort.ONE_LINE,
                 edits=edits,

@@ -28,13 +28,13 @@ def _estimated_batch(code: Code, job: JobMemory, patient: Patient) -> Iterator[R
         batch, accumulate = folded
         changes: dict[str, Choice] = {"batch": batch, "accumulate": accumulate}
         yield _remedy(
-            code, "accumulation", job, changes, patient, "the same effective batch in fewer, greater steps"
+            code, "accumulation", job, changes, patient, say("the same effective batch in fewer, greater steps")
         )
     greatest = job.batches[-1]
     if folded is None or folded[0] != greatest.changes["batch"]:
         yield _remedy(
             code, "batch", job, {"batch": greatest.changes["batch"]}, patient,
-            "check the learning rate again: the effective batch grows by the same factor",
+            say("check the learning rate again: the effective batch grows by the same factor"),
         )  # fmt: skip
 
 

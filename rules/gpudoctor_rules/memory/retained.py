@@ -94,7 +94,8 @@ _HOLDERS = {
     ),
     "reference": (
         "cycles", say("break the reference cycle"),
-        ("backward(create_graph=True) makes one of a parameter and its gradient; torch.autograd.grad does not",
+        (say("backward(create_graph=True) makes one of a parameter and its gradient; "
+             "torch.autograd.grad does not"),
          say("or gc.collect() once an epoch")),
     ),
     "profiler": (
@@ -112,7 +113,7 @@ _HOLDERS = {
 def _of_holder(code: Code, holder: str) -> Remedy:
     first = next((word for word in _HOLDERS if holder.startswith((word, f"a {word}"))), "")
     name, title, steps = _HOLDERS.get(
-        first, ("bound", f"bound {holder}", ("let go of what is no longer needed",))
+        first, ("bound", say("bound {holder}", holder=holder), (say("let go of what is no longer needed"),))
     )
     return Remedy(
         id=f"{code}-{name}",
