@@ -163,9 +163,9 @@ def cases(full: str) -> list[Fault]:
             ranks={5: {"environment": {"STANDIN_SPEED": "5e10"}}},
         ),
         Fault(
-            "CPU quota of one node: 0.05 CPUs",
-            says("NODE015", "node5", "0.05 CPUs of time"),
-            quota=(5, 0.05),
+            "CPU quota of one node: 0.02 CPUs",
+            says("NODE015", "node5", "0.02 CPUs of time"),
+            quota=(5, 0.02),
             code="NODE015",
             common={
                 "environment": {"STANDIN_COMPUTE": "1"},

@@ -1,6 +1,6 @@
 """Writes the tables of docs/preflight.md from what the two benchmarks measured.
 
-python benchmarks/preflight_page.py       after preflight_search.py --json and preflight_faults.py
+python benchmarks/preflight_page.py   after preflight_search.py --json, preflight_faults.py, preflight_scale.py
 """
 
 import json
@@ -40,7 +40,7 @@ def search_table(found: dict[str, Any]) -> list[str]:
 
 def faults_table(found: dict[str, Any]) -> list[str]:
     """A row for each fault: whether it was shown, in which words, how long it took."""
-    lines = ["| fault | named | what was seen | seconds |", "|---|---|---|--:|"]
+    lines = ["| fault | named | what was said | seconds |", "|---|---|---|--:|"]
     for row in found["faults"]:
         if "skipped" in row:
             lines.append(f"| {row['fault']} | not tried | {row['skipped']} | |")
@@ -60,6 +60,23 @@ def faults_table(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def scale_table(found: dict[str, Any]) -> list[str]:
+    """A row for each number of nodes, mode and case."""
+    lines = [
+        "| nodes | mode | case | seconds | rounds | CPU | messages in, out | MB in, out | named |",
+        "|--:|---|---|--:|--:|--:|--:|--:|---|",
+    ]
+    for row in found["rows"]:
+        named = "right" if row["right"] else "**wrong**"
+        lines.append(
+            f"| {row['nodes']} | {row['mode']} | {row['case']} | {row['seconds']:.0f} | "
+            f"{sum(row['rounds'].values())} | {row['coordinator_cpu_seconds']:.1f} s | "
+            f"{row['messages_in']:,}, {row['messages_out']:,} | "
+            f"{row['bytes_in'] / 1e6:.1f}, {row['bytes_out'] / 1e6:.1f} | {named} |"
+        )
+    return [*lines, "", f"{found['date']}, Python {found['python']}, {found['cpus']} CPUs."]
+
+
 def _seen(row: dict[str, Any]) -> str:
     """What the report says of it, the gravest finding alone; else what the refused rank printed."""
     said = [f"{item['code']}: {item['message']}" for item in row.get("findings", ())] or row.get("said", ())
@@ -67,9 +84,9 @@ def _seen(row: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Write both tables between their markers."""
+    """Write the tables between their markers."""
     text = PAGE.read_text(encoding="utf-8")
-    for name, table in (("search", search_table), ("faults", faults_table)):
+    for name, table in (("search", search_table), ("faults", faults_table), ("scale", scale_table)):
         path = DATA / f"preflight-{name}.json"
         if not path.is_file():
             print(f"{path.name} is missing: its table stays")

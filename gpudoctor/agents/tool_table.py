@@ -269,7 +269,7 @@ explain for the code, then check on the script.""",
         name="preflight",
         title="Measure this machine's cards and links",
         description="""\
-Loads the CPUs, cards and links of this machine for less than 20 seconds and names what is slow or broken
+Loads the CPUs, cards and links of this machine for about 20 seconds and names what is slow or broken
 beside reference values. Use it when the machine itself is suspect, or before a long job. It measures this
 machine only; for several nodes tell the user to start `srun gpudoctor preflight`. Next: check, or the remedy
 that it names.""",

@@ -41,7 +41,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     how = parser.add_argument_group("how much")
     mode = how.add_mutually_exclusive_group()
-    mode.add_argument("--quick", dest="mode", action="store_const", const="quick", help="less than 20 seconds")
+    mode.add_argument(
+        "--quick", dest="mode", action="store_const", const="quick", help="about 20 seconds, 40 at most"
+    )
     mode.add_argument(
         "--standard",
         dest="mode",

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
 from gpudoctor.errors import IncompleteError
@@ -81,8 +81,7 @@ def _load(group: str, kind: type[T], problems: list[str]) -> list[tuple[type[T],
     """Classes of a group with their plugin's name, our own plugin first."""
     found: list[tuple[type[T], str]] = []
     entries = _entries(group, tuple(sys.path))
-    for entry in sorted(entries, key=lambda item: (item.name != "builtin", item.name)):
-        plugin = _plugin(entry)
+    for entry, plugin in entries:
         try:
             found += [(item, plugin) for item in _collect(entry, kind)]
         except Exception as error:  # noqa: BLE001  # somebody else's code: one bad plugin must not stop the rest
@@ -91,9 +90,13 @@ def _load(group: str, kind: type[T], problems: list[str]) -> list[tuple[type[T],
 
 
 @lru_cache(maxsize=4)
-def _entries(group: str, _path: tuple[str, ...]) -> EntryPoints:
-    """A group's entry points on a search path; finding them reads every distribution's metadata."""
-    return entry_points(group=group)
+def _entries(group: str, _path: tuple[str, ...]) -> tuple[tuple[EntryPoint, str], ...]:
+    """A group's entry points on a search path with their plugins' names, our own first.
+
+    Finding them reads the metadata of every distribution.
+    """
+    found = sorted(entry_points(group=group), key=lambda item: (item.name != "builtin", item.name))
+    return tuple((entry, _plugin(entry)) for entry in found)
 
 
 def _collect(entry: EntryPoint, kind: type[T]) -> list[type[T]]:

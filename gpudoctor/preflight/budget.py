@@ -40,7 +40,7 @@ BUDGETS = {
         mode="quick",
         limits={
             Stage.ARRIVE: 15.0,
-            Stage.MACHINE: 20.0,
+            Stage.MACHINE: 30.0,
             Stage.CARD: 8.0,
             Stage.NODE: 6.0,
             Stage.PAIRS: 12.0,

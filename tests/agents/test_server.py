@@ -41,7 +41,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def client(folder, tmp_path_factory):
     state = tmp_path_factory.mktemp("state")
-    with agent(folder, XDG_STATE_HOME=str(state)) as opened:
+    with agent(folder, forks=True, XDG_STATE_HOME=str(state)) as opened:
         yield opened
 
 
@@ -147,32 +147,28 @@ import os, subprocess, sys, time
 if len(sys.argv) < 3:
     for how in ({}, {"start_new_session": True}):
         subprocess.Popen([sys.executable, __file__, sys.argv[1], "child"], **how)
-    open("begun", "w").close()
+    open(f"begun-{sys.argv[1]}", "w").close()
 time.sleep(600)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_a_cancelled_call_leaves_no_process(client, folder):
+def test_nothing_is_left_of_a_call_that_is_cancelled_or_whose_agent_goes(folder):
+    """The server starts its commands here, as everywhere but in these tests."""
     (folder / "tree.py").write_text(TREE)
-    words = [sys.executable, "tree.py", "cancelled-tree"]
-    call = client.start("run", command=words, seconds=500)
-    assert _within(
-        30, lambda: (folder / "begun").exists() and len(marked("cancelled-tree")) >= 4
-    )  # gpudoctor's, too
-    busy = client.call("run", command=[sys.executable, "-c", ""])
-    assert busy.wrong and "is measuring" in busy.found["error"]
-    call.cancel()
-    assert _within(20, lambda: not marked("cancelled-tree"))
-    assert not client.call("run", command=[sys.executable, "-c", ""], seconds=20).wrong
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_a_server_whose_agent_goes_ends_what_it_has_started(folder):
-    (folder / "left.py").write_text(TREE.replace("begun", "left"))
+    words = [sys.executable, "tree.py"]
     with agent(folder) as other:
-        other.start("run", command=[sys.executable, "left.py", "left-tree"], seconds=500)
-        assert _within(30, lambda: (folder / "left").exists() and len(marked("left-tree")) >= 4)
+        call = other.start("run", command=[*words, "cancelled-tree"], seconds=500)
+        begun = folder / "begun-cancelled-tree"
+        assert _within(30, lambda: begun.exists() and len(marked("cancelled-tree")) >= 4)  # gpudoctor's, too
+        busy = other.call("run", command=[sys.executable, "-c", ""])
+        assert busy.wrong and "is measuring" in busy.found["error"]
+        call.cancel()
+        assert _within(20, lambda: not marked("cancelled-tree"))
+        other.start("run", command=[*words, "left-tree"], seconds=500)
+        begun = folder / "begun-left-tree"
+        assert _within(30, lambda: begun.exists() and len(marked("left-tree")) >= 4)
     assert _within(20, lambda: not marked("left-tree"))
 
 

@@ -1,10 +1,10 @@
 """The whole command on made-up machines: `gpudoctor check` against the fake driver."""
 
 import json
-import subprocess
-import sys
+import os
 
 import pytest
+from command import gpudoctor
 from fake_nvml import SCENARIOS, compiler
 from fake_nvml import run as fake
 
@@ -19,20 +19,16 @@ CHOSEN = (
 
 
 def run(scenario, tmp_path, *arguments):
+    """The command is forked; what asks the driver is an interpreter of its own, in this environment."""
     environment = fake.environment(scenario, tmp_path / "root", tmp_path)
-    environment.pop("CUDA_VISIBLE_DEVICES", None)
-    command = [
-        sys.executable,
-        "-m",
-        "gpudoctor.cli",
-        "check",
-        "--select",
-        "GPU,ENV001",
-        "--wait",
-        "3",
-        *arguments,
-    ]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    given = {name: value for name, value in environment.items() if os.environ.get(name) != value}
+    words = ("check", "--select", "GPU,ENV001", "--wait", "3", *arguments)
+    return gpudoctor(*words, cwd=tmp_path, timeout=120, **given)
+
+
+@pytest.fixture(autouse=True)
+def every_card(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
 @pytest.mark.parametrize("name", CHOSEN)

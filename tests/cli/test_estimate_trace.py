@@ -40,9 +40,10 @@ def needs_libraries():
 
 
 @pytest.mark.slow
-def test_formulas_and_trace_side_by_side(ask):
+def test_formulas_and_trace_side_by_side(ask, monkeypatch):
     """A job of seven billion parameters: the two are independent, and within 5 % everywhere."""
     needs_libraries()
+    fork_trainings(monkeypatch, 1, LIBRARIES)
     words = ("--model", "7b", "--method", "lora", "--gpu", "24GiB", "--trace", "--trace-seconds", "600")
     code, out, err = ask(*words, "--format", "json")
     assert (code, err) == (0, "")
@@ -76,9 +77,10 @@ def test_an_architecture_that_no_formula_knows(ask, monkeypatch, tmp_path):
     assert "traced" in out and "at the optimizer step" in out
 
 
-def test_a_script_as_markdown(ask, monkeypatch, tmp_path):
+@pytest.mark.slow
+def test_a_script_as_markdown(ask, tmp_path):
+    """The child is an interpreter of its own, as everywhere but in these tests."""
     pytest.importorskip("torch")
-    fork_trainings(monkeypatch, 1)
     path = tmp_path / "train.py"
     path.write_text(
         "import torch\n"

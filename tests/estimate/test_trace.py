@@ -98,6 +98,9 @@ def test_a_checkpointed_block_keeps_its_input_alone():
     assert three - two == job.batch * job.seq * TINY["llama"]["hidden_size"] * 4
 
 
+TARGETS = ("q_proj", "v_proj")
+
+
 def trace_all(config, job):
     """The trace with every block followed."""
     with patch.object(run, "_depths", lambda pattern, _: (pattern.layers,)):
@@ -108,9 +111,13 @@ def trace_all(config, job):
 @pytest.mark.parametrize(
     ("name", "layers", "changes"),
     [
-        ("llama", 4, {"method": "qlora", "checkpointing": "layer", "accumulate": 2}),
+        (
+            "llama",
+            4,
+            {"method": "qlora", "lora_targets": TARGETS, "checkpointing": "layer", "accumulate": 2},
+        ),
         ("gemma2", 8, {"checkpointing": "none", "optimizer": "sgd"}),
-        ("t5", 4, {"checkpointing": "none"}),
+        ("t5", 4, {"checkpointing": "none", "optimizer": "sgd"}),
         ("llama", 7, {"method": "freeze", "freeze_layers": 5, "checkpointing": "none"}),
     ],
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from forks import FORKS_TRAININGS
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
@@ -54,11 +55,14 @@ class Agent:
 
 
 @contextmanager
-def agent(folder: Path, **variables: str) -> Iterator[Agent]:
-    """An agent in a project's folder, with a server of its own."""
+def agent(folder: Path, *, forks: bool = False, **variables: str) -> Iterator[Agent]:
+    """An agent in a project's folder, with a server of its own; `forks`: its commands are forked (zygote_server.py)."""
     environment = {**os.environ, **variables}
+    program = ["-m", "gpudoctor"]
+    if forks and FORKS_TRAININGS:
+        program = [str(Path(__file__).with_name("zygote_server.py"))]
     server = StdioServerParameters(
-        command=sys.executable, args=["-m", "gpudoctor", "mcp"], cwd=str(folder), env=environment
+        command=sys.executable, args=[*program, "mcp"], cwd=str(folder), env=environment
     )
 
     @asynccontextmanager

@@ -54,7 +54,7 @@ _registry = functools.cache(load_registry)
 
 
 @contextlib.contextmanager
-def _known_plugins() -> Iterator[None]:
+def known_plugins() -> Iterator[None]:
     """The plugins that were there at the first command; test_third_party.py has a command that looks for them."""
     with patch("gpudoctor.engine.registry.load_registry", _registry):
         yield
@@ -77,7 +77,7 @@ def _check(name: str, *flags: str) -> str:
     with (
         fixed_machine(),
         _no_packages(),
-        _known_plugins(),
+        known_plugins(),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(io.StringIO()),
     ):

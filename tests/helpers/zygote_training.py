@@ -113,7 +113,7 @@ class Starting:
     def __call__(self, *given: object) -> int:
         """The child's process id."""
         words, _, _, _, folder, variables = given[:6]
-        found = training([os.fsdecode(word) for word in words], self._ours)
+        found = self.wanted([os.fsdecode(word) for word in words])
         if found is None or not self._waiting:
             return self._real(*given)
         spare = self._waiting.pop(0)
@@ -129,6 +129,10 @@ class Starting:
         socket.send_fds(spare.line, [json.dumps(request).encode()], streams)
         spare.line.close()
         return spare.pid
+
+    def wanted(self, words: list[str]) -> tuple[str, list[str]] | None:
+        """What a spare becomes, as `training` has it; None where the command is started."""
+        return training(words, self._ours)
 
 
 def pass_the_door(config: str, words: list[str]) -> None:

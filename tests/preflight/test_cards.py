@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from preflight_ranks import examine
 
-from gpudoctor.preflight.measure import card
+from gpudoctor.preflight.measure import card, group
 
 CARDS = {"STANDIN_CARDS": "2"}
 
@@ -109,3 +109,35 @@ def test_a_card_is_measured():
     answer = card.examine({"device": "cuda", "local": 0, "seconds": 2.0}, {})
     assert all(item["value"] > 0 for item in answer["figures"])
     assert all(len(set(values)) == 1 for values in answer["digests"].values())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["bf16", "fp16", "fp8"])
+def test_products_of_whole_numbers_are_exact_on_a_card(name):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no card here")
+    device = torch.device("cuda", 0)
+    if name not in card._kinds(torch, device):
+        pytest.skip(f"this card has no {name}")
+    product = card._multiplier(torch, device, name, 64)()
+    most = {"fp16": 15, "fp8": 7}.get(name, 127)
+    numbers = torch.Generator().manual_seed(7)
+    a, b = (torch.randint(-most, most + 1, (64, 64), generator=numbers, dtype=torch.int16) for _ in range(2))
+    assert torch.equal(product.cpu(), (a.float() @ b.float()).to(product.dtype))
+    assert card._product(torch, device, name, 0.2)["value"] > 1e12
+    assert len(set(card._digests(torch, device, name))) == 1
+
+
+def test_copies_between_cards_on_a_device_that_pretends(monkeypatch):
+    torch = pytest.importorskip("torch")
+    settled = []
+    pretended = SimpleNamespace(
+        device=lambda *_: torch.device("cpu"), ones=torch.ones, empty=torch.empty, uint8=torch.uint8,
+        cuda=SimpleNamespace(synchronize=settled.append),
+    )  # fmt: skip
+    monkeypatch.setattr(group, "load_torch", lambda: pretended)
+    found = group.peers({"cards": [0, 1, 2], "payload": 1 << 10, "seconds": 0.0}, {})["figures"]
+    assert [item["pair"] for item in found] == [[0, 1], [0, 2], [1, 0], [1, 2], [2, 0], [2, 1]]
+    assert all(item["quantity"] == "peer_bandwidth" and item["repetitions"] == 3 for item in found)
+    assert settled[:2] == [1, 0]  # the target's copy, then the source

@@ -1,12 +1,16 @@
 """Two units over a plain connection: both ways together, each way apart, and what TCP sent again."""
 
+import asyncio
+import os
 import socket
 import struct
+import sys
 import threading
 
 import pytest
 
 from gpudoctor.preflight.measure import group
+from gpudoctor.preflight.worker_process import WorkerProcess
 
 WORK = {"backend": "tcp", "address": "127.0.0.1", "payload": 1 << 16, "seconds": 0.05, "limit": 10.0, "size": 2}
 
@@ -77,3 +81,73 @@ def test_the_offsets_are_those_of_the_kernels_structure():
         pytest.skip("a kernel before 4.6")
     assert struct.unpack_from("I", known, group._SENT)[0] == 1
     assert struct.unpack_from("I", known, group._RETRANSMITTED)[0] == 0
+
+
+def together(backend, count, **more):
+    """What so many workers of this machine answer to one test of them together."""
+
+    async def ask():
+        workers = [
+            WorkerProcess(sys.executable, os.environ, "gpudoctor.preflight.worker") for _ in range(count)
+        ]
+        try:
+            common = {**WORK, "backend": backend, "algorithm": "", "size": count, **more}
+            opened = await workers[0].ask({**common, "do": "group.open_port"}, 60.0)
+            work = {**common, "do": "group.examine", "port": opened["port"], "limit": 60.0}
+            asked = (worker.ask({**work, "index": at, "local": at}, 60.0) for at, worker in enumerate(workers))
+            return await asyncio.gather(*asked)
+        finally:
+            await asyncio.gather(*(worker.close() for worker in workers))
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.slow
+def test_two_units_of_torch_measure_both_directions_too():
+    pytest.importorskip("torch")
+    first, second = together("gloo", 2, back=1)
+    kinds = [(item["quantity"], item.get("direction", "")) for item in first["figures"]]
+    assert kinds == [
+        ("latency", ""), ("bus_bandwidth", ""), ("one_way_bandwidth", "forward"), ("one_way_bandwidth", "backward"),
+    ]  # fmt: skip
+    assert all(item["value"] > 0 for item in first["figures"]) and "failure" not in {*first, *second}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("algorithm", ["", "Ring", "NVLS"])
+def test_an_all_reduce_of_nccl_gives_a_figure_or_says_why_not(algorithm):
+    cards = cards_here(2)
+    answers = together("nccl", min(2, cards), payload=64 << 20, algorithm=algorithm)
+    if algorithm == "NVLS" and all(answer.get("failure") for answer in answers):
+        return  # most machines have no multicast over NVLink, and NCCL says so by an error
+    assert not any(answer.get("failure") for answer in answers)
+    bandwidth = next(item for item in answers[0]["figures"] if item["quantity"] == "bus_bandwidth")
+    assert bandwidth["value"] > 1e9 and bandwidth["algorithm"] == algorithm.lower()
+
+
+@pytest.mark.gpu
+def test_nccl_measures_both_directions():
+    cards_here(2)
+    first, _ = together("nccl", 2, payload=64 << 20, back=1)
+    ways = [item for item in first["figures"] if item["quantity"] == "one_way_bandwidth"]
+    assert [item["direction"] for item in ways] == ["forward", "backward"]
+    assert all(item["value"] > 1e9 for item in ways)
+
+
+@pytest.mark.gpu
+def test_copies_between_two_cards_go_both_ways():
+    cards = cards_here(2)
+    found = group.peers({"cards": list(range(cards)), "payload": 64 << 20, "seconds": 0.05}, {})["figures"]
+    assert {tuple(item["pair"]) for item in found} == {
+        (a, b) for a in range(cards) for b in range(cards) if a != b
+    }
+    assert all(item["value"] > 1e9 for item in found)
+
+
+def cards_here(least):
+    """The number of cards of this machine; skips where there are fewer."""
+    torch = pytest.importorskip("torch")
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if count < least:
+        pytest.skip(f"{count} cards here, {least} are needed")
+    return count

@@ -128,3 +128,16 @@ def test_a_launcher_that_ends_rank_0_gets_a_verdict_all_the_same():
     assert ended.reporter == 0 and set(ended.codes.values()) == {ENDED_WITH} and not ended.left
     assert "stopped by SIGTERM in the stage card" in ended.found["untested"][0]
     assert [stage["ended"] for stage in ended.found["stages"]] == [True, True, False]
+
+
+@pytest.mark.slow
+def test_without_torch_pairs_are_tested_over_plain_connections_and_nobody_is_blamed_for_the_rest():
+    own = {"environment": {"STANDIN_NO_TORCH": "1"}, "limits": {"pairs": 15.0}}
+    ended = examine(dict.fromkeys(range(3), own), within=MOST_SECONDS)
+    pairs = {tuple(test["nodes"]) for test in ended.found["tests"]}
+    assert pairs == {(0, 1), (0, 2), (1, 2)}
+    assert [test["failure"] for test in ended.found["tests"]] == [""] * len(ended.found["tests"])
+    assert (
+        "gpudoctor did not test all nodes together: that needs torch on each of them."
+        in ended.found["untested"]
+    )

@@ -17,6 +17,9 @@ for x, y in DataLoader(data(), batch_size=8):
     optimizer.zero_grad()
     F.cross_entropy(model(x), y).backward()
     optimizer.step()
+"""
+SEEN = """
+import sys
 print(sys.path, [name for name in sys.modules if name.startswith("gpudoctor")])
 """
 
@@ -37,12 +40,14 @@ def python(folder, *words, **variables):
 @pytest.mark.slow
 def test_a_training_is_reached_and_sees_its_own_path(tmp_path):
     pytest.importorskip("torch")
-    run = run_script(tmp_path, TRAIN, start=True)
+    run = run_script(tmp_path, TRAIN + SEEN, start=True)
     assert len(run.rank.steps("index")) == 8
     assert run.rank.one("start")["argv"][-1].endswith("train.py")
     assert run.rank.one("end")["clean"]
     assert str(PROBE) not in run.result.stdout
-    assert run_plain(tmp_path, run.script).stdout == run.result.stdout
+    script = tmp_path / "sees.py"
+    script.write_text(SEEN)
+    assert run_plain(tmp_path, script).stdout == run.result.stdout
 
 
 LOOKING = (

@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from report_strategies import reports
 from sample_reports import full_report, healthy_report
 from sarif_schema import check_sarif, report_schema, validate
@@ -68,9 +69,9 @@ def test_any_report_has_one_bar_in_its_nagios_output(report):
     assert text.count("|") == 1 and text.splitlines()[0].count("|") == 1
 
 
-@pytest.mark.parametrize("width", [1, 40, 80, 200])
-@EXAMPLES
-@given(report=reports)
+@pytest.mark.slow
+@settings(EXAMPLES, max_examples=50)
+@given(report=reports, width=st.sampled_from((1, 40, 80, 200)))
 def test_any_report_is_text_without_escape_sequences(report, width):
     for verbose in (False, True):
         text = render_text(report, width=width, colour=False, verbose=verbose)

@@ -4,6 +4,7 @@ Of each code so many cases, spread over all there are; the tests of the checks m
 """
 
 import contextlib
+import functools
 import io
 import json
 import os
@@ -11,12 +12,15 @@ import re
 import shutil
 from collections import Counter
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
-from mending import fixed_machine
+from mending import fixed_machine, known_plugins
 
 from gpudoctor.cli import main
 from gpudoctor.engine.registry import load_registry
+from gpudoctor.model.signs.packages import Packages
+from gpudoctor.vitals.packages import read_packages
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENTS = ROOT / "tests" / "patients"
@@ -66,12 +70,21 @@ def test_at_least_25_rows_have_an_edit():
 
 @pytest.fixture
 def inside(tmp_path):
-    """A scratch folder on a fixed machine."""
+    """A scratch folder on a fixed machine, whose plugins and packages are read once for all cases."""
     before = os.getcwd()
     os.chdir(tmp_path)
-    with fixed_machine():
+    with fixed_machine(), known_plugins(), patch("gpudoctor.vitals.packages.read_packages", installed):
         yield tmp_path
     os.chdir(before)
+
+
+@functools.cache
+def _installed() -> Packages:
+    return read_packages()
+
+
+def installed(*_: object) -> Packages:
+    return _installed()
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def losses(report):
 
 @pytest.mark.slow
 def test_forked_workers_of_later_epochs_live(tmp_path):
-    report, _ = run_virtual(tmp_path, f"{HEAD}\nvgpu.device.set_kernel(2e-5)\n{FORKS}", start=True)
+    report, _ = run_virtual(tmp_path, f"{HEAD}\nvgpu.device.set_kernel(2e-5)\n{FORKS}")
     assert report["run"]["steps"] == 60
     assert losses(report) == []
 

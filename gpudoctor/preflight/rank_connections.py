@@ -1,0 +1,377 @@
+"""The ranks of an examination and their connections, in the agent of rank 0: greeted, asked, watched, lost.
+
+Every event goes to `Gathered`, and is copied to the deputy: the lowest rank on another node, else the lowest
+one. A rank that died, is silent or stuck is a `Loss`; the others go on without its node.
+"""
+
+import asyncio
+import contextlib
+import json
+import socket
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpudoctor import __version__
+from gpudoctor.errors import IncompleteError
+from gpudoctor.model.signs.preflight import LossKind, Stage
+from gpudoctor.preflight.budget import Budget
+from gpudoctor.preflight.gathered import Gathered
+from gpudoctor.preflight.messages import LINE_LIMIT, VERSION, BrokenProtocol, Message, receive, send
+from gpudoctor.preflight.place import RankPlace
+
+BEAT_SECONDS = 1.0
+GREETING_SECONDS = 10.0
+COPIED_BYTES = LINE_LIMIT // 4
+"""Of events in one message to the deputy; an event alone has some thousand."""
+
+
+@dataclass(slots=True, eq=False)
+class ArrivedRank:
+    """One rank that has come, and its connection."""
+
+    rank: int
+    identity: str
+    host: str
+    address: str
+    writer: asyncio.StreamWriter
+    heard: float
+    node: int = -1
+    pending: dict[int, "asyncio.Future[Message | None]"] = field(default_factory=dict)
+    """Its answers that are waited for, by the number of the question; None where it was lost."""
+    gone: bool = False
+    goodbye: str = ""
+    about: Message = field(default_factory=dict)
+
+
+class RankConnections:
+    """The ranks that have come, and what they are told and asked."""
+
+    def __init__(self, place: RankPlace, budget: Budget) -> None:
+        self._place = place
+        self._budget = budget
+        self.gathered = Gathered()
+        self._members: dict[int, ArrivedRank] = {}
+        self._refused: set[int] = set()
+        self._strangers: list[str] = []
+        self._names: dict[int, str] = {}
+        """Of each node, as a report names it."""
+        self._out: set[int] = set()
+        """Nodes that take part no longer."""
+        self._deputy: ArrivedRank | None = None
+        self._uncopied: list[Message] = []
+        """Events that the deputy has not been sent yet."""
+        self._deputy_port: Message = {}
+        """Where the deputy listens, as every rank is told; {} before it has said so."""
+        self._lost_early: list[tuple[ArrivedRank, LossKind, str]] = []
+        """Ranks that were lost before their nodes had numbers."""
+        self._stage = Stage.ARRIVE
+        self._late = False
+        """Whether something did not end within the limit of its stage."""
+        self._questions = 0
+        self._begun = False
+        """Whether the examination goes on without ranks that come later."""
+        self._over = False
+        """Whether the report is out: ranks leave from then on, and none is lost."""
+        self._news = asyncio.Event()
+        self._server: asyncio.Server | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self.port = place.port
+        self.own_address = "127.0.0.1"
+
+    async def listen(self) -> None:
+        """Open the port; raises `IncompleteError` where that cannot be done."""
+        try:
+            if self._place.world == 1:
+                self._server = await asyncio.start_server(
+                    self._accept, "127.0.0.1", self._place.port, limit=LINE_LIMIT
+                )
+            else:
+                self._server = await asyncio.start_server(
+                    self._accept, None, self._place.port, limit=LINE_LIMIT, backlog=4096
+                )
+        except OSError as error:
+            raise IncompleteError(
+                f"rank 0 cannot listen at port {self._place.port}: {error.strerror or error}; another program "
+                "uses it, or the last examination has not ended: give every rank another --port"
+            ) from None
+        listening = self._server.sockets[0]
+        self.port = listening.getsockname()[1]
+        if listening.family == socket.AF_INET6 and len(self._server.sockets) == 1:
+            self.own_address = "::1"
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._server is not None:
+            self._server.close()
+        for member in self._members.values():
+            member.writer.close()
+
+    async def finish(self, code: int) -> None:
+        """Tell every rank the exit code, and wait a moment until they have it."""
+        self._over = True
+        for member in self._present():
+            send(member.writer, {"type": "done", "code": code})
+        end = time.monotonic() + 2.0
+        while time.monotonic() < end and any(member.rank for member in self._present()):
+            await asyncio.sleep(0.02)
+
+    # Events.
+
+    def _note(self, **event: Any) -> None:
+        try:
+            self.gathered.add(event)
+        except (TypeError, ValueError) as error:  # one worker that sends nonsense must not end the examination
+            self._untested(f"gpudoctor could not read a measurement of the stage {self._stage.value}: {error}.")
+            return
+        if self._deputy is not None:
+            if not self._uncopied:
+                asyncio.get_running_loop().call_soon(self._copy)
+            self._uncopied.append(event)
+
+    def _copy(self) -> None:
+        """Send the deputy what came since the last time: a thousand events of one moment are few messages."""
+        events, self._uncopied = self._uncopied, []
+        batch: list[Message] = []
+        size = 0
+        for event in events:
+            length = len(json.dumps(event))
+            if batch and size + length > COPIED_BYTES:
+                self._send_copies(batch)
+                batch, size = [], 0
+            batch.append(event)
+            size += length
+        if batch:
+            self._send_copies(batch)
+
+    def _send_copies(self, events: list[Message]) -> None:
+        if self._deputy is not None:
+            send(self._deputy.writer, {"type": "copy", "events": events})
+
+    def _untested(self, words: str) -> None:
+        self._note(what="untested", words=words)
+
+    def _appoint(self, candidates: Iterable[ArrivedRank]) -> None:
+        """Make the best of these the deputy, if it is better than the present one.
+
+        The best is the lowest rank on another node than rank 0, else the lowest one.
+        """
+        own = self._members[0].identity if 0 in self._members else ""
+        now = self._deputy if self._deputy is not None and not self._deputy.gone else None
+        best = min(
+            (member for member in (now, *candidates) if member is not None and member.rank and not member.gone),
+            key=lambda member: (member.identity == own, member.rank),
+            default=None,
+        )
+        if best is now:
+            return
+        if now is not None:
+            send(now.writer, {"type": "resign"})
+        self._deputy, self._deputy_port = best, {}
+        if best is not None:
+            send(best.writer, {"type": "appoint"})
+            self._uncopied = list(self.gathered.events)
+            self._copy()
+
+    # Ranks come, and are lost.
+
+    def _present(self) -> list[ArrivedRank]:
+        return [member for member in self._members.values() if not member.gone]
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.CancelledError):  # the examination is over
+            await self._greet(reader, writer)
+
+    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        address = str(writer.get_extra_info("peername")[0]).partition("%")[0].removeprefix("::ffff:")
+        with contextlib.suppress(OSError):
+            writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            hello = await asyncio.wait_for(receive(reader), GREETING_SECONDS)
+        except (BrokenProtocol, asyncio.TimeoutError) as error:
+            self._strangers.append(f"{address} connected and sent {error or 'nothing'}")
+            writer.close()
+            return
+        if hello is None:
+            writer.close()
+            return
+        refusal = self._refusal(hello, address)
+        if refusal:
+            send(writer, {"type": "refused", "words": refusal})
+            with contextlib.suppress(OSError):
+                await writer.drain()
+            writer.close()
+            self._news.set()
+            return
+        member = ArrivedRank(
+            rank=hello["rank"],
+            identity=str(hello["node"]),
+            host=str(hello["host"]),
+            address=address,
+            writer=writer,
+            heard=time.monotonic(),
+        )
+        if member.rank:  # as the others see it: rank 0 itself came over another address
+            seen = str(writer.get_extra_info("sockname")[0]).partition("%")[0].removeprefix("::ffff:")
+            self.own_address = seen
+        self._members[member.rank] = member
+        send(writer, {"type": "welcome"})
+        if self._deputy_port:
+            send(writer, self._deputy_port)
+        # Rank 0 may be the last to come: until then nobody knows who is on another node than rank 0.
+        self._appoint([member] if member.rank else self._present())
+        self._news.set()
+        await self._hear(member, reader)
+
+    def _refusal(self, hello: Message, address: str) -> str:
+        """Why a rank is not taken in, with what to do; "" where it is."""
+        rank, world = hello.get("rank"), hello.get("world")
+        if hello["type"] != "hello" or not isinstance(rank, int) or not isinstance(world, int):
+            self._strangers.append(f"{address} connected and did not say who it is")
+            return "this port belongs to gpudoctor preflight"
+        if hello.get("token") != self._place.token:
+            return self._refuse(
+                -1,
+                f"{address} belongs to another job (rank {rank} of {world})",
+                "it belongs to another job; give the two jobs different ports by --port",
+            )
+        if hello.get("version") != VERSION or hello.get("gpudoctor") != __version__:
+            theirs = hello.get("gpudoctor")
+            return self._refuse(
+                rank,
+                f"{hello.get('host')} runs gpudoctor {theirs}, and rank 0 runs {__version__}",
+                f"it runs gpudoctor {theirs}, and rank 0 runs {__version__}; install one version on every node",
+            )
+        if world != self._place.world:
+            return self._refuse(
+                rank,
+                f"{hello.get('host')} came with the world size {world}, and rank 0 has {self._place.world}",
+                f"its world size is {world}, and rank 0 has {self._place.world}; give every rank the same",
+            )
+        if not 0 <= rank < world:
+            return self._refuse(
+                rank,
+                f"{hello.get('host')} came as rank {rank} of {world}",
+                f"there is no rank {rank} among {world}; ranks go from 0 to {world - 1}",
+            )
+        if rank in self._members:
+            first = self._members[rank].host
+            return self._refuse(
+                rank,
+                f"{hello.get('host')} came as rank {rank} as well, which {first} has",
+                f"{first} has come as rank {rank} before; give each rank a number of its own",
+            )
+        if self._begun:
+            return self._refuse(
+                rank,
+                f"{hello.get('host')} came after the examination had begun",
+                "it came after the examination had begun; start all ranks together, or give a longer --wait",
+            )
+        return ""
+
+    def _refuse(self, rank: int, seen: str, words: str) -> str:
+        self._refused.add(rank)
+        self._loss(rank, None, LossKind.REFUSED, seen)
+        return words
+
+    def _loss(self, rank: int, node: int | None, kind: LossKind, words: str, stack: Iterable[str] = ()) -> None:
+        event = {"rank": rank, "node": node, "stage": self._stage.value, "kind": kind.value}
+        self._note(what="loss", words=words, stack=list(stack), **event)
+
+    async def _hear(self, member: ArrivedRank, reader: asyncio.StreamReader) -> None:
+        """Read what a rank sends until its connection ends."""
+        words = "its process ended: the connection closed"
+        while True:
+            try:
+                message = await receive(reader)
+            except BrokenProtocol as error:
+                words = f"it sent {error}"
+                break
+            if message is None:
+                break
+            member.heard = time.monotonic()
+            if message["type"] == "result":
+                waiting = member.pending.pop(message.get("id", -1), None)
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(message)
+            elif message["type"] == "bye":
+                member.goodbye = str(message.get("words", ""))
+            elif message["type"] == "deputy_port" and member is self._deputy:
+                self._deputy_port = {**message, "type": "deputy"}
+                for other in self._present():
+                    send(other.writer, self._deputy_port)
+        self._lose(member, LossKind.DIED, member.goodbye or words)
+
+    def _lose(self, member: ArrivedRank, kind: LossKind, words: str, stack: Iterable[str] = ()) -> None:
+        """Go on without a rank and its node."""
+        if member.gone:
+            return
+        member.gone = True
+        for waiting in member.pending.values():
+            if not waiting.done():
+                waiting.set_result(None)
+        member.pending.clear()
+        member.writer.close()
+        if self._over or self._server is None or not self._server.is_serving():
+            return
+        if member.node < 0:
+            self._lost_early.append((member, kind, words))
+        else:
+            self._loss(member.rank, member.node, kind, words, stack)
+            self._leave_out(member.node)
+        self._news.set()
+        if member is self._deputy:
+            self._appoint(self._present())
+
+    def _leave_out(self, node: int) -> None:
+        if node < 0 or node in self._out:
+            return
+        self._out.add(node)
+        name = self._names[node]
+        self._untested(f"{name} took no part in what followed its loss in the stage {self._stage.value}.")
+
+    async def _watching(self) -> None:
+        """Beats to every rank, and a look at who is silent."""
+        last = time.monotonic()
+        while True:
+            now = time.monotonic()
+            stood_still, last = now - last > 2 * BEAT_SECONDS, now
+            for member in self._present():
+                send(member.writer, {"type": "beat"})
+                if stood_still:
+                    member.heard = max(member.heard, now - BEAT_SECONDS)  # it was we who did not listen
+                elif now - member.heard > self._budget.silence:
+                    self._lose(member, LossKind.SILENT, f"it answered nothing for {self._budget.silence:g} s")
+            await asyncio.sleep(BEAT_SECONDS)
+
+    # Questions.
+
+    async def _ask(self, member: ArrivedRank, question: Message, limit: float) -> Message | None:
+        """A rank's answer; None where it was lost meanwhile."""
+        if member.gone:
+            return None
+        self._questions += 1
+        number = self._questions
+        waiting: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+        member.pending[number] = waiting
+        send(member.writer, {**question, "id": number, "limit": limit, "stage": self._stage.value})
+        try:
+            answer = await asyncio.wait_for(asyncio.shield(waiting), limit + self._budget.grace)
+        except asyncio.TimeoutError:
+            quiet = time.monotonic() - member.heard
+            if quiet > 2 * BEAT_SECONDS:
+                self._lose(member, LossKind.SILENT, f"it answered nothing for {quiet:.0f} s")
+            else:
+                words = f"it gave no answer within {round(limit, 1):g} s and still sent signs of life"
+                self._lose(member, LossKind.STUCK, words)
+            return None
+        except asyncio.CancelledError:
+            send(member.writer, {"type": "cancel", "id": number})
+            member.pending.pop(number, None)
+            raise
+        if answer is not None and answer.get("kind") in ("late", "stuck"):
+            self._late = True
+        return answer
