@@ -2,10 +2,12 @@
 
 import shlex
 
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.evidence import Evidence, Measurement, Provenance, Setting, SourceSpan
 from gpudoctor.model.finding import Confidence
 from gpudoctor.model.signs.memory import Choice, Holds, JobMemory
-from gpudoctor.text import size
+from gpudoctor.text import count, joined, size
 
 CORE = frozenset(
     {
@@ -68,29 +70,29 @@ def describe(job: JobMemory) -> str:
     parts = [job.model, _METHODS.get(str(values["method"]), str(values["method"]))]
     gpus = int(values["gpus"]) * int(values["nodes"])
     if gpus > 1:
-        parts.append(f"{gpus} GPUs")
+        parts.append(count(gpus, "GPU"))
     if "seq" not in job.guessed or "batch" not in job.guessed:
-        rows = f"{values['batch']} row" + ("" if values["batch"] == 1 else "s")
-        parts.append(rows if "seq" in job.guessed else f"{rows} of {values['seq']:,} tokens")
-    return ", ".join(parts)
+        rows = count(int(values["batch"]), "row")
+        parts.append(
+            rows
+            if "seq" in job.guessed
+            else say("{rows} of {tokens:,} tokens", rows=rows, tokens=values["seq"])
+        )
+    return concatenated(", ", parts)
 
 
 def bound(job: JobMemory) -> str:
     """The clause for what was taken at its least: `even with rows of 256 tokens`; "" where nothing was."""
     taken = []
     if "seq" in job.guessed:
-        taken.append(f"rows of {job.values['seq']:,} tokens")
+        taken.append(say("rows of {tokens:,} tokens", tokens=job.values["seq"]))
     if "batch" in job.guessed:
-        taken.append("a micro batch of 1")
+        taken.append(say("a micro batch of {batch}", batch=1))
     if "checkpointing" in job.guessed:
-        taken.append("gradient checkpointing")
+        taken.append(say("gradient checkpointing"))
     if "dtype" in job.guessed:
-        taken.append(f"weights in {job.values['dtype']}")
-    return (
-        "even with " + " and ".join([", ".join(taken[:-1]), taken[-1]] if len(taken) > 1 else taken)
-        if taken
-        else ""
-    )
+        taken.append(say("weights in {dtype}", dtype=job.values["dtype"]))
+    return say("even with {settings}", settings=joined(taken)) if taken else ""
 
 
 def change_words(changes: dict[str, Choice]) -> str:
@@ -99,10 +101,10 @@ def change_words(changes: dict[str, Choice]) -> str:
     for name, value in changes.items():
         said = _WORDS.get(name, {}).get(str(value))
         if name == "batch":
-            said = f"a micro batch of {value}"
+            said = say("a micro batch of {batch}", batch=value)
         if said != "":
             words.append(said or f"{name.replace('_', ' ')} {value}")
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    return joined(words) if words else ""
 
 
 def confidence(job: JobMemory) -> Confidence:
@@ -140,20 +142,29 @@ def command(job: JobMemory) -> str:
 
 def card_words(job: JobMemory) -> str:
     """`NVIDIA H100 (this machine's GPU 0)`, `a GPU of 24 GiB (--gpu)`."""
-    name = job.device if not job.device[:1].isdigit() else f"a GPU of {size(job.device_bytes)}"
-    return f"{name} ({job.device_origin})"
+    name = job.device if not job.device[:1].isdigit() else say("a GPU of {size}", size=size(job.device_bytes))
+    return say("{card} ({origin})", card=name, origin=job.device_origin)
 
 
 def room_words(job: JobMemory) -> str:
     """`the 80 GiB of NVIDIA H100 (this machine's GPU 0)`."""
-    amount = "" if job.device[:1].isdigit() else f"the {size(job.device_bytes)} of "
-    return amount + card_words(job)
+    card = card_words(job)
+    return (
+        card
+        if job.device[:1].isdigit()
+        else say("the {size} of {card}", size=size(job.device_bytes), card=card)
+    )
 
 
 def short_words(job: JobMemory) -> str:
     """`needs 93 GiB at the loss, and NVIDIA H100 (--gpu) has 79.5 GiB in addition to the CUDA context`."""
-    left = f"{card_words(job)} has {size(job.room)} in addition to the CUDA context"
-    return f"needs {size(job.now.peak)} at {job.instant}, and {left}"
+    return say(
+        "needs {peak} at {instant}, and {card} has {room} in addition to the CUDA context",
+        peak=size(job.now.peak),
+        instant=job.instant,
+        card=card_words(job),
+        room=size(job.room),
+    )
 
 
 def sharding_is_asked(job: JobMemory) -> bool:

@@ -239,7 +239,7 @@ class GraphRetained(Check):
     def _found(self, loop: Loop, sink: _Sink) -> Finding:
         span = sink.event.span
         value = ast.unparse(sink.value)
-        verb = {"sum": "adds up", "list": "keeps", "entry": "keeps"}[sink.how]
+        verb = {"sum": say("adds up"), "list": say("keeps"), "entry": say("keeps")}[sink.how]
         evidence: tuple[Evidence, ...] = (
             span,
             *sink.event.via,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from gpudoctor.analysis.run.trends import Trend, trend
+from gpudoctor.lang import say
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Confidence, Cost, Finding, Resource, Severity
@@ -60,7 +61,7 @@ def long_enough(window: ProcessWindow, what: str = "a trend of memory") -> None:
 
 def of_rank(rank: Rank) -> str:
     """` of rank 3`; "" where the job has one."""
-    return f" of {rank.title}" if rank.rank is not None else ""
+    return say(" of {rank}", rank=rank.title) if rank.rank is not None else ""
 
 
 def leak(
@@ -70,10 +71,17 @@ def leak(
     left = found.full_in(total) if total is not None else float("inf")
     soon = left <= check.limit("day")
     who = of_rank(found.rank)
-    full = f", and is full in {forecast(left)}" if left < 1e8 else ""
+    full = say(", and is full in {time}", time=forecast(left)) if left < 1e8 else ""
     return check.finding(
-        f"{words}{who} grows by {size(found.rate * 60)} a minute (watched for {duration(found.seconds)}, "
-        f"p={found.trend.p:.1g}){full}.",
+        say(
+            "{memory}{rank} grows by {size} a minute (watched for {time}, p={p:.1g}){full}.",
+            memory=words,
+            rank=who,
+            size=size(found.rate * 60),
+            time=duration(found.seconds),
+            p=found.trend.p,
+            full=full,
+        ),
         evidence=(
             Measurement(
                 name="bytes_per_minute",

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from gpudoctor.analysis.observation import Observation, Recurrence
+from gpudoctor.lang import say
 from gpudoctor.model.evidence import Measurement, SourceSpan
 from gpudoctor.model.finding import Whose
 from gpudoctor.model.patient import Patient
@@ -115,7 +116,7 @@ def spans(places: Iterable[Place], most: int = 3, share: float = 0.1) -> list[So
 def where(found: Iterable[Place]) -> str:
     """The first place as a clause: ` in __getitem__ (data.py:31)`; "" where no user line is known."""
     named = next((place for place in found if place.path), None)
-    return f" in {named.label}" if named else ""
+    return say(" in {place}", place=named.label) if named else ""
 
 
 def seen_live(
@@ -131,7 +132,7 @@ def seen_live(
     if exact is None:
         return seen_at(window, found, sum(place.count for place in found) / total, total, whose=whose)
     seen = seen_at(window, found, exact, total, whose=whose)
-    return replace(seen, least=exact, words=f"{percent(exact)} of the time")
+    return replace(seen, least=exact, words=say("{share} of the time", share=percent(exact)))
 
 
 def seen_at(
@@ -144,7 +145,7 @@ def seen_at(
         least=lower_bound(count, total) if count >= LEAST_SEEN else 0.0,
         worth=worth(window, share, whose),
         whose=whose,
-        words=f"{percent(share)} of {total} stack samples",
+        words=say("{share} of {total} stack samples", share=percent(share), total=total),
         where=where(found) + _by(found),
         spans=tuple(spans(found)),
         places=tuple(found),
@@ -179,7 +180,7 @@ def recurring_live(window: ProcessWindow, phase: str, *, whose: Whose = Whose.HO
         seen,
         recurrence=Recurrence(
             times=len(begun),
-            words=f", every {duration(between)}",
+            words=say(", every {time}", time=duration(between)),
             measurement=Measurement(name=f"seconds_between_{phase}s", value=round(between, 1), unit="s"),
         ),
     )
@@ -194,7 +195,7 @@ def _begun(trail: Sequence[tuple[float, str]], phase: str) -> list[float]:
 def _by(places: Sequence[Place]) -> str:
     """`, by wandb_run.log`: the library's function that took the time."""
     via = next((place.via for place in places if place.via), "")
-    return f", by {via}" if via else ""
+    return say(", by {function}", function=via) if via else ""
 
 
 def by_hand(window: ProcessWindow) -> str:

@@ -9,6 +9,7 @@ from gpudoctor.analysis.run.line_ownership import LineOwner, lines_of, share_of
 from gpudoctor.analysis.run.steady_run import Run, dear, measured, period, site_spans, sites_of, spot
 from gpudoctor.analysis.run.steady_state import PARTS
 from gpudoctor.analysis.run.trainer_engines import started_at
+from gpudoctor.lang import say
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.finding import Whose
 from gpudoctor.model.patient import Patient
@@ -76,8 +77,8 @@ def seen_in_run(
         least=share,
         worth=worth,
         whose=whose,
-        words=f"{percent(share)} of the time",
-        of_a_step=f", {duration(share * step)} of a step of {duration(step)}",
+        words=say("{share} of the time", share=percent(share)),
+        of_a_step=say(", {took} of a step of {step}", took=duration(share * step), step=duration(step)),
         where=at(spans),
         spans=tuple(dict.fromkeys(spans)),
         recording=run.recording,
@@ -94,7 +95,7 @@ def recurring_in_run(run: Run, seen: Observation, phase: str, name: str = "") ->
         seen,
         recurrence=Recurrence(
             times=times,
-            words=f": {period(every)}, {duration(each)} each",
+            words=say(": {often}, {each} each", often=period(every), each=duration(each)),
             measurement=measured(f"seconds_per_{name or phase}", each, "s", run.recording),
             steps=round(every, 2),
         ),
@@ -107,8 +108,8 @@ def meanwhile(run: Run, cost: Observation) -> str:
     if idle is None or cost.host <= (cost.share if run.traced else idle):
         return ""
     if run.traced:
-        return f"; the device is idle meanwhile for {percent(cost.share)} of the time"
-    return f"; the device works meanwhile, and is idle for {percent(idle)} of the time at most"
+        return say("; the device is idle meanwhile for {share} of the time", share=percent(cost.share))
+    return say("; the device works meanwhile, and is idle for {share} of the time at most", share=percent(idle))
 
 
 def at(spans: Sequence[SourceSpan]) -> str:

@@ -75,7 +75,7 @@ class MemoryGrowth:
         seconds = self.seconds_to(limit)
         if seconds >= _YEARS:
             return ""
-        return f", and is full in {forecast(seconds)}" if seconds else ""
+        return say(", and is full in {time}", time=forecast(seconds)) if seconds else ""
 
 
 def _even(values: Sequence[float]) -> bool:

@@ -6,6 +6,7 @@ from statistics import mean
 
 from gpudoctor.analysis.run.run_numbers import GpuUse, RankMemory, rank_memory, run_numbers
 from gpudoctor.analysis.run.steady_run import Run, measured
+from gpudoctor.lang import say
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Detail
 
@@ -101,10 +102,12 @@ def grows(found: MemoryHeadroom) -> str:
     if found.factor < 2:
         return ""
     if found.samples:
-        return (
-            f"; a micro batch of {found.samples * found.factor:,.0f} instead of {found.samples:,.0f} would fit"
+        return say(
+            "; a micro batch of {batch:,.0f} instead of {samples:,.0f} would fit",
+            batch=found.samples * found.factor,
+            samples=found.samples,
         )
-    return f"; a micro batch {found.factor} times as large would fit"
+    return say("; a micro batch {factor} times as large would fit", factor=found.factor)
 
 
 def room_evidence(found: MemoryHeadroom, run: Run) -> tuple[Measurement, ...]:

@@ -10,6 +10,7 @@ from gpudoctor.analysis.run.deaths import library
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.run_numbers import made_steps
 from gpudoctor.analysis.run.steady_state import OTHER
+from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Process, Record, Recording
 
 _COLLECTIVE = "collective"
@@ -40,8 +41,20 @@ class RankPosition:
     @property
     def words(self) -> str:
         """In words: `step 41, in data_wait at train.py:30`."""
-        where = f" at {self.place.path.rpartition('/')[2]}:{self.place.line}" if self.place else ""
-        return f"step {self.step}" + (f", in {self.phase}" if self.phase not in ("", OTHER) else "") + where
+        where = f"{self.place.path.rpartition('/')[2]}:{self.place.line}" if self.place else ""
+        phase = self.phase if self.phase != OTHER else ""
+        return say(
+            "step {step}, in {phase} at {place}"
+            if phase and where
+            else "step {step}, in {phase}"
+            if phase
+            else "step {step} at {place}"
+            if where
+            else "step {step}",
+            step=self.step,
+            phase=phase,
+            place=where,
+        )
 
 
 @once

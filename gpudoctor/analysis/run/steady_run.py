@@ -16,6 +16,7 @@ from gpudoctor.analysis.run.line_costs import (
 )
 from gpudoctor.analysis.run.run_numbers import gpu_use
 from gpudoctor.analysis.run.steady_state import Steady, steady
+from gpudoctor.lang import say
 from gpudoctor.model.evidence import Measurement, SourceSpan
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
@@ -295,5 +296,5 @@ def hot_lines(patient: Patient, run: Run, *phases: str) -> list[SourceSpan]:
 def period(steps: float) -> str:
     """Steps between two events, in words: `once in 20 steps`, `once in 2.5 steps`, `in every step`."""
     if steps <= 1:
-        return "in every step"
-    return f"once in {steps:.0f} steps" if steps >= 10 else f"once in {steps:.2g} steps"
+        return say("in every step")
+    return say("once in {steps:.0f} steps" if steps >= 10 else "once in {steps:.2g} steps", steps=steps)

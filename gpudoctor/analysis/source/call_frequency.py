@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import bound
+from gpudoctor.lang import say
 from gpudoctor.model.signs.source import (
     NO_CALLER,
     Call,
@@ -113,7 +114,7 @@ def _by_a_caller(period: Value | None) -> bool:
 
 def often(period: float) -> str:
     """The period in words: `on every training step`, `every 5 training steps`."""
-    return "on every training step" if period == 1 else f"every {period:g} training steps"
+    return say("on every training step" if period == 1 else "every {period:g} training steps", period=period)
 
 
 def full_batch(loop: Loop) -> bool:
