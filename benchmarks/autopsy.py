@@ -4,14 +4,15 @@
     python benchmarks/autopsy.py --texts FOLDER --sealed   the sealed part; scored once, writes docs/autopsy.md
     python benchmarks/autopsy.py --set second ...          the second set: whole log files
     python benchmarks/autopsy.py --set third --texts ...   the third set: scored once in whole, then seen
+    python benchmarks/autopsy.py --set fourth ...          the fourth set: files and threads, half of it sealed
 
 `benchmarks/data/autopsy-corpus.jsonl` holds the facts: the address of each log, what killed the job and who
 settled it, and its skeleton (the lines that libraries print, without numbers, names and paths). The texts
 are other people's and are not here: FOLDER holds them as ID.log. Without --texts the skeletons are read.
 An entry of the first set is in the sealed third if the SHA-256 of its address is divisible by three; one of the
-second set is in the sealed half if the SHA-256 of its repository is even. The third set has no parts: it was
-collected after the messages were written, from threads and repositories that the others do not have, and all of
-it was scored once (`--sealed`). `also` lists codes that say the same.
+second or fourth set is in the sealed half if the SHA-256 of its repository is even. The third set has no parts:
+it was collected after the messages were written, from threads and repositories that the others do not have,
+and all of it was scored once (`--sealed`). `also` lists codes that say the same.
 """
 
 import argparse
@@ -30,11 +31,13 @@ from typing import Any
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.model import Confidence
+from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.job_log import read_job_log
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "benchmarks" / "data" / "autopsy-corpus.jsonl"
 SCORES = {
+    "fourth": ROOT / "benchmarks" / "data" / "autopsy-score-fourth.json",
     "third": ROOT / "benchmarks" / "data" / "autopsy-score-third.json",
     "second": ROOT / "benchmarks" / "data" / "autopsy-score-second.json",
     "first": ROOT / "benchmarks" / "data" / "autopsy-score.json",
@@ -57,7 +60,10 @@ FORMS = {
 }
 
 
+BEFORE = ROOT / "benchmarks" / "data" / "autopsy-score-fourth-before.json"
+"""The sealed half of the fourth set, scored before anything was mended with the other half."""
 TITLES = {
+    "fourth": "the sealed half of the fourth set, after the other half was used for mending",
     "third": "the third set, which nobody had seen: whole log files and threads that are new here",
     "second": "the sealed half of whole log files of public repositories, as they are there",
     "first": "the sealed third of the first set",
@@ -66,7 +72,7 @@ TITLES = {
 
 def sealed(entry: dict[str, Any]) -> bool:
     """Whether an entry belongs to the part that was not looked at."""
-    if entry.get("set") == "second":
+    if entry.get("set") in ("second", "fourth"):
         repository = "/".join(entry["url"].split("/")[3:5])
         return int(hashlib.sha256(repository.encode()).hexdigest(), 16) % 2 == 0
     return int(hashlib.sha256(entry["url"].encode()).hexdigest(), 16) % 3 == 0
@@ -89,7 +95,10 @@ def verdicts(entries: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]
         path = folder / f"{entry['id']}.log"
         if not path.is_file():
             continue
-        cause = first_cause(read_job_log([str(path)], messages))
+        try:
+            cause = first_cause(read_job_log([str(path)], messages))
+        except Unread:
+            cause = None
         said = "none" if cause is None else "FAIL018" if cause.root is None else cause.root.code
         sure = bool(
             cause and cause.root and confidence.get((cause.root.code, cause.root.kind)) is Confidence.CONFIRMED
@@ -155,11 +164,17 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
 def page() -> list[str]:
     """The results of every set that was scored, with their date."""
     lines: list[str] = []
-    for name, path in SCORES.items():
+    shown = [
+        ("the sealed half of the fourth set, which nobody had seen: files and threads that are new", BEFORE)
+    ]
+    shown += [(TITLES[name], path) for name, path in SCORES.items()]
+    for title, path in shown:
         if path.is_file():
             score = json.loads(path.read_text(encoding="utf-8"))
             died = sum(row["code"] not in ("none", "unclear") for row in score["rows"])
-            lines += ["", f"{score['date']}, {TITLES[name]} ({died} deaths):", "", *table(score["rows"])]
+            commit = f", commit {score['commit']}" if "commit" in score else ""
+            lines += ["", f"{score['date']}{commit}, {title} ({died} deaths):", ""]
+            lines += table(score["rows"])
             wrong = [
                 row for row in score["rows"] if row["result"] in ("wrong", "hedged", "silent") and "why" in row
             ]

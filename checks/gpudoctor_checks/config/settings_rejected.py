@@ -130,12 +130,14 @@ class SettingsRejected(LogCheck):
                 "error merging override",
                 "no value for the required argument",
                 "error: one of the arguments",
+                "cannot find primary config",
             ),
-            pattern="error: (?:argument .{0,80}: (?:invalid|expected|not allowed with)|the following arguments "
+            pattern="error: (?:argument .{0,80}: (?:invalid|expected|not allowed with|ignored explicit)|"
+            "the following arguments "
             r"are required|ambiguous option: |one of the arguments .{0,200} is required)|"
             r"^Error: (?:No such option|Missing (?:option|argument|parameter)|Invalid value for|Got unexpected "
             r"extra argument)|FATAL Flags parsing error|^Could not override '|^Error merging override |"
-            r"^ERROR: The function received no value for the required argument",
+            r"^ERROR: The function received no value for the required argument|^Cannot find primary config '",
             text="The command line is wrong: {said}.",
             everywhere=True,
             closing=True,

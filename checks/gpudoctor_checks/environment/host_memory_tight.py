@@ -81,8 +81,10 @@ class HostMemoryTight(Check):
                 "std::bad_alloc",
                 "memoryerror",
                 "unable to allocate",
+                "winerror 1455",
             ),
-            pattern=r"Cannot allocate memory|\[Errno 12\]|std::bad_alloc|^(?:\w+\.)*_?(?:Array)?MemoryError\b|"
+            pattern=r"\[WinError 1455\]|"
+            r"Cannot allocate memory|\[Errno 12\]|std::bad_alloc|^(?:\w+\.)*_?(?:Array)?MemoryError\b|"
             r"Unable to allocate (?P<size>[\d.]+ \w+) for an array",
             text="The host ran out of memory[: {size} were asked for one array].",
             general=True,

@@ -37,7 +37,7 @@ from gpudoctor.model.unavailable import optional
 from gpudoctor.text import capitalised, count
 from gpudoctor.text import ranks as named
 
-_TIMEOUTS = frozenset({"watchdog", "gloo-timeout", "store-get", "heartbeat"})
+_TIMEOUTS = frozenset({"watchdog", "gloo-timeout", "store-get", "heartbeat", "hccl", "stalled"})
 """Wordings that do not say which rank was missing."""
 
 
@@ -198,6 +198,39 @@ class CollectiveTimeout(Check):
             confidence=Confidence.PROBABLE,
             waits=True,
             source="gloo: transport/tcp",
+        ),
+        LogMessage(
+            kind="hccl",
+            cue=(
+                "notify register times out",
+                "remote rank did not send",
+                "stream sync timeout",
+                "reason=[task timeout",
+                "hccl fftsplus task timeout",
+                "ops function error: hccl",
+            ),
+            pattern=r"Notify register times out|[Rr]emote [Rr]ank did not send the data in time|"
+            r"reason=\[(?:stream sync|task) timeout|hccl fftsplus task timeout occurred|"
+            r"OPS function error: Hccl\w+",
+            text="A collective of HCCL (Ascend) did not complete. At least one rank did not take part in "
+            "time, or a link failed.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            waits=True,
+            source="CANN: EI0002, EI0006, EE1002; torch_npu: OpParamMaker.cpp",
+        ),
+        LogMessage(
+            kind="stalled",
+            cue="waiting for remainder of ranks",
+            pattern=r"by subset of ranks and are waiting for remainder of ranks for more than "
+            r"(?P<limit>\d+) sec",
+            text="Some ranks wait in a collective of Horovod for more than {limit} s. Others do not enter it.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            lasting=True,
+            source="horovod/common/stall_inspector.cc",
         ),
     )
 

@@ -40,9 +40,10 @@ class CudaLibraryError(LogCheck):
                 "cudnn_status",
                 "cudnn error",
                 "unable to find an engine",
+                "cudnn failed to initialize",
             ),
             pattern=r"(?P<status>CUDNN_STATUS_(?!ALLOC_FAILED|NOT_INITIALIZED)\w+)|unable to find an engine "
-            "to execute this computation",
+            "to execute this computation|cuDNN failed to initialize",
             text="A cuDNN call failed[ ({status})]: usually memory is short, or the libraries do not fit "
             "each other.",
             confidence=Confidence.PROBABLE,

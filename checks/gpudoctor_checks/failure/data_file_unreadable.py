@@ -36,8 +36,10 @@ class DataFileUnreadable(LogCheck):
             ),
             pattern=r"FileNotFoundError: (?:\[Errno 2\] )?(?:No such file or directory: "
             r"""?)?['\"]?(?P<file>[^'\"\n]{1,200})|No such file or directory: """
-            r"""['\"]?(?P<path>[^'\"\n]{1,200})|(?:file|folder|directory|path) .{0,100}does not exist""",
-            text="A file is missing[: {file}][: {path}].",
+            r"""['\"]?(?P<path>[^'\"\n]{1,200})|(?:file|folder|directory|path) .{0,100}does not exist|"""
+            r"NotFoundError: (?:[^\n]{0,80}root error[^\n]{0,20}\n\s*\(0\) Not found:\s+)?"
+            r"(?P<image>[^;\n]{1,300}); No such file or directory",
+            text="A file is missing[: {file}][: {path}][: {image}].",
             general=True,
         ),
         LogMessage(

@@ -36,8 +36,10 @@ class HubUnreachable(LogCheck):
                 "not logged in",
                 "huggingface-cli login",
                 "hf auth login",
+                "http error 401",
             ),
-            pattern="401 (?:Client Error|Unauthorized)|Invalid user token|Invalid username or password|"
+            pattern="401 (?:Client Error|Unauthorized)|HTTP Error 401|"
+            "Invalid user token|Invalid username or password|"
             r"api_key not configured|\bUnauthorized\b|[Nn]ot logged in|[Pp]lease (?:log ?in|run "
             "`?(?:huggingface-cli|hf auth|wandb) login)",
             text="A service refused the login: the token is missing or wrong.",
@@ -52,8 +54,10 @@ class HubUnreachable(LogCheck):
                 "403 forbidden",
                 "awaiting a review",
                 "permission denied: ",
+                "http error 403",
             ),
-            pattern="403 (?:Client Error|Forbidden)|[Gg]ated ?[Rr]epo|Access to (?:model|dataset) "
+            pattern="403 (?:Client Error|Forbidden)|HTTP Error 403|"
+            "[Gg]ated ?[Rr]epo|Access to (?:model|dataset) "
             ".{0,100}(?:is restricted|requires)|awaiting a review",
             text="A service refused access: the terms of the model are not accepted, or the token lacks "
             "the right.",
@@ -68,8 +72,10 @@ class HubUnreachable(LogCheck):
                 "revisionnotfounderror",
                 "repository not found",
                 "repo id must",
+                "http error 404",
             ),
-            pattern="404 (?:Client Error|Not Found)|RepositoryNotFoundError|not a (?:local folder and is not "
+            pattern="404 (?:Client Error|Not Found)|HTTP Error 404|"
+            "RepositoryNotFoundError|not a (?:local folder and is not "
             "a )?valid model identifier|EntryNotFoundError|RevisionNotFoundError|Repository Not "
             "Found|Repo id must",
             text="The model, dataset or file was not found: a wrong name or path, or a private repository "

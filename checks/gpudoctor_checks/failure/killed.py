@@ -99,10 +99,12 @@ class Killed(Check):
                 "task 0: out of memory",
                 ": out of memory",
                 "pbs: job killed: mem",
+                "job exceeded a memory resource limit",
             ),
             pattern=r"[Dd]etected \d+ oom[-_ ]kill event|some of your (?:processes|step tasks) .{0,40}killed "
             r"by the cgroup out-of-memory handler|\bOUT_OF_ME(?:MORY)?\b|[Ee]xceeded (?:job |step )?memory "
-            r"limit|srun: error: .{0,200}: Out Of Memory\s*$|PBS: job killed: v?mem ",
+            r"limit|srun: error: .{0,200}: Out Of Memory\s*$|PBS: job killed: v?mem |"
+            "Job exceeded a memory resource limit",
             text="Slurm's memory limit was reached. The kernel killed a process of the job[: it used {used}]"
             "[ and may use {limit}].",
             everywhere=True,
@@ -129,11 +131,13 @@ class Killed(Check):
                 "walltime",
                 "deadlineexceeded",
                 "time limit exceeded",
+                "exceeded wallclock limit",
                 "jobstate=timeout",
                 "state: timeout",
             ),
             pattern=r"CANCELLED(?: AT (?P<when>\S+))? DUE TO TIME LIMIT|TERM_RUNLIMIT|job killed: walltime \d+ "
-            "exceeded limit|DeadlineExceeded|walltime.{0,20}exceeded|(?:JobState=|^State: )TIMEOUT",
+            "exceeded limit|DeadlineExceeded|walltime.{0,20}exceeded|[Jj]ob exceeded (?:its )?(?:walltime|"
+            "wallclock) limit|(?:JobState=|^State: )TIMEOUT",
             text="The scheduler ended the job at its time limit[ of {limit}][ ({when})].",
             everywhere=True,
             source="Slurm, LSF, PBS, Kubernetes",
@@ -235,7 +239,7 @@ class Killed(Check):
             ),
             pattern=r"exit ?code:? ?-9\b(?:\) local_rank: (?P<local_rank>\d+))?|"
             r"return code = -9\b|\bSIGKILL\b(?! by OOM killer due to)|[Ss]ignal 9\b|exit ?code:? 137\b|(?:^|"
-            r"[:\s\]])Killed\s*(?:$|python|\()|task \d+: Killed|"
+            r"[:\s\]\d])Killed\s*(?:$|python|\()|task \d+: Killed|"
             # A shell: `run.sh: line 4: 4711 Killed   python train.py`; `[1]+  Killed`.
             r"^\S+: \S+ \d+: +\d+ Killed\b|"
             r"^\[\d+\][+-]? +Killed\b|^zsh: killed\b|[Tt]erminated by signal 9\b",

@@ -49,13 +49,15 @@ class TensorMismatch(LogCheck):
             kind="device",
             cue=(
                 "on the same device",
+                "must be on devices[0]",
                 "at least two devices",
                 "object of device type",
                 "found device",
                 "is on device",
                 "on cpu but",
             ),
-            pattern="to be on the same device|[Ee]xpected object of (?:device|backend) type|found at least "
+            pattern=r"tensors must be on devices\[0\]|"
+            "to be on the same device|[Ee]xpected object of (?:device|backend) type|found at least "
             "two devices|module must have its parameters and buffers on device|Input tensor "
             ".{0,40}(?:but weights|is not on)|(?:is|are) on (?:device )?(?:cpu|cuda).{0,40}(?:but|"
             "while|expected).{0,40}(?:cpu|cuda)",

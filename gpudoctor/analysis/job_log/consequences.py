@@ -223,6 +223,12 @@ HARMLESS: tuple[LogMessage, ...] = (
         r"Could not find: libnccl-net|Failed to (?:open|find) lib)",
         source="NCCL: the built-in transport is used",
     ),
+    _calm(
+        "conda",
+        "conda activate",
+        r"CommandNotFoundError: Your shell has not been properly configured to use 'conda activate'",
+        source="conda: the script goes on with the environment that it has",
+    ),
     _calm("nccl-info", "nccl info", r"NCCL INFO (?!.*(?:Abort|failed|error))"),
     _calm("tokenizers", "tokenizers", r"huggingface/tokenizers: The current process just got forked"),
     _calm("leak-warning", "resource_tracker", r"resource_tracker: There appear"),
@@ -236,6 +242,7 @@ HARMLESS: tuple[LogMessage, ...] = (
     _calm(
         "retry", "retry", r"(?i)\bretry(?:ing)?\b.{0,80}(?:in|after|\d+/\d+|attempt)|attempt \d+ (?:of|/) ?\d+"
     ),
+    _calm("retry", "backing off", r"\bBacking off \w.{0,400}? for \d", source="backoff: it calls again"),
     _calm(
         "metric",
         "error",

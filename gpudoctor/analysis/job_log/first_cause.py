@@ -21,8 +21,19 @@ _ANOTHER_PROGRAM = 25
 """Ordinary lines behind a failure that no rank is named for, after which another program ran in its place."""
 _A_LONG_WAY = 100
 """The same before a symptom: other ranks print some lines until they are killed."""
+_OF_A_DRIVER = 10
+"""Lines behind the exception of an actor of Ray within which its driver raises it, too."""
+_NO_END = 150
+"""The same behind which the file goes on to its end: a program that ends writes at most its buffer of 8 KiB."""
 _HALF_A_DAY = 43_200.0
 """Seconds: two clocks without a day that differ by more have midnight between them."""
+_BEFORE_THE_PROGRAM = frozenset({"command-line", "unrecognized", "program"})
+"""Kinds of failures of a process that began no work: it does not know an option, or cannot open the program."""
+_NOT_THERE = frozenset({"missing", "not-found"})
+"""Kinds of failures of a program that misses a file."""
+_WHILE_IMPORTING = frozenset(
+    {"ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError", "TabError"}
+)
 _LONELY = 2
 """Ranks of a job that ends well which may lose a connection while they end."""
 _SAME_MOMENT = 90.0
@@ -68,7 +79,9 @@ def first_cause(log: JobLog) -> FirstCause | None:
     handled = {
         item.order
         for item in open_events
-        if _was_handled(item, log) or _of_an_earlier_program(item, open_events)
+        if _was_handled(item, log)
+        or _of_an_earlier_program(item, open_events)
+        or _kept_by_its_actor(item, open_events, log)
     }
     left = [item for item in open_events if item.order not in handled]
     if not left or _only_noise(left, log):
@@ -87,20 +100,61 @@ def _was_handled(event: LogEvent, log: JobLog) -> bool:
         return not event.at_end
     if event.progress >= WENT_ON or event.earlier or (event.closing and event.followed > _ANOTHER_PROGRAM):
         return True
+    if event.exception and event.rank is None and event.followed > _NO_END:
+        return True
     return log.finished and not event.exception and event.bearing is Bearing.CONSEQUENCE
 
 
 def _of_an_earlier_program(event: LogEvent, others: Sequence[LogEvent]) -> bool:
     """Whether its file goes on after it, and fails again at its end: a job script runs programs in turn."""
-    if event.rank is not None or not event.exception or event.followed <= _ANOTHER_PROGRAM:
+    if event.rank is not None or not event.fatal:
         return False
-    return any(
-        item.path == event.path
-        and item.line > event.last_line
-        and item.rank is None
-        and (item.bearing is Bearing.CAUSE or (item.fatal and event.followed > _A_LONG_WAY))
+    later = [
+        item
         for item in others
+        if item.path == event.path and item.line > event.last_line and item.rank is None and item.fatal
+    ]
+    if event.closing and not event.exception:  # the shell went on, and a program that it started failed
+        return any(item.exception and not (_same(item, event) or _of_a_file(item)) for item in later)
+    if event.exception and any(_never_began(item) for item in later):
+        return True
+    if _began_no_work(event) and any(
+        item.bearing is Bearing.CAUSE and not (_same(item, event) or _began_no_work(item) or _of_a_file(item))
+        for item in later
+    ):
+        return True
+    if not event.exception or event.followed <= _ANOTHER_PROGRAM:
+        return False
+    return any(item.bearing is Bearing.CAUSE or event.followed > _A_LONG_WAY for item in later)
+
+
+def _kept_by_its_actor(event: LogEvent, others: Sequence[LogEvent], log: JobLog) -> bool:
+    """Whether an actor of Ray printed an exception that its driver never saw, and its file goes on."""
+    if not event.actor or not event.exception:
+        return False
+    lines = next((item.lines for item in log.files if item.path == event.path), 0)
+    return lines - event.last_line >= _OF_A_DRIVER and all(
+        item.actor and item.bearing is Bearing.CAUSE for item in others if item.path == event.path
     )
+
+
+def _same(one: LogEvent, other: LogEvent) -> bool:
+    return (one.code, one.kind) == (other.code, other.kind)
+
+
+def _never_began(event: LogEvent) -> bool:
+    """Whether its process ended before a line of the program ran: what comes later is of another process."""
+    return not event.exception and event.kind in _BEFORE_THE_PROGRAM
+
+
+def _began_no_work(event: LogEvent) -> bool:
+    """Whether its process ended while it imported: all ranks do so, thus another failure is of a later run."""
+    return event.exception in _WHILE_IMPORTING
+
+
+def _of_a_file(event: LogEvent) -> bool:
+    """Whether a file was not there: the next program of a script misses what the one before did not write."""
+    return event.kind in _NOT_THERE
 
 
 def _only_noise(events: Sequence[LogEvent], log: JobLog) -> bool:

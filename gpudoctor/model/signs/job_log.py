@@ -97,6 +97,8 @@ class LogEvent:
     """The innermost line of the user's."""
     waits: bool = False
     """Whether its rank waited for another one."""
+    actor: bool = False
+    """Whether an actor of Ray printed it: its driver raises it again, unless the actor handled it."""
     lasting: bool = False
     """Whether it counts although the training goes on."""
     at_end: bool = False

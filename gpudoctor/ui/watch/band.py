@@ -3,10 +3,11 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from itertools import groupby
 
 from rich.style import Style
-from rich.text import Text
+from rich.text import Span, Text
 
 from gpudoctor.model.signs.process import Rank
 from gpudoctor.report.palette import PHASES, order, phase_colour
@@ -67,18 +68,22 @@ def _stack(counts: Counter[str], levels: int) -> list[str]:
 
 def _cells(columns: Sequence[list[str]], row: int, view: View) -> Text:
     """A line of half blocks: two levels a character. Neighbours that look the same are one piece of text."""
-    line = Text(no_wrap=True)
-    for levels, same in groupby(columns, lambda stack: (*stack[2 * row : 2 * row + 2],)):
-        count = sum(1 for _ in same)
-        if not levels:
-            line.append(" " * count)
-            continue
-        below, above = (tint(phase_colour(phase), view) for phase in levels)
-        if below == above:
-            line.append("█" * count, Style(color=below))
-        else:
-            line.append("▀" * count, Style(color=above, bgcolor=below))
-    return line
+    marks, pieces, at = "", [], 0
+    for levels, same in groupby(stack[2 * row : 2 * row + 2] for stack in columns):
+        end = at + sum(1 for _ in same)
+        mark, style = _cell(*levels, view.light) if levels else (" ", None)
+        marks += mark * (end - at)
+        if style is not None:
+            pieces.append(Span(at, end, style))
+        at = end
+    return Text(marks, no_wrap=True, spans=pieces)
+
+
+@cache
+def _cell(below: str, above: str, light: bool) -> tuple[str, Style]:
+    """The character of two phases on top of each other, and its colours."""
+    lower, upper = (tint(phase_colour(phase), View(light=light)) for phase in (below, above))
+    return ("█", Style(color=lower)) if lower == upper else ("▀", Style(color=upper, bgcolor=lower))
 
 
 def _letters(columns: Sequence[list[str]], row: int, view: View) -> Text:

@@ -82,8 +82,11 @@ class Drafts:
             habit = self._survived.get(alike, 0) >= _HABIT
             if not (draft.handled or (habit and draft.seen)):
                 self._count(draft, event.line, event.count)
+                again = ordinary > draft.ordinary and not draft.seen  # another program, which may go on
                 draft.ordinary = ordinary
-                return old, False, False
+                return old, False, again and self._follows(event, alike)
+            if self._survived.get(alike, 0) < _HABIT:  # it needs no following any more: the next one may
+                self._followed[alike] = max(0, self._followed.get(alike, 0) - 1)
             self._survived[alike] = self._survived.get(alike, 0) + draft.event.count
             first = self._first_handled.get(key)
             if first is None or first not in self._drafts:
@@ -96,11 +99,15 @@ class Drafts:
         number = self._same[key] = self._next
         self._next += 1
         self._drafts[number] = _Draft(event, step, ordinary=ordinary)
+        return number, True, self._follows(event, alike)
+
+    def _follows(self, event: LogEvent, alike: Hashable) -> bool:
+        """Whether every line behind an event is to be read."""
         follow = event.fatal and self._followed.get(alike, 0) < _MOST_FOLLOWED_ALIKE
         follow = follow and sum(self._followed.values()) < _MOST_FOLLOWED
         if follow:
             self._followed[alike] = self._followed.get(alike, 0) + 1
-        return number, True, follow
+        return follow
 
     def _make_room(self) -> bool:
         """Forget the oldest event after which the training went on; whether there was one."""
@@ -163,9 +170,14 @@ class Drafts:
         """The events of a file of so many lines, of which so many were ordinary."""
         near = lines - max(_NEAR_END, lines // 50)
         self._count_habits()
+        times: dict[Hashable, int] = {}
+        for item in self._drafts.values():
+            alike = _alike(item.event)
+            times[alike] = times.get(alike, 0) + item.event.count
         for item in self._drafts.values():
             event = item.event
-            often = event.count >= _LASTS or (lines <= _SHORT and event.count > 1)
+            count = times[_alike(event)] if event.lasting else event.count
+            often = count >= _LASTS or (lines <= _SHORT and event.count > 1)
             yield replace(
                 event,
                 progress=len(item.seen),

@@ -48,6 +48,8 @@ class PrefixedLine:
     rank: int | None = None
     node: str = ""
     stamp: str = ""
+    actor: str = ""
+    """The name and process of an actor of Ray, or of a part of a server."""
     source: str = ""
     """Who wrote it, for lines of one traceback to be put together: rank, process or node."""
 
@@ -94,7 +96,7 @@ def take_apart(line: str) -> PrefixedLine:
     if rank is None and "ank" in rest and (inside := _INSIDE.search(rest)):
         rank = int(inside[1])
     source = actor or (f"rank {rank}" if rank is not None else node)
-    return PrefixedLine(text=rest, rank=rank, node=node, stamp=stamp, source=source)
+    return PrefixedLine(text=rest, rank=rank, node=node, stamp=stamp, actor=actor, source=source)
 
 
 def without_level(text: str) -> str:

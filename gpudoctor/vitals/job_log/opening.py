@@ -24,7 +24,7 @@ _HEAD_KEPT, _TAIL_KEPT = 12_288, 4_000
 _LEFT_OUT = b" [...] "
 _JUDGED = 65_536
 """Bytes by which the encoding of a file is found, and whether it is text."""
-_CONTROL = bytes({*range(9), *range(14, 27), *range(28, 32)})
+_CONTROL = bytes({*range(8), *range(14, 27), *range(28, 32)})
 _MOST_CONTROL = 0.05
 """Share of control characters, colours and line ends apart, above which a file is not text."""
 _HALF = 0.3
@@ -42,6 +42,8 @@ _PACKED_MEMORY = 128 << 20
 _ZSTD_WINDOW = 27
 """The same as a power of two."""
 _COLOUR = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)")
+_BACKSPACES = re.compile(rb"\x08+")
+"""By which a bar of Keras goes back to its beginning, where its output is no terminal."""
 _ERASED = re.compile(rb"\r[\r \t]*\r")
 _RETURN_AT_BEGINNING = re.compile(rb"\n[ \t]*\r")
 _RETURNS_AT_BEGINNING = re.compile(rb"[ \t\r]*\r")
@@ -142,6 +144,8 @@ def _ends_made_alike(data: bytes) -> bytes:
     """Lines that end in `\\n` alone, no empty pieces between carriage returns, no colours."""
     if b"\x1b" in data:
         data = _COLOUR.sub(b"", data)
+    if b"\x08" in data:
+        data = _BACKSPACES.sub(b"\r", data)
     if b"\r" not in data:
         return data
     if b"\r\n" in data:

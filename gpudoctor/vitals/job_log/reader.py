@@ -35,6 +35,8 @@ from gpudoctor.vitals.job_log.tracebacks import Raised, Tracebacks, frame_of, lo
 from gpudoctor.vitals.job_log.words import bare
 
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
+_BEHIND_BAR = re.compile(rb"(?<=(?:it/s|s/it)\])(?=[^\s\]])|(?<=\])(?=[^\s\]]{1,200}: line \d{1,6}: +\d)")
+"""Between a bar and what the shell or another process wrote behind it."""
 """Where another rank began to write within a line, behind a progress bar."""
 _MOST_DULL, _LONGEST_DULL = 20_000, 2_000
 _UNKNOWN = LogMessage(kind=PLAIN, cue="", pattern="", text="")
@@ -61,11 +63,16 @@ _LOOK_EVERY = 2_000
 """Lines after which the step is searched where nothing else makes gpudoctor look."""
 _OFTEN = 500
 """Lines that gave alike events, after which only the last one of `_LOOK_EVERY` lines is read whole."""
+_BEFORE_UNHEEDED = (b"gnored in", b"xception in", b"xception on /", b"unexpected: ", b"<Task finished")
+"""What stands in the line before a traceback that ended nothing: such a line is read each time."""
+_REPORTED = "The output (if any) is above this job summary."
+"""The end of LSF's report on a job."""
 _MOST_BODIES = 1_000
 _MOST_FRAMES = 200
 """Lines of a traceback that is compared with earlier ones."""
 _OF_A_PROGRAM = re.compile(
-    r"(?!wandb:|srun:|slurmstepd|Traceback|During handling|The above exception|\[(?:rank|default))\w"
+    r"(?!wandb:|srun:|slurmstepd|Traceback|During handling|The above exception|\[(?:rank|default))"
+    r"(?:\w|\[\d{2,4}[-/:]\d\d)"
 )
 """How an ordinary line begins: code of a traceback, frames, rulers and the summaries of trackers do not."""
 _WORLD = re.compile(
@@ -253,6 +260,8 @@ class _FileReader:
         """Lines of the beginning with a time: the same one again is a copy, and no second job."""
         self._reopened = 0
         """Lines of the opening that have come again in a row."""
+        self._reported = False
+        """Whether the scheduler has reported the end of a job, and nothing has come since."""
         self._recent: tuple[list[bytes], list[int]] = ([], [])
         """The last pieces and their lines, and all since the first that was left out."""
         self._past: tuple[list[bytes], list[int]] = ([], [])
@@ -394,6 +403,10 @@ class _FileReader:
         """Read a piece that is worth reading; `line` is given for one that may be remembered."""
         raw, number = self._past_piece(index)
         self._before(index)
+        if index > self._past_from and TRACEBACK in raw and not self._reads_all:
+            above, at = self._past_piece(index - 1)
+            if any(words in above for words in _BEFORE_UNHEEDED):
+                self._tracebacks.announced(take_apart(plain(text_of(above))), at)
         self._read_whole(raw, number, key, line)
 
     def _is_known(self, line: bytes, number: int) -> bool:
@@ -426,7 +439,7 @@ class _FileReader:
             quiet
             and line is not None
             and not self._tracebacks.waiting
-            and b"gnored in" not in raw
+            and not any(words in raw for words in _BEFORE_UNHEEDED)
             and len(line) <= _LONGEST_DULL
             and len(self._dull) + len(self._repeats) < _MOST_DULL
         ):
@@ -484,6 +497,8 @@ class _FileReader:
     def _piece(self, raw: bytes, number: int, *, known: bool) -> None:
         """One piece; `known` says that it is worth reading by itself."""
         parts = _OTHER_RANK.split(raw) if b"rank" in raw or b"[default" in raw else [raw]
+        if known and b"]" in raw:
+            parts = [part for piece in parts for part in _BEHIND_BAR.split(piece)]
         for part in parts:
             text, changes = plain(text_of(part)), self._changes
             self._text(text, number, known=known)
@@ -518,6 +533,9 @@ class _FileReader:
             )  # a counter of one's own goes on behind a failure
             if reopened or len(self._begun_again) >= _SAME_BEGINNING:
                 self._restart()
+        if self._reported and alike:  # another job of LSF writes into the file of the one before
+            self._restart()
+        self._reported = line.text.startswith(_REPORTED) or (self._reported and not alike)
         for chain in self._tracebacks.take(line, number):
             self._chain(chain)
         if self._follow > 0:
@@ -604,8 +622,9 @@ class _FileReader:
             longest=_LONGEST_EXCEPTION,
         )
         frame = raised.frame or next((item.frame for item in reversed(chain) if item.frame), None)
-        event = replace(event, exception=raised.type, frame=frame, lasting=False)  # it has ended its process
-        if raised.unheeded and (event.kind == PLAIN or event.bearing is Bearing.SYMPTOM):
+        # It has ended its process, unless an actor printed it.
+        event = replace(event, exception=raised.type, frame=frame, lasting=False, actor=raised.actor)
+        if raised.lost or (raised.unheeded and (event.kind == PLAIN or event.bearing is Bearing.SYMPTOM)):
             event = replace(event, bearing=Bearing.CONSEQUENCE, kind=UNHEEDED, fatal=False)
         self._keep(event)
 
@@ -656,13 +675,26 @@ class _FileReader:
         self._before(self._taken)
         for chain in self._tracebacks.finish():
             self._chain(chain)
+        self._look_at_end()
         self._job.ranks |= self._own_ranks
         return list(self._drafts.finished(self.lines, self._ordinary))
 
+    def _look_at_end(self) -> None:
+        """Count the steps at the end of the file: what trains on there has survived what failed far above."""
+        for raw, number in self._last_pieces(self._most_tail) if self._drafts else ():
+            small = raw.lower()
+            if any(cue in small for cue in CUES):
+                text = plain(text_of(raw)).strip()
+                step = step_of(text)
+                if step is not None:
+                    self._drafts.progress(step, take_apart(text).rank, number)
+
+    def _last_pieces(self, most: int) -> list[tuple[bytes, int]]:
+        return [piece for block in self._tail for piece in zip(*block, strict=True)][-most:]
+
     def tail(self, before: int, most: int) -> Tail:
         """Its last lines, at most so many; `before`: lines of the file that were not read."""
-        whole = [piece for block in self._tail for piece in zip(*block, strict=True)]
-        kept = whole[-min(max(most, OWN_TAIL // 2), self._most_tail) :]
+        kept = self._last_pieces(min(max(most, OWN_TAIL // 2), self._most_tail))
         return Tail(self._path, self._rank, [(raw, number + before) for raw, number in kept])
 
     def stacks(self) -> list[RankStack]:

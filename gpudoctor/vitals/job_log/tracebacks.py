@@ -5,7 +5,7 @@ actor, node: `PrefixedLine.source`) has its own traceback open.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpudoctor.model.signs.job_log import LogFrame
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, without_level
@@ -50,6 +50,17 @@ _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<(?!ipython|string)|/bin/(?:torchrun|accelerate|deepspeed)$"
 )
 _PACKAGE = re.compile(r"/(?:(?:site|dist)-packages|python\d[\d.]*)/(.+)$")
+_UNHEEDED = re.compile(
+    r"^(?:Exception ignored in|Exception in thread|Error in atexit)|"
+    r"\bException on /\S* \[[A-Z]{3,7}\]|\bException in ASGI application|\] raised unexpected: \w+\(|"
+    r"^future: <Task finished "
+)
+"""What stands before a traceback that ended nothing: a destructor, a thread, a request to a server, a task."""
+_BETWEEN_UNHEEDED = 3
+"""Lines between these words and the traceback."""
+_OF_RAY = re.compile(r"RayTaskError\((\w+)\)$")
+_NOT_OF_MESSAGE = re.compile(r"wandb: |slurmstepd\b|srun: |\S{1,300}:\d{1,7}: \w*Warning: ")
+"""What a tracker and the end of the interpreter print behind an exception."""
 _GROUP = re.compile(r"^(?: {2,}[+|] )?Exception Group Traceback \(most recent call last\)")
 _MARGIN = re.compile(r"^ {2,}\|(?: |$)")
 _GROUP_RULE = re.compile(r"^ {2,}\+-[-+]*-")
@@ -83,6 +94,10 @@ class Raised:
     """The innermost line of the user's."""
     libraries: tuple[str, ...] = ()
     """Files of libraries that the exception came through, below their folder of packages; outermost first."""
+    actor: bool = False
+    """Whether an actor of Ray printed it."""
+    lost: bool = False
+    """Raised in a task of asyncio that nobody waited for."""
     unheeded: bool = False
     """Raised where nobody could catch it and nothing ended: in a destructor, in a thread."""
 
@@ -90,6 +105,7 @@ class Raised:
 @dataclass(slots=True)
 class _Open:
     unheeded: bool
+    lost: bool = False
     frames: list[LogFrame] = field(default_factory=list)
     chain: list[Raised] = field(default_factory=list)
     current: Raised | None = None
@@ -110,6 +126,7 @@ class Tracebacks:
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
         self._unheeded: dict[str, int] = {}
+        self._lost: set[str] = set()
         self.took = False
         """Whether the last line is a frame of a traceback, or its exception."""
 
@@ -117,6 +134,15 @@ class Tracebacks:
     def waiting(self) -> bool:
         """Whether a traceback is open: every line may belong to it."""
         return bool(self._open)
+
+    def announced(self, line: PrefixedLine, number: int) -> None:
+        """Note what stands above a traceback that is to come."""
+        if _UNHEEDED.search(line.text):
+            self._note(line.source, line.text, number)
+
+    def _note(self, key: str, text: str, number: int) -> None:
+        self._unheeded[key] = number
+        (self._lost.add if text.startswith("future: ") else self._lost.discard)(key)
 
     def take(self, line: PrefixedLine, number: int) -> list[list[Raised]]:
         """Chains that this line completes; each has its first exception first."""
@@ -136,8 +162,8 @@ class Tracebacks:
                 done = _closed(self._open.pop(key))
                 return [*([done] if done else ()), *self._take(line, number)]
             text = text[margin.end() :] if margin else text
-        if re.match(r"Exception ignored in|Exception in thread|Error in atexit", text):
-            self._unheeded[key] = number
+        if _UNHEEDED.search(text):
+            self._note(key, text, number)
         if _HEADER.search(text):
             return self._begin(line, number, text)
         if opened is None:
@@ -151,7 +177,7 @@ class Tracebacks:
                 del self._open[key]
                 return [opened.chain] if opened.chain else []
             return []
-        return self._after(opened, key, line, text)
+        return self._after(opened, key, line, text, number)
 
     def _stale(self, key: str, number: int) -> list[list[Raised]]:
         """Exceptions of other processes whose message has ended: nothing of theirs came for some lines."""
@@ -176,6 +202,7 @@ class Tracebacks:
                 rank=line.rank,
                 node=line.node,
                 frame=frame,
+                actor=bool(line.actor),
             ),
         )
 
@@ -198,8 +225,8 @@ class Tracebacks:
         if opened is None:
             if len(self._open) >= _MOST_OPEN:
                 self._open.pop(next(iter(self._open)))
-            near = number - self._unheeded.get(key, -10) <= 3
-            opened = self._open[key] = _Open(unheeded=near)
+            near = number - self._unheeded.get(key, -10) <= _BETWEEN_UNHEEDED
+            opened = self._open[key] = _Open(unheeded=near, lost=near and key in self._lost)
         opened.frames = []
         opened.noise = 0
         opened.indent = len(text) - len(text.lstrip(" "))
@@ -247,12 +274,14 @@ class Tracebacks:
             node=line.node,
             frame=_own(opened.frames),
             libraries=_libraries(opened.frames),
+            actor=bool(line.actor),
+            lost=opened.lost,
             unheeded=opened.unheeded,
         )
         opened.message_lines = 0
         opened.noise = 0
 
-    def _after(self, opened: _Open, key: str, line: PrefixedLine, text: str) -> list[list[Raised]]:
+    def _after(self, opened: _Open, key: str, line: PrefixedLine, text: str, number: int) -> list[list[Raised]]:
         """A line behind the exception: more of its message, a link to the next, or the end."""
         current = opened.current
         assert current is not None
@@ -267,8 +296,13 @@ class Tracebacks:
             opened.noise += 1
             if opened.noise <= 2:
                 return []
+        elif (wrapped := _OF_RAY.search(current.type)) and (inner := _raised(text)) and inner[0] == wrapped[1]:
+            opened.chain.append(current)  # the task's own exception, below its frames
+            opened.current = replace(current, type=inner[0], text=text, line=number)
+            return []
         elif (
             opened.noise == 0
+            and not _NOT_OF_MESSAGE.match(text)
             and len(current.text) < _MOST_TEXT
             and opened.message_lines <= _MOST_MESSAGE_LINES
             and not line.stamp

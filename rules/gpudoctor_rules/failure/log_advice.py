@@ -54,6 +54,20 @@ ADVICE = (
         when=in_log("watchdog", "gloo-timeout", "heartbeat", "barrier", "barrier-peer"),
     ),
     advise(
+        "FAIL004-ascend",
+        "Find the NPU that came late, or raise the limit",
+        "read the logs of all ranks in ~/ascend/log: an error of another rank came first",
+        "export HCCL_EXEC_TIMEOUT=3600   # seconds; HCCL_CONNECT_TIMEOUT for the first collective",
+        when=in_log("hccl"),
+    ),
+    advise(
+        "FAIL004-horovod",
+        "Find the rank that Horovod waits for",
+        "read the lines below the warning: they list the missing ranks",
+        "export HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=600   # ends the job instead of waiting",
+        when=in_log("stalled"),
+    ),
+    advise(
         "FAIL004-first",
         "Do the slow work before the ranks wait, or raise the timeout",
         "preprocess once, before the launch; with main_process_first only for what takes minutes",
