@@ -435,9 +435,9 @@ class PackageConflict(Check):
             return
         yield self._conflict(
             say(
-                "torch {version} was compiled for NumPy 1, and numpy {version_2} is installed.",
+                "torch {version} was compiled for NumPy 1, and numpy {numpy_version} is installed.",
                 version=torch.version,
-                version_2=numpy.version,
+                numpy_version=numpy.version,
             ),
             numpy,
             PackageConflictDetail(kind="numpy", name="numpy", torch=torch.version),
@@ -464,12 +464,12 @@ class PackageConflict(Check):
             )
             yield self._conflict(
                 say(
-                    "{name} {version} is built for {cuda}, torch {version_2} for {cuda_2}.",
+                    "{name} {version} is built for {cuda}, torch {torch_version} for {torch_cuda}.",
                     name=name,
                     version=found.version,
                     cuda=_cuda(built),
-                    version_2=torch.version,
-                    cuda_2=_cuda(own),
+                    torch_version=torch.version,
+                    torch_cuda=_cuda(own),
                 ),
                 found,
                 PackageConflictDetail(kind="companion", name=name, torch=torch.version, cuda=torch.cuda or ""),
@@ -511,14 +511,14 @@ class PackageConflict(Check):
         )
         yield self._conflict(
             say(
-                "bitsandbytes {version} has no library for CUDA {wanted}.{wanted_2}"
-                "{override}, which torch {version_2} needs; it has libraries "
+                "bitsandbytes {version} has no library for CUDA {major}.{minor}"
+                "{override}, which torch {torch_version} needs; it has libraries "
                 "for {listed}.",
                 version=found.version,
-                wanted=wanted[:2],
-                wanted_2=wanted[2:],
+                major=wanted[:2],
+                minor=wanted[2:],
                 override=" (BNB_CUDA_VERSION)" if override else "",
-                version_2=torch.version,
+                torch_version=torch.version,
                 listed=listed,
             ),
             found,
@@ -594,17 +594,17 @@ def _flash_difference(built: str | None, cuda: str | None, abi: bool | None, tor
     if abi is not None and not isinstance(own, Absent) and abi != own:
         words = {True: say("the C++11 ABI"), False: say("the old C++ ABI")}
         return say(
-            "{word}, and torch {version} uses {word_2}",
-            word=words[abi],
+            "{abi}, and torch {version} uses {torch_abi}",
+            abi=words[abi],
             version=torch.version,
-            word_2=words[own],
+            torch_abi=words[own],
         )
     if cuda is not None and torch.cuda is not None and numbers(cuda)[:1] != numbers(torch.cuda)[:1]:
         return say(
-            "CUDA {cuda}, and torch {version} for CUDA {cuda_2}",
+            "CUDA {cuda}, and torch {version} for CUDA {torch_cuda}",
             cuda=cuda,
             version=torch.version,
-            cuda_2=torch.cuda,
+            torch_cuda=torch.cuda,
         )
     return ""
 

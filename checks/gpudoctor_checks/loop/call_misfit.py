@@ -76,11 +76,11 @@ class CallMisfit(Check):
         always = runs is Runs.ALWAYS
         return self.finding(
             say(
-                "{misfit}() ({line_at}) {wrong}: the call at line {span_line} raises a TypeError.",
-                misfit=misfit.name,
-                line_at=line_at(misfit.definition, call.span),
+                "{function}() ({place}) {wrong}: the call at line {line} raises a TypeError.",
+                function=misfit.name,
+                place=line_at(misfit.definition, call.span),
                 wrong=_wrong(misfit),
-                span_line=call.span.line,
+                line=call.span.line,
             ),
             evidence=(call.span, misfit.definition),
             confidence=Confidence.SUSPECTED,

@@ -168,9 +168,9 @@ class GraphRetained(Check):
             run,
             found,
             say(
-                "{thing} grows with the steps and keeps tensors with their autograd graphs: {thing_2}.",
-                thing=thing.name,
-                thing_2=thing.words,
+                "{holder} grows with the steps and keeps tensors with their autograd graphs: {objects}.",
+                holder=thing.name,
+                objects=thing.words,
             ),
             much=soon or found.bytes >= self.limit("grown"),
             spans=spots(patient, thing.place),
@@ -254,11 +254,11 @@ class GraphRetained(Check):
         return self.finding(
             say(
                 "{target} {verb} {value} with its autograd graph on each training step; "
-                "the loop at line {span_line} never resets it.",
+                "the loop at line {line} never resets it.",
                 target=sink.target,
                 verb=verb,
                 value=value,
-                span_line=loop.span.line,
+                line=loop.span.line,
             ),
             evidence=evidence,
             confidence=Confidence.SUSPECTED,

@@ -139,13 +139,13 @@ class ExplodingGradients(Check):
         if len(jumps) >= max(self.limit("jumps"), self.limit("jump_share") * len(curve)):
             message = say(
                 "The norm of the gradients jumps above {limit:g} times its median of "
-                "{usual}. That is so in {jumps} of {curve} readings (up to "
-                "{jumps_2}). The loss has not fallen.",
+                "{usual}. That is so in {jumps} of {readings} readings (up to "
+                "{highest}). The loss has not fallen.",
                 limit=self.limit("growth_error"),
                 usual=figure(usual),
                 jumps=len(jumps),
-                curve=len(curve),
-                jumps_2=figure(max(jumps)),
+                readings=len(curve),
+                highest=figure(max(jumps)),
             )
             yield self._all_the_time(patient, run, curve, message)
 

@@ -299,12 +299,12 @@ class LearningRateOutOfBand(Check):
             self,
             suspected,
             say(
-                "The learning rate of {name} fell from {rate:g} to {rate_2:.2g}. It is below "
+                "The learning rate of {optimizer} fell from {first_rate:g} to {last_rate:.2g}. It is below "
                 "{low:g} since step {since}, in {steps} of {all} steps: "
                 "the model learns nothing.",
-                name=name,
-                rate=rate.value,
-                rate_2=spent.rate,
+                optimizer=name,
+                first_rate=rate.value,
+                last_rate=spent.rate,
                 low=self._low(rate),
                 since=spent.since,
                 steps=spent.steps,

@@ -182,11 +182,11 @@ class CheckpointTooOften(Check):
         span = event.span
         return self.finding(
             say(
-                "{name}() writes a checkpoint {often} (loop at line {span_line}); "
+                "{call}() writes a checkpoint {often} (loop at line {line}); "
                 "the norm is a period of {limit:.0f} steps or more.",
-                name=name,
+                call=name,
                 often=often(period),
-                span_line=loop.span.line,
+                line=loop.span.line,
                 limit=self.limit("save_period"),
             ),
             evidence=(

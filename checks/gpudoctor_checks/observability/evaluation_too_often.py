@@ -205,9 +205,9 @@ class EvaluationTooOften(Check):
         costly = found.period < self.limit("eval_period_costly")
         where = (
             say(
-                " (the loop over {iterates} at line {span_line})",
-                iterates=found.loop.iterates,
-                span_line=found.loop.span.line,
+                " (the loop over {iterable} at line {line})",
+                iterable=found.loop.iterates,
+                line=found.loop.span.line,
             )
             if found.loop
             else ""

@@ -141,10 +141,10 @@ class LogFlush(Check):
         more = say(", and {calls}", calls=count(len(found) - 1, "more such call")) if len(found) > 1 else ""
         return self.finding(
             say(
-                "{word} {often} (loop at line {span_line}){more}.",
-                word=words[kind],
+                "{flushing} {often} (loop at line {line}){more}.",
+                flushing=words[kind],
                 often=often(first.period),
-                span_line=loop.span.line,
+                line=loop.span.line,
                 more=more,
             ),
             evidence=tuple(item.event.span for item in found[:6]),

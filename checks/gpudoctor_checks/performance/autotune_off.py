@@ -107,7 +107,7 @@ class AutotuneOff(Check):
             seen.add(script.path)
             said: tuple[SourceSpan, ...] = tuple(span for span, _ in settings)
             what = (
-                say("Line {said_line} switches cudnn.benchmark off", said_line=said[0].line)
+                say("Line {line} switches cudnn.benchmark off", line=said[0].line)
                 if said
                 else say("cudnn.benchmark stays off")
             )

@@ -147,10 +147,10 @@ class AllocatorFlushInLoop(Check):
         )
         return self.finding(
             say(
-                "{name}() runs {often} (loop at line {span_line}) and {effect}.",
-                name=name,
+                "{call}() runs {often} (loop at line {line}) and {effect}.",
+                call=name,
                 often=often(found.period),
-                span_line=found.loop.span.line,
+                line=found.loop.span.line,
                 effect=effect,
             ),
             evidence=(span, found.loop.span),

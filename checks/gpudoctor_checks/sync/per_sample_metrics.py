@@ -151,10 +151,10 @@ class PerSampleMetrics(Check):
         spans: list[SourceSpan] = list(dict.fromkeys(item.event.span for item in found))
         return self.finding(
             say(
-                "{words} {often} (loop at line {span_line}).",
-                words=joined(words[:2]),
+                "{metrics} {often} (loop at line {line}).",
+                metrics=joined(words[:2]),
                 often=often(first.period),
-                span_line=loop.span.line,
+                line=loop.span.line,
             ),
             evidence=tuple(spans[:8]),
             confidence=Confidence.SUSPECTED,

@@ -190,7 +190,7 @@ def _own(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     workers, why = workers_for(patient)
     span = finding.span
     where = (
-        say("what {span_path}:{span_line} makes", span_path=span.path.rpartition("/")[2], span_line=span.line)
+        say("what {path}:{line} makes", path=span.path.rpartition("/")[2], line=span.line)
         if span is not None
         else say("what it makes")
     )

@@ -69,9 +69,9 @@ class CpuBudgetRule(Rule):
             title=title,
             steps=(
                 say(
-                    "line {span_line}: {title}, or no such call: torch counts the cores by itself",
-                    span_line=call.span.line,
-                    title=title,
+                    "line {line}: {call}, or no such call: torch counts the cores by itself",
+                    line=call.span.line,
+                    call=title,
                 ),
             ),
             applicability=Applicability.SAFE,

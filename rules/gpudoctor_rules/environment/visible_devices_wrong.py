@@ -75,10 +75,10 @@ class VisibleDevicesWrongRule(Rule):
         span = finding.span
         line = (
             say(
-                "delete {span_path}, line {span_line}: {span}",
-                span_path=span.path,
-                span_line=span.line,
-                span=span.text,
+                "delete {path}, line {line}: {statement}",
+                path=span.path,
+                line=span.line,
+                statement=span.text,
             )
             if span is not None
             else f"unset {_VARIABLE}"

@@ -14,7 +14,7 @@ class NativeCrashRule(Rule):
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
         span = finding.span
         where = (
-            say(" (it was called from {span_path}:{span_line})", span_path=span.path, span_line=span.line)
+            say(" (it was called from {path}:{line})", path=span.path, line=span.line)
             if span is not None
             else ""
         )

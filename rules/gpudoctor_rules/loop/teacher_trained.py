@@ -69,7 +69,9 @@ def _no_grad(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
         return ()
     indent = " " * whole.col_offset
     return (
-        replace_node(script, whole, say("with torch.no_grad():\n{indent}    {text}", indent=indent, text=text)),
+        replace_node(
+            script, whole, say("with torch.no_grad():\n{indent}    {statement}", indent=indent, statement=text)
+        ),
     )
 
 
