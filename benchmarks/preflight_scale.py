@@ -85,9 +85,9 @@ class Worker:
     async def _answer(self, work: dict[str, Any]) -> dict[str, Any]:
         shared, budget = self._shared, self._shared.budget
         do = work["do"]
+        imported, self._imported = self._imported, True
         if do == "about":
-            await asyncio.sleep(0.01 if self._imported else DURATIONS["about"])
-            self._imported = True
+            await asyncio.sleep(0.01 if imported else DURATIONS["about"])
             return {"facts": {"torch": "2.9.1", "nccl": "2.27.3"}, "cards": CARDS, "torch": True}
         if do == "card.examine":
             await asyncio.sleep(DURATIONS["card"] + budget.card_seconds)

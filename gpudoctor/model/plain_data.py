@@ -3,9 +3,9 @@
 import dataclasses
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 Kind = TypeVar("Kind")
@@ -17,54 +17,81 @@ def from_plain(kind: type[Kind], given: Any) -> Kind:
     Fields that a later version added are left out; one that is missing has its default. Raises `TypeError` or
     `ValueError` that says which field is wrong, `units.3.figures.0.value: 'fast' is not float`.
     """
-    return cast(Kind, _value(kind, given))
+    return cast(Kind, _reader(cast(Any, kind))(given))
+
+
+Reader = Callable[[Any], Any]
+
+
+@cache  # what a kind asks for is looked up once
+def _reader(kind: Any) -> Reader:
+    """A function that reads one value of this kind."""
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return partial(_dataclass, kind)
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        present = _reader(next(item for item in inner if item is not type(None)))
+        return lambda given: None if given is None else present(given)
+    if origin is tuple and inner[1:] == (Ellipsis,):
+        return partial(_list, _reader(inner[0]))
+    if origin is tuple:
+        return partial(_row, [_reader(item) for item in inner])
+    if origin is Mapping:
+        return partial(_mapping, _reader(inner[1]))
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return cast(Reader, kind)
+    return _float if kind is float else partial(_scalar, kind)
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
-def _value(kind: Any, given: Any) -> Any:
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return _dataclass(kind, given)
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin in (Union, types.UnionType):
-        return None if given is None else _value(next(item for item in inner if item is not type(None)), given)
-    if origin is tuple:
-        if not isinstance(given, list | tuple):
-            raise TypeError(_wrong(given, "a list"))
-        if inner[1:] == (Ellipsis,):
-            return tuple(_at(place, inner[0], item) for place, item in enumerate(given))
-        if len(inner) != len(given):
-            raise TypeError(_wrong(given, f"a list of {len(inner)}"))
-        return tuple(_at(place, *pair) for place, pair in enumerate(zip(inner, given, strict=True)))
-    if origin is Mapping:
-        if not isinstance(given, dict):
-            raise TypeError(_wrong(given, "an object"))
-        return {str(key): _at(key, inner[1], item) for key, item in given.items()}
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind(given)
-    if kind is float and isinstance(given, int | float) and not isinstance(given, bool):
-        if not math.isfinite(given):
-            raise ValueError(f"{given} is not finite")
-        return float(given)
-    if type(given) is kind:
-        return given
-    raise TypeError(_wrong(given, getattr(kind, "__name__", str(kind))))
+def _fields(kind: type) -> Mapping[str, Reader]:
+    """The readers of a dataclass's fields; looked up when one is read, since a kind may hold itself."""
+    return {name: _reader(hint) for name, hint in get_type_hints(kind).items()}
 
 
 def _dataclass(kind: Any, given: Any) -> Any:
+    readers = _fields(kind)
     if not isinstance(given, dict):
         raise TypeError(_wrong(given, kind.__name__))
-    hints = _hints(kind)
-    return kind(**{name: _at(name, hints[name], item) for name, item in given.items() if name in hints})
+    return kind(**{name: _at(name, readers[name], item) for name, item in given.items() if name in readers})
 
 
-def _at(place: object, kind: Any, given: Any) -> Any:
+def _list(reader: Reader, given: Any) -> Any:
+    if not isinstance(given, list | tuple):
+        raise TypeError(_wrong(given, "a list"))
+    return tuple(_at(place, reader, item) for place, item in enumerate(given))
+
+
+def _row(readers: Sequence[Reader], given: Any) -> Any:
+    if not isinstance(given, list | tuple) or len(given) != len(readers):
+        raise TypeError(_wrong(given, f"a list of {len(readers)}"))
+    return tuple(_at(place, *pair) for place, pair in enumerate(zip(readers, given, strict=True)))
+
+
+def _mapping(reader: Reader, given: Any) -> Any:
+    if not isinstance(given, dict):
+        raise TypeError(_wrong(given, "an object"))
+    return {str(key): _at(key, reader, item) for key, item in given.items()}
+
+
+def _float(given: Any) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise TypeError(_wrong(given, "float"))
+    if not math.isfinite(given):
+        raise ValueError(f"{given} is not finite")
+    return float(given)
+
+
+def _scalar(kind: Any, given: Any) -> Any:
+    if type(given) is not kind:
+        raise TypeError(_wrong(given, getattr(kind, "__name__", str(kind))))
+    return given
+
+
+def _at(place: object, reader: Reader, given: Any) -> Any:
     """The value of a field or an item; an error begins with its place."""
     try:
-        return _value(kind, given)
+        return reader(given)
     except (TypeError, ValueError) as error:
         words = str(error)
         joint = "." if _is_place(words) else ": "

@@ -347,6 +347,9 @@ class Coordinator(RankConnections):
                 )
                 return
             found = await self._together(Stage.NODE, turn, units, algorithm)
+            if found["failure"] and self._end <= time.monotonic():
+                self._untested(f"The time of node was over in the middle of a test inside {self._names[node]}.")
+                return
             if found["failure"] and algorithm:
                 continue  # NVLS is not there on most machines, and says so by an error
             self._note(**found)

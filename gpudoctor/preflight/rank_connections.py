@@ -135,21 +135,23 @@ class RankConnections:
     def _copy(self) -> None:
         """Send the deputy what came since the last time: a thousand events of one moment are few messages."""
         events, self._uncopied = self._uncopied, []
-        batch: list[Message] = []
+        batch: list[str] = []
         size = 0
         for event in events:
-            length = len(json.dumps(event))
-            if batch and size + length > COPIED_BYTES:
+            text = json.dumps(event, separators=(",", ":"))
+            if batch and size + len(text) > COPIED_BYTES:
                 self._send_copies(batch)
                 batch, size = [], 0
-            batch.append(event)
-            size += length
+            batch.append(text)
+            size += len(text)
         if batch:
             self._send_copies(batch)
 
-    def _send_copies(self, events: list[Message]) -> None:
-        if self._deputy is not None:
-            send(self._deputy.writer, {"type": "copy", "events": events})
+    def _send_copies(self, events: list[str]) -> None:
+        """One message with these events, which are JSON already: thousands come at one moment."""
+        if self._deputy is not None and not self._deputy.writer.is_closing():
+            text = f'{{"type":"copy","events":[{",".join(events)}]}}'
+            self._deputy.writer.write(text.encode() + b"\n")
 
     def _untested(self, words: str) -> None:
         self._note(what="untested", words=words)

@@ -46,7 +46,8 @@ def preflight_facts(found: Preflight) -> list[str]:
     """For headings: `8 nodes`, `64 x NVIDIA H100 80GB HBM3`, `nccl`, `41 s`."""
     names = Counter(unit.name for unit in found.units)
     cards = [f"{number} x {name}" if number > 1 else name for name, number in names.items()]
-    parts = [count(len(found.nodes), "node"), count(found.world, "rank"), *cards, found.backend]
+    nodes = count(len(found.nodes), "node") if found.nodes else ""  # rank 0 was lost before it counted them
+    parts = [nodes, count(found.world, "rank"), *cards, found.backend]
     return [part for part in (*parts, f"{found.mode}, {duration(found.seconds)}") if part]
 
 
