@@ -18,7 +18,7 @@ _FIELD = re.compile(r"\{\w+\}")
 _WIDE = "\u2e80-\u303f\u3400-\u9fff\uf900-\ufaff\uff00-\uff60"
 """CJK characters and full-width punctuation, for a class of a regular expression."""
 _IDEOGRAPH = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
-_NARROW = re.compile(r"[A-Za-z0-9`'\"$%&/\\<(\[{~+#=@_.-]")
+_NARROW = re.compile(r"[A-Za-z0-9`'\"$%&/\\<(\[{~+#=@_.·-]")
 _PUNCTUATION = {", ": "，", "; ": "；", ": ": "：", ". ": "。", "! ": "！", "? ": "？"}
 
 
@@ -127,7 +127,7 @@ def _ideograph(letter: str) -> bool:
 
 def _letter(letter: str) -> bool:
     """A character after which an ideograph needs a blank."""
-    return letter.isalnum() or letter in ")]`'\"%>}_/+-="
+    return letter.isalnum() or letter in ")]`'\"%>}_/+-=·"
 
 
 def word(text: str) -> str:

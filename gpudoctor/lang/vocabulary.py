@@ -119,6 +119,7 @@ VOCABULARY = (
     template("instant"),
     template("predicted"),
     template("fits"),
+    template("fit"),
     template("is tight"),
     template("tight"),
     template("does not fit"),

@@ -392,7 +392,12 @@ class Coordinator(RankConnections):
                 return
             found = await self._together(Stage.NODE, turn, units, algorithm)
             if found["failure"] and self._end <= time.monotonic():
-                self._untested(f"The time of node was over in the middle of a test inside {self._names[node]}.")
+                self._untested(
+                    say(
+                        "The time of node was over in the middle of a test inside {names}.",
+                        names=self._names[node],
+                    )
+                )
                 return
             if found["failure"] and algorithm:
                 continue  # NVLS is not there on most machines, and says so by an error

@@ -12,7 +12,7 @@ from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.tables import stack
-from gpudoctor.lang import say
+from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
 from gpudoctor.text import capitalised, duration, joined, size
 
@@ -165,7 +165,7 @@ def headline(answer: Answer) -> str:
     ):
         names = [label(each) for each in estimates if each.card.verdict is verdict]
         if names:
-            said.append(say("{names} {one}", names=joined(names), one=one if len(names) == 1 else many))
+            said.append(say("{names} {one}", names=joined(names), one=term(one if len(names) == 1 else many)))
     return say("{said} ({card_text}).", said=capitalised(concatenated("; ", said)), card_text=card_text(card))
 
 
