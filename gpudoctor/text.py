@@ -5,7 +5,8 @@ What has words in it is a message (`gpudoctor.lang`), so that it can be said in 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import reduce
 
 from gpudoctor.lang import Message, say
 from gpudoctor.lang.message import row, shaped
@@ -110,6 +111,11 @@ def joined(parts: Sequence[str]) -> str:
     """Words or clauses in one: `a, b and c`."""
     first, last = row(", ", parts[:-1]) if len(parts) > 2 else parts[0] if parts[1:] else "", parts[-1]
     return say("{items} and {last}", items=first, last=last) if first and last else first or last
+
+
+def chained(parts: Iterable[str]) -> str:
+    """Words or clauses in one, with "and" between each two: `a and b and c`; "" for none."""
+    return reduce(lambda items, last: say("{items} and {last}", items=items, last=last), [*parts] or [""])
 
 
 def ranks(numbers: Sequence[int]) -> str:

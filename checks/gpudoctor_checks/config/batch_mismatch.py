@@ -114,9 +114,15 @@ class BatchMismatch(Check):
         else:
             return
         yield self._found(
-            f"{setup.title} says {GLOBAL}={total.shown}, and {text}.",
+            say(
+                "{config} says {key}={value}, and {mismatch}.",
+                config=setup.title,
+                key=GLOBAL,
+                value=total.shown,
+                mismatch=text,
+            ),
             (total, micro, steps),
-            breaks="DeepSpeed refuses the batch sizes when the run starts",
+            breaks=say("DeepSpeed refuses the batch sizes when the run starts"),
             certain=certain,
             cure="drop",
         )
@@ -142,16 +148,23 @@ class BatchMismatch(Check):
             return
         certain = link.sure and all(item is None or item.sure for item in (micro, steps))
         yield self._found(
-            f"{link.deepspeed.title} says {GLOBAL}={total.shown}, {link.arguments.title} makes {text}.",
+            say(
+                "{config} says {key}={value}, {arguments} makes {product}.",
+                config=link.deepspeed.title,
+                key=GLOBAL,
+                value=total.shown,
+                arguments=link.arguments.title,
+                product=text,
+            ),
             (total, micro, steps),
-            breaks="transformers refuses the mismatch when the run starts",
+            breaks=say("transformers refuses the mismatch when the run starts"),
             certain=certain,
             cure="auto",
         )
 
     def _between(self, mismatch: Mismatch) -> Finding:
         return self._found(
-            mismatch.sentence + ".",
+            say("{sentence}.", sentence=mismatch.sentence),
             (mismatch.engine, mismatch.argument),
             breaks=say("transformers refuses the mismatch when the run starts"),
             certain=mismatch.certain,
@@ -163,10 +176,14 @@ class BatchMismatch(Check):
         if all(entry is not None and entry.number for entry in both):
             total, steps = (from_entry(file, entry) for entry in both if entry is not None)
             yield self._found(
-                f"batch_size={total.shown} and {STEPS}={steps.shown} are both set; axolotl accepts only one "
-                "of them.",
+                say(
+                    "batch_size={batch_size} and {key}={steps} are both set; axolotl accepts only one of them.",
+                    batch_size=total.shown,
+                    key=STEPS,
+                    steps=steps.shown,
+                ),
                 (total, steps),
-                breaks="axolotl refuses the config",
+                breaks=say("axolotl refuses the config"),
                 cure="none",
             )
 
@@ -183,8 +200,13 @@ class BatchMismatch(Check):
         for passed in _accumulators(source):
             if passed.number is not None and passed.number != declared.number:
                 yield self._found(
-                    f"{file.path} says {declared.key}={declared.shown}, the script's Accelerator gets "
-                    f"{passed.shown}; the config wins.",
+                    say(
+                        "{path} says {key}={value}, the script's Accelerator gets {passed}; the config wins.",
+                        path=file.path,
+                        key=declared.key,
+                        value=declared.shown,
+                        passed=passed.shown,
+                    ),
                     (passed, declared),
                     certain=False,
                     cure="none",

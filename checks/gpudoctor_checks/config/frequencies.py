@@ -191,7 +191,14 @@ class Frequencies(Check):
         )
         return self._found(
             declared,
-            f"{declared.key}={period:g} {WORDS[declared.kind]} {often}; {norm}.",
+            say(
+                "{key}={period:g} {action} {often}; {norm}.",
+                key=declared.key,
+                period=period,
+                action=WORDS[declared.kind],
+                often=often,
+                norm=norm,
+            ),
             severity=Severity.WARNING if costly else Severity.NOTE,
             never=False,
         )

@@ -199,13 +199,13 @@ class LoraMisfit(Check):
         limit = self.limit("scale_high" if high else "scale_low")
         yield self._found(
             say(
-                "{key}={shown} at rank {shown_2} scales the adapter by {scale:g}; "
-                "{more} than {limit:g} is out of band.",
+                "{key}={alpha} at rank {rank} scales the adapter by {scale:g}; "
+                "{comparison} than {limit:g} is out of band.",
                 key=alpha.key,
-                shown=alpha.shown,
-                shown_2=rank.shown,
+                alpha=alpha.shown,
+                rank=rank.shown,
                 scale=scale,
-                more=say("more") if high else say("less"),
+                comparison=say("more") if high else say("less"),
                 limit=limit,
             ),
             (alpha.place, rank.place),

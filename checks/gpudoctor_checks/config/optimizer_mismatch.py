@@ -135,14 +135,14 @@ class OptimizerMismatch(Check):
     def _ignored(self, link: Link, engine: Written, argument: Written) -> Finding:
         return self._found(
             say(
-                "{title} says {key}={shown} and {title_2} says "
-                "{key_2}={shown_2}; DeepSpeed's value is used, the other has no effect.",
-                title=link.deepspeed.title,
+                "{config} says {key}={value} and {arguments} says "
+                "{other_key}={other_value}; DeepSpeed's value is used, the other has no effect.",
+                config=link.deepspeed.title,
                 key=engine.key,
-                shown=engine.shown,
-                title_2=link.arguments.title,
-                key_2=argument.key,
-                shown_2=argument.shown,
+                value=engine.shown,
+                arguments=link.arguments.title,
+                other_key=argument.key,
+                other_value=argument.shown,
             ),
             (argument, engine),
             certain=False,
@@ -158,12 +158,12 @@ class OptimizerMismatch(Check):
             one, two = (from_entry(file, item.entry) for item in rates)
             yield self._found(
                 say(
-                    "{file_path} says {key}={shown} and {key_2}={shown_2}.",
-                    file_path=file.path,
+                    "{path} says {key}={value} and {other_key}={other_value}.",
+                    path=file.path,
                     key=one.key,
-                    shown=one.shown,
-                    key_2=two.key,
-                    shown_2=two.shown,
+                    value=one.shown,
+                    other_key=two.key,
+                    other_value=two.shown,
                 ),
                 (one, two),
                 certain=False,

@@ -9,6 +9,7 @@ from gpudoctor.analysis.source.declared_settings import Setup, Written, from_ent
 from gpudoctor.analysis.source.pretrained_models import trained_models
 from gpudoctor.analysis.source.training_arguments import argument_calls, deepspeed_configs, training_arguments
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Check,
     Code,
@@ -96,7 +97,12 @@ class PrecisionConflict(Check):
         ignored = setup.kind is ConfigKind.AXOLOTL
         refused = setup.kind is not ConfigKind.SECTIONS and not ignored and "pure_bf16" not in bf16.key
         yield self._found(
-            say("{title} switches on {key} and {key_2}", title=setup.title, key=fp16.key, key_2=bf16.key)
+            say(
+                "{config} switches on {key} and {other_key}",
+                config=setup.title,
+                key=fp16.key,
+                other_key=bf16.key,
+            )
             + (say("; axolotl takes bf16 and ignores the other.") if ignored else "."),
             (fp16, bf16),
             breaks=say("transformers refuses both at once") if refused else "",
@@ -109,7 +115,12 @@ class PrecisionConflict(Check):
         amp, stage = setup.on("amp.enabled"), setup.get("zero_optimization.stage")
         if fp16 is not None and bf16 is not None:
             yield self._found(
-                say("{title} switches on {key} and {key_2}.", title=setup.title, key=fp16.key, key_2=bf16.key),
+                say(
+                    "{config} switches on {key} and {other_key}.",
+                    config=setup.title,
+                    key=fp16.key,
+                    other_key=bf16.key,
+                ),
                 (fp16, bf16),
                 breaks=say("DeepSpeed refuses both at once"),
                 cure="fp16-off",
@@ -118,10 +129,10 @@ class PrecisionConflict(Check):
         if amp is not None and other is not None:
             yield self._found(
                 say(
-                    "{title} switches on {key} (Apex AMP) and {key_2}.",
-                    title=setup.title,
+                    "{config} switches on {key} (Apex AMP) and {other_key}.",
+                    config=setup.title,
                     key=amp.key,
-                    key_2=other.key,
+                    other_key=other.key,
                 ),
                 (amp, other),
                 breaks=say("DeepSpeed cannot enable AMP with its own fp16 or bf16"),
@@ -148,13 +159,13 @@ class PrecisionConflict(Check):
         if others is not None:
             return self._found(
                 say(
-                    "{title} says {key}={shown}, {title_2} says {key_2}={shown_2}.",
-                    title=both[0].link.deepspeed.title,
+                    "{config} says {key}={value}, {arguments} says {other_key}={other_value}.",
+                    config=both[0].link.deepspeed.title,
                     key=both[0].engine.key,
-                    shown=both[0].engine.shown,
-                    title_2=both[0].link.arguments.title,
-                    key_2=others.key,
-                    shown_2=others.shown,
+                    value=both[0].engine.shown,
+                    arguments=both[0].link.arguments.title,
+                    other_key=others.key,
+                    other_value=others.shown,
                 ),
                 (both[0].engine, others),
                 breaks=say("transformers refuses the mismatch when the run starts"),
@@ -164,9 +175,9 @@ class PrecisionConflict(Check):
         if len(both) == 2 and all(item.argument is not None for item in both):
             text = both[0].sentence
         else:
-            text = "; ".join(item.sentence for item in both)
+            text = concatenated("; ", [item.sentence for item in both])
         return self._found(
-            text + ".",
+            say("{sentence}.", sentence=text),
             tuple(part for item in both for part in (item.engine, item.argument) if part is not None),
             breaks=say("transformers refuses the mismatch when the run starts"),
             certain=certain,
@@ -183,11 +194,11 @@ class PrecisionConflict(Check):
         item, other = from_entry(file, mixed), from_entry(file, named)
         yield self._found(
             say(
-                "{file_path} says mixed_precision={shown} and names a DeepSpeed config, {shown_2}, "
+                "{path} says mixed_precision={value} and names a DeepSpeed config, {deepspeed_config}, "
                 "which must set it.",
-                file_path=file.path,
-                shown=item.shown,
-                shown_2=other.shown,
+                path=file.path,
+                value=item.shown,
+                deepspeed_config=other.shown,
             ),
             (item, other),
             breaks=say("accelerate refuses the setting beside deepspeed_config_file"),
@@ -227,7 +238,7 @@ class PrecisionConflict(Check):
 
     def _own(self, file: ConfigFile, one: Written, two: Written, cure: str) -> Finding:
         return self._found(
-            say("{file_path} switches on {key} and {key_2}.", file_path=file.path, key=one.key, key_2=two.key),
+            say("{path} switches on {key} and {other_key}.", path=file.path, key=one.key, other_key=two.key),
             (one, two),
             certain=False,
             cure=cure,

@@ -91,7 +91,7 @@ class QuantisationConflict(Check):
         if four is not None and eight is not None and _beside(four, eight):
             refused = file.kind is not ConfigKind.SECTIONS
             yield self._found(
-                say("{key} and {key_2} are both on.", key=four.key, key_2=eight.key),
+                say("{key} and {other_key} are both on.", key=four.key, other_key=eight.key),
                 (eight.place, four.place),
                 breaks=say("transformers refuses both at once") if refused else "",
                 cure="eight-off",
@@ -171,11 +171,11 @@ class QuantisationConflict(Check):
             return
         yield self._found(
             say(
-                "{title} loads the model with {key} and {title_2} is ZeRO stage "
+                "{arguments} loads the model with {key} and {config} is ZeRO stage "
                 "3, which cannot shard bitsandbytes' weights",
-                title=link.arguments.title,
+                arguments=link.arguments.title,
                 key=item.key,
-                title_2=link.deepspeed.title,
+                config=link.deepspeed.title,
             )
             + ("." if eight is not None or bits else say(" in their default storage type.")),
             (item.place, stage.place),

@@ -65,11 +65,11 @@ class ZeroStageMisfit(Check):
     def _short(self, job: JobMemory, present: dict[str, Choice], better: dict[str, Choice]) -> Finding:
         return self.finding(
             say(
-                "{describe} under {change_words}: {short_words}; {change_words_2} fits.",
-                describe=describe(job),
-                change_words=change_words(present),
-                short_words=short_words(job),
-                change_words_2=change_words(better),
+                "{job} under {setting}: {shortage}; {fitting} fits.",
+                job=describe(job),
+                setting=change_words(present),
+                shortage=short_words(job),
+                fitting=change_words(better),
             ),
             evidence=evidence(job, "parallel", "offload", "batch", "seq"),
             confidence=confidence(job),
@@ -84,14 +84,13 @@ class ZeroStageMisfit(Check):
         needs = say(" with {peak}", peak=size(projected.peak)) if projected is not None else ""
         return self.finding(
             say(
-                "{describe}: {change_words} needs {peak}; {change_words_2} fits"
-                "{needs} in {room_words} and moves less.",
-                describe=describe(job),
-                change_words=change_words(present),
+                "{job}: {setting} needs {peak}; {fitting} fits{needs} in {room} and moves less.",
+                job=describe(job),
+                setting=change_words(present),
                 peak=size(job.now.peak),
-                change_words_2=change_words(better),
+                fitting=change_words(better),
                 needs=needs,
-                room_words=room_words(job),
+                room=room_words(job),
             ),
             evidence=evidence(job, "parallel", "offload", "batch", "seq"),
             confidence=confidence(job),

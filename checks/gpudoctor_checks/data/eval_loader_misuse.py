@@ -11,6 +11,7 @@ from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Known, LoopRole, Source
+from gpudoctor.text import chained
 
 _EVALUATION = re.compile(
     r"(?:^|_)(?:val|valid|validation|eval|evaluation|test|testing|dev)(?:_|$|loader|dataloader|iter|dl)"
@@ -86,7 +87,7 @@ class EvalLoaderMisuse(Check):
         if not wrong:
             return
         says = {
-            "shuffle": "shuffles",
+            "shuffle": say("shuffles"),
             "drop_last": say("drops its last batch"),
             "sampler": say(
                 "has a DistributedSampler, which repeats samples until all ranks have the same number"
@@ -96,7 +97,7 @@ class EvalLoaderMisuse(Check):
             say(
                 "{loader} feeds an evaluation and {wrong}.",
                 loader=loader.label,
-                wrong=" and ".join(says[item] for item in wrong),
+                wrong=chained(says[item] for item in wrong),
             ),
             evidence=(loader.call.span, *(loop.span for _, loop in loader.loops[:2])),
             confidence=Confidence.SUSPECTED,

@@ -240,11 +240,11 @@ class SlowPreprocessing(Check):
             once = "" if slow.kind == "pixels" else say(", again in every epoch")
             yield self.finding(
                 say(
-                    "The items of {loader} are made with {slow_what} ({span_path}:{span_line}){once}.",
+                    "The items of {loader} are made with {method} ({path}:{line}){once}.",
                     loader=say("the Trainer") if loader.engine else loader.label,
-                    slow_what=slow.what,
-                    span_path=slow.span.path.rpartition("/")[2],
-                    span_line=slow.span.line,
+                    method=slow.what,
+                    path=slow.span.path.rpartition("/")[2],
+                    line=slow.span.line,
                     once=once,
                 ),
                 evidence=(slow.span, *others[:3], loader.call.span),

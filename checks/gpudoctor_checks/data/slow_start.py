@@ -152,9 +152,9 @@ class SlowStart(Check):
             self,
             [base] if base is not None else (),
             say(
-                "{took} pass before the first step, {took_2} of the run{at}.",
+                "{took} pass before the first step, {share} of the run{at}.",
                 took=duration(took),
-                took_2=percent(took / whole),
+                share=percent(took / whole),
                 at=at(spans),
             ),
             evidence=(*spans, measured("start_seconds", took, "s", patient.recording)),
@@ -249,7 +249,7 @@ class SlowStart(Check):
     def _found(self, script: Script, call: Call, message: str, kind: str) -> Finding:
         evidence: tuple[Evidence, ...] = (call.span,)
         return self.finding(
-            say("{message} (line {span_line}).", message=message, span_line=call.span.line),
+            say("{message} (line {line}).", message=message, line=call.span.line),
             evidence=evidence,
             confidence=Confidence.SUSPECTED,
             subject=f"{script.path}:{call.span.line}",

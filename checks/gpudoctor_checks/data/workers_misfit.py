@@ -285,11 +285,11 @@ class WorkersMisfit(Check):
             yield self.finding(
                 say(
                     "{loader} is built inside the {training} loop (line "
-                    "{span_line}): its {workers} workers are started again for every "
+                    "{line}): its {workers} workers are started again for every "
                     "{step}.",
                     loader=loader.label,
                     training=say("training") if step else say("epoch"),
-                    span_line=loop.span.line,
+                    line=loop.span.line,
                     workers=workers,
                     step=say("step") if step else say("epoch"),
                 ),

@@ -106,9 +106,9 @@ class FindUnused(Check):
                 seen.add((script.path, call.span.line))
                 yield self.finding(
                     say(
-                        "find_unused_parameters is on (line {span_line}), and every forward of {name} "
+                        "find_unused_parameters is on (line {line}), and every forward of {name} "
                         "uses all its parameters.",
-                        span_line=call.span.line,
+                        line=call.span.line,
                         name=name,
                     ),
                     evidence=(call.span, *used.spans),

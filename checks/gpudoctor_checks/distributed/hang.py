@@ -13,6 +13,7 @@ from gpudoctor.analysis.live.stack_shares import by_hand, spans, watched
 from gpudoctor.analysis.run.rank_positions import RankPosition, odd_one, standing
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Check,
     Code,
@@ -199,7 +200,7 @@ class Hang(Check):
                 seen=seen(ranks),
                 silent=duration(silent),
                 who=who,
-                places="; ".join(places),
+                places=concatenated("; ", places),
             ),
             evidence=(
                 *(span for rank in shown for span in spans(rank.places[:1], most=1)),
@@ -256,7 +257,13 @@ def _who(everyone: Sequence[RankPosition], odd: RankPosition | None) -> str:
     groups: dict[str, list[int]] = {}
     for item in everyone:
         groups.setdefault(item.words, []).append(item.rank)
-    places = "; ".join(f"{named(numbers)}: {words}" for words, numbers in list(groups.items())[:4])
+    places = concatenated(
+        "; ",
+        [
+            say("{ranks}: {place}", ranks=named(numbers), place=words)
+            for words, numbers in list(groups.items())[:4]
+        ],
+    )
     together = say("all are at the same place") if len(groups) == 1 else say("they are at different places")
     who = (
         say("rank {odd_rank} is at a different place from the others", odd_rank=odd.rank)
@@ -278,5 +285,5 @@ def _names(ranks: Sequence[Rank]) -> str:
     """`ranks 0-6`, `rank 7`."""
     numbers = sorted(rank.rank for rank in ranks if rank.rank is not None)
     if not numbers:
-        return ", ".join(rank.title for rank in ranks[:4])
+        return concatenated(", ", [rank.title for rank in ranks[:4]])
     return named(numbers)

@@ -131,14 +131,17 @@ class NoSyncMissing(Check):
             return
         count = f"{number:g}" if isinstance(number, int | float) else "several"
         thrown = (
-            say("{number:g} of {number_2:g} are", number=number - 1, number_2=number)
+            say("{wasted:g} of {count:g} are", wasted=number - 1, count=number)
             if isinstance(number, int | float)
             else say("all but the last are")
         )
         place: Event = backwards[0]
         text = loop.accumulates.text
         if number is None and re.fullmatch(r"[\w.]{1,60}", text):
-            head = say("If {text} is above 1, each optimizer step follows several backward passes", text=text)
+            head = say(
+                "If {expression} is above 1, each optimizer step follows several backward passes",
+                expression=text,
+            )
         else:
             head = say("Each optimizer step follows {count} backward passes", count=count)
         yield self.finding(

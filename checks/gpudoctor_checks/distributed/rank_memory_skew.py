@@ -73,11 +73,11 @@ class RankMemorySkew(Check):
             return
         yield self.finding(
             say(
-                "Rank {worst_rank} needs {peak} of device memory, the median rank {usual}: {peak_2} more.",
-                worst_rank=worst.rank,
+                "Rank {rank} needs {peak} of device memory, the median rank {usual}: {excess} more.",
+                rank=worst.rank,
                 peak=size(peak),
                 usual=size(usual),
-                peak_2=percent(peak / usual - 1),
+                excess=percent(peak / usual - 1),
             ),
             evidence=(
                 run.measured(f"rank{worst.rank}_memory_peak", peak, "B"),

@@ -245,10 +245,10 @@ class StragglingRank(Check):
                     LogLine(
                         origin=who.path,
                         text=say(
-                            "{located}: last in {waits:,} of {waits_2}, {collectives} compared",
-                            located=located(who),
-                            waits=late.waits,
-                            waits_2=count(late.all_waits, "wait"),
+                            "{rank}: last in {last:,} of {waits}, {collectives} compared",
+                            rank=located(who),
+                            last=late.waits,
+                            waits=count(late.all_waits, "wait"),
                             collectives=count(late.paired, "collective"),
                         ),
                     ),

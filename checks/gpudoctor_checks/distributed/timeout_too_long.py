@@ -214,7 +214,7 @@ def _timedeltas(script: Script) -> Iterator[_Written]:
         seconds = _seconds(script, keyword.value) if keyword is not None else None
         if keyword is not None and seconds is not None:
             yield _Written(
-                name=f"the timeout of {call.method}",
+                name=say("the timeout of {method}", method=call.method),
                 text=f"timeout={ast.unparse(keyword.value)}",
                 seconds=seconds,
                 better="timeout=timedelta(hours=2)",

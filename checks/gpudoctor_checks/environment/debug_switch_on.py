@@ -103,9 +103,9 @@ class DebugSwitchOn(Check):
                 if switch.name == place.name and switch.is_on(place.value):
                     yield self.finding(
                         say(
-                            "The script sets {place}={place_2}: {cost}.",
-                            place=place.name,
-                            place_2=place.value,
+                            "The script sets {variable}={value}: {cost}.",
+                            variable=place.name,
+                            value=place.value,
                             cost=switch.cost,
                         ),
                         evidence=(place.span,),

@@ -225,14 +225,14 @@ class DiskTooSmall(Check):
         kept = say("{keep} kept", keep=keep) if keep else say("without a limit on their number")
         yield self.finding(
             say(
-                "A checkpoint of {billions:g} billion parameters with AdamW takes about {one} ({kept}), and "
-                "{free} is free under the {role} ({disk_path}).",
+                "A checkpoint of {billions:g} billion parameters with AdamW takes about {size} ({kept}), and "
+                "{free} is free under the {role} ({path}).",
                 billions=billions,
-                one=size(one),
+                size=size(one),
                 kept=kept,
                 free=size(disk.free),
                 role=disk.role,
-                disk_path=disk.path,
+                path=disk.path,
             ),
             evidence=(_shown(disk), call.span, *evidence),
             confidence=Confidence.SUSPECTED,

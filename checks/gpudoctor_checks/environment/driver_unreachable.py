@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Bearing,
     Check,
@@ -253,9 +254,11 @@ def _message(survey: GpuSurvey, found: int, container: str | None) -> str:
             "The driver's kernel module and its library have different versions{versions}.",
             versions=_versions(survey),
         )
-    bound = sorted({device.driver or "no driver" for device in survey.pci_devices} - {"nvidia"} - _GIVEN_AWAY)
+    bound = sorted(
+        {device.driver or say("no driver") for device in survey.pci_devices} - {"nvidia"} - _GIVEN_AWAY
+    )
     held = (
-        say(" (bound to {bound})", bound=", ".join(bound))
+        say(" (bound to {bound})", bound=concatenated(", ", bound))
         if bound and survey.driver is not DriverState.READY
         else ""
     )
@@ -267,7 +270,7 @@ def _versions(survey: GpuSurvey) -> str:
     module, library = survey.kernel_module_version, survey.driver_version
     known = [say("module {module}", module=module)] if isinstance(module, str) else []
     known += [say("library {library}", library=library)] if isinstance(library, str) else []
-    return say(" ({known})", known=", ".join(known)) if known else ""
+    return say(" ({known})", known=concatenated(", ", known)) if known else ""
 
 
 def _evidence(survey: GpuSurvey) -> tuple[Evidence, ...]:

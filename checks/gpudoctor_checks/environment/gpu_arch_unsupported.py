@@ -23,6 +23,7 @@ from gpudoctor.model import (
 from gpudoctor.model.cuda import architecture, dotted, is_jetson, runs_on
 from gpudoctor.model.signs.gpu import Gpu, answering
 from gpudoctor.model.unavailable import Absent
+from gpudoctor.text import count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +133,7 @@ class GpuArchUnsupported(Check):
     ) -> Finding:
         torch = patient.torch
         driver = patient.gpu_survey.driver_version
-        label = gpus[0].label if len(gpus) == 1 else f"{len(gpus)} GPUs"
+        label = gpus[0].label if len(gpus) == 1 else count(len(gpus), "GPU")
         have = ", ".join(built)
         python = patient.packages.executable
         return self.finding(

@@ -24,6 +24,7 @@ from gpudoctor.model import (
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.signs.gpu import Gpu, GpuSurvey
 from gpudoctor.model.signs.packages import Packages
+from gpudoctor.text import chained, count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +134,13 @@ class NcclHobbled(Check):
         matters, why = _matters(patient, switch.path)
         subject = switch.name
         return self.finding(
-            f"{switch.name}={value}: {switch.effect}{why}.",
+            say(
+                "{variable}={value}: {effect}{why}.",
+                variable=switch.name,
+                value=value,
+                effect=switch.effect,
+                why=why,
+            ),
             evidence=(evidence,),
             confidence=Confidence.SUSPECTED if where == "source" else Confidence.CONFIRMED,
             severity=Severity.WARNING if matters else Severity.NOTE,
@@ -145,7 +152,7 @@ class NcclHobbled(Check):
         packages, environment = optional(lambda: patient.packages), optional(lambda: patient.environment)
         installed = _nccl_packages(packages) if packages is not None else ()
         if packages is not None and len(installed) > 1:
-            names = " and ".join(
+            names = chained(
                 say("{name} {version}", name=name, version=packages.version(name)) for name in installed
             )
             yield self.finding(
@@ -193,7 +200,7 @@ class NcclHobbled(Check):
             return
         if all(_has_nvlink(gpu) for gpu in survey.gpus) and not host.infiniband:
             return  # GPUs talk past the PCIe bridges, and no network card reads their memory
-        pairs = f"{len(survey.gpus)} GPUs"
+        pairs = count(len(survey.gpus), "GPU")
         if not isinstance(host.acs, Absent) and host.acs:
             yield self.finding(
                 say(

@@ -11,6 +11,7 @@ from gpudoctor.analysis.run.deaths import death
 from gpudoctor.analysis.run.steady_run import processes, recorded, trained_well
 from gpudoctor.analysis.source.target_versions import installed_version, meant_version
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Bearing,
     Check,
@@ -33,6 +34,7 @@ from gpudoctor.model.cuda import numbers
 from gpudoctor.model.signs.packages import Distribution, Packages, TorchBuild
 from gpudoctor.model.signs.project import Asked
 from gpudoctor.model.unavailable import Absent
+from gpudoctor.text import chained
 from gpudoctor_checks.environment.requirements import STACK, Broken, broken_requirements
 
 _NAMED = 4
@@ -313,7 +315,7 @@ class PackageConflict(Check):
         yield self.finding(
             say(
                 "The project requires other versions than the installed ones: {named}{more}.",
-                named=", ".join(named[:_NAMED]),
+                named=concatenated(", ", named[:_NAMED]),
                 more=more,
             ),
             evidence=tuple(
@@ -409,7 +411,7 @@ class PackageConflict(Check):
             say(
                 "libraries for {stacks} are both "
                 "installed{beside}: {twice}. Packages that use the same folder overwrite each other.",
-                stacks=" and ".join(f"CUDA {major}" for major in stacks),
+                stacks=chained(f"CUDA {major}" for major in stacks),
                 beside=beside,
                 twice=", ".join(twice),
             ),
@@ -433,9 +435,9 @@ class PackageConflict(Check):
             return
         yield self._conflict(
             say(
-                "torch {version} was compiled for NumPy 1, and numpy {version_2} is installed.",
+                "torch {version} was compiled for NumPy 1, and numpy {numpy_version} is installed.",
                 version=torch.version,
-                version_2=numpy.version,
+                numpy_version=numpy.version,
             ),
             numpy,
             PackageConflictDetail(kind="numpy", name="numpy", torch=torch.version),
@@ -455,15 +457,19 @@ class PackageConflict(Check):
             own = torch.cuda or "cpu"
             if built == own or ("cpu" not in (built, own) and numbers(built)[:1] == numbers(own)[:1]):
                 continue
-            breaks = None if built == "cpu" else f"import {name} fails, or its operators are missing"
+            breaks = (
+                None
+                if built == "cpu"
+                else say("import {package} fails, or its operators are missing", package=name)
+            )
             yield self._conflict(
                 say(
-                    "{name} {version} is built for {cuda}, torch {version_2} for {cuda_2}.",
+                    "{name} {version} is built for {cuda}, torch {torch_version} for {torch_cuda}.",
                     name=name,
                     version=found.version,
                     cuda=_cuda(built),
-                    version_2=torch.version,
-                    cuda_2=_cuda(own),
+                    torch_version=torch.version,
+                    torch_cuda=_cuda(own),
                 ),
                 found,
                 PackageConflictDetail(kind="companion", name=name, torch=torch.version, cuda=torch.cuda or ""),
@@ -485,7 +491,7 @@ class PackageConflict(Check):
                     kind="flash-attn", name="flash-attn", torch=torch.version, cuda=torch.cuda or ""
                 ),
                 Severity.ERROR,
-                breaks="import flash_attn fails with an undefined symbol or a missing library",
+                breaks=say("import flash_attn fails with an undefined symbol or a missing library"),
             )
 
     def _bitsandbytes(self, packages: Packages, torch: TorchBuild, override: str) -> Iterator[Finding]:
@@ -505,14 +511,14 @@ class PackageConflict(Check):
         )
         yield self._conflict(
             say(
-                "bitsandbytes {version} has no library for CUDA {wanted}.{wanted_2}"
-                "{override}, which torch {version_2} needs; it has libraries "
+                "bitsandbytes {version} has no library for CUDA {major}.{minor}"
+                "{override}, which torch {torch_version} needs; it has libraries "
                 "for {listed}.",
                 version=found.version,
-                wanted=wanted[:2],
-                wanted_2=wanted[2:],
+                major=wanted[:2],
+                minor=wanted[2:],
                 override=" (BNB_CUDA_VERSION)" if override else "",
-                version_2=torch.version,
+                torch_version=torch.version,
                 listed=listed,
             ),
             found,
@@ -588,17 +594,17 @@ def _flash_difference(built: str | None, cuda: str | None, abi: bool | None, tor
     if abi is not None and not isinstance(own, Absent) and abi != own:
         words = {True: say("the C++11 ABI"), False: say("the old C++ ABI")}
         return say(
-            "{word}, and torch {version} uses {word_2}",
-            word=words[abi],
+            "{abi}, and torch {version} uses {torch_abi}",
+            abi=words[abi],
             version=torch.version,
-            word_2=words[own],
+            torch_abi=words[own],
         )
     if cuda is not None and torch.cuda is not None and numbers(cuda)[:1] != numbers(torch.cuda)[:1]:
         return say(
-            "CUDA {cuda}, and torch {version} for CUDA {cuda_2}",
+            "CUDA {cuda}, and torch {version} for CUDA {torch_cuda}",
             cuda=cuda,
             version=torch.version,
-            cuda_2=torch.cuda,
+            torch_cuda=torch.cuda,
         )
     return ""
 

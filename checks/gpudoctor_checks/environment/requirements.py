@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.lang import say
 from gpudoctor.model import Severity
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.signs.packages import Distribution, Packages
@@ -117,10 +118,12 @@ def _judge(
     if have is None and "torch" not in packages.distributions:
         return Severity.NOTE, None  # without torch scripts are only looked at here, nothing trains
     if name in _ASKED_AT_IMPORT.get(by, ()):
-        return Severity.ERROR, f"import {by} raises ImportError"
+        return Severity.ERROR, say("import {package} raises ImportError", package=by)
     if by in _COMPANIONS and name == "torch" and have is not None:
         if _series(wanted) and numbers(have)[:2] not in _series(wanted):
-            return Severity.ERROR, f"import {by} fails: it was compiled against another torch"
+            return Severity.ERROR, say(
+                "import {package} fails: it was compiled against another torch", package=by
+            )
         return Severity.WARNING, None
     return Severity.WARNING, None
 

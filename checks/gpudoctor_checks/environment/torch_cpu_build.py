@@ -22,6 +22,7 @@ from gpudoctor.model import (
 from gpudoctor.model.cuda import dotted
 from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.unavailable import Absent
+from gpudoctor.text import count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +136,7 @@ class TorchCpuBuild(Check):
 
 
 def _count(gpus: list[Gpu]) -> str:
-    return "a GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
+    return say("a GPU") if len(gpus) == 1 else count(len(gpus), "GPU")
 
 
 def _capabilities(gpus: list[Gpu]) -> set[str]:

@@ -190,10 +190,10 @@ def beyond(told: DeathMessage) -> tuple[str, str] | None:
             else say("Give padding a row of its own (padding_idx) in place of an index below 0")
         )
         return say(
-            "The indices {reach}, and the embedding has {count} rows (0 to {count_2})",
+            "The indices {reach}, and the embedding has {count} rows (0 to {last})",
             reach=reach,
             count=count,
-            count_2=count - 1,
+            last=count - 1,
         ), cure
     if least >= 1 and most == count:
         cure = say("Give the loss labels - 1: they count from 1, and its classes from 0")
@@ -210,8 +210,8 @@ def beyond(told: DeathMessage) -> tuple[str, str] | None:
             count=count - 1,
         )
     return say(
-        "The labels {reach}, and the loss has {count} classes (0 to {count_2})",
+        "The labels {reach}, and the loss has {count} classes (0 to {last})",
         reach=reach,
         count=count,
-        count_2=count - 1,
+        last=count - 1,
     ), cure

@@ -318,12 +318,12 @@ class Killed(Check):
         elif spans:
             words = say(
                 "{subject} was ended by {name}{when}, and the program itself sends signals "
-                "({span_path}:{span_line}); nothing indicates a lack of memory.",
+                "({path}:{line}); nothing indicates a lack of memory.",
                 subject=subject,
                 name=name,
                 when=when,
-                span_path=spans[0].path,
-                span_line=spans[0].line,
+                path=spans[0].path,
+                line=spans[0].line,
             )
         else:
             words = say(

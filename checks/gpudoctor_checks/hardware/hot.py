@@ -1,11 +1,12 @@
 """GPU011 hot."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.analysis.run.recorded_gpus import SampledGpu, cards, numbers_here, readings
 from gpudoctor.analysis.run.steady_run import measured, recorded
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Absent,
     Check,
@@ -114,7 +115,7 @@ class Hot(Check):
             return
         subject = name_gpus(gpu for gpu, _ in hot)
         yield self.finding(
-            "; ".join(f"{gpu.label}: {', '.join(words)}" for gpu, words in hot) + ".",
+            say("{cards}.", cards=_listed([(gpu.label, words) for gpu, words in hot])),
             evidence=tuple(
                 Measurement(
                     name=f"gpu{gpu.index}_temperature",
@@ -135,9 +136,10 @@ class Hot(Check):
         if not hot:
             return
         yield self.finding(
-            say("While the training ran: ")
-            + "; ".join(f"{found.card.label}: {', '.join(words)}" for found, words in hot)
-            + ".",
+            say(
+                "While the training ran: {cards}.",
+                cards=_listed([(found.card.label, words) for found, words in hot]),
+            ),
             evidence=tuple(
                 measured(f"gpu{found.card.number}_temperature", found.highest, "Cel", recording)
                 if found.highest is not None
@@ -246,3 +248,10 @@ def _above(values: tuple[float, ...], most: float | None) -> float:
     if most is None or not values:
         return 0.0
     return sum(value > most for value in values) / len(values)
+
+
+def _listed(hot: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """Cards with what is hot about each."""
+    return concatenated(
+        "; ", [say("{card}: {words}", card=card, words=concatenated(", ", words)) for card, words in hot]
+    )

@@ -8,6 +8,7 @@ from gpudoctor.analysis.live.stack_shares import ENOUGH, job_gpus, watched
 from gpudoctor.analysis.run.memory_headroom import BUSY, CAUSES, EXPLAINS, cards_in_use
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Check,
     Code,
@@ -22,7 +23,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.text import percent
+from gpudoctor.text import joined, percent
 
 _IDLING = {
     "data_wait": say("waiting for data"), "sync": say("reading values"),
@@ -104,7 +105,7 @@ class LowUtilization(Check):
             if share >= self.limit("explained")
         ]
         why = (
-            say("the steps spend their time with {causes}", causes=", ".join(causes[:2]))
+            say("the steps spend their time with {causes}", causes=concatenated(", ", causes[:2]))
             if causes
             else say("no part of the step explains it")
         )
@@ -130,7 +131,7 @@ class LowUtilization(Check):
         severity = Severity.WARNING if busy < self.limit("busy_warned") else Severity.NOTE
         causes = self._phases(window)
         why = (
-            say("the host is {causes}", causes=" and ".join(causes[:2]))
+            say("the host is {causes}", causes=joined(causes[:2]))
             if causes
             else say("no phase of the host explains it")
         )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Absent,
     Check,
@@ -127,7 +128,13 @@ class MemoryErrors(Check):
         subject = name_gpus(gpu for gpu, _ in group)
         actions = {item.action for _, items in group for item in items if item.severity is severity}
         action = next(name for name in ("replace", "reset", "reset-later", "watch") if name in actions)
-        words = "; ".join(f"{gpu.label}: {', '.join(item.words for item in items)}" for gpu, items in group)
+        words = concatenated(
+            "; ",
+            [
+                say("{card}: {words}", card=gpu.label, words=concatenated(", ", [item.words for item in items]))
+                for gpu, items in group
+            ],
+        )
         return self.finding(
             say("{words}.", words=words),
             evidence=tuple(

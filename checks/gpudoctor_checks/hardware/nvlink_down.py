@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Absent,
     Check,
@@ -115,9 +116,12 @@ class NvlinkDown(Check):
         down = [(gpu, links) for gpu in judged if (links := _down(gpu, gpus))]
         if not down:
             return
-        words = "; ".join(
-            say("{gpu}: {ports} of {count} off", gpu=gpu.label, ports=_ports(links), count=_count(gpu))
-            for gpu, links in down
+        words = concatenated(
+            "; ",
+            [
+                say("{gpu}: {ports} of {count} off", gpu=gpu.label, ports=_ports(links), count=_count(gpu))
+                for gpu, links in down
+            ],
         )
         subject = name_gpus(gpu for gpu, _ in down)
         yield self.finding(
@@ -171,4 +175,7 @@ def _count(gpu: Gpu) -> int:
 
 
 def _ports(links: list[NvLink]) -> str:
-    return (say("port ") if len(links) == 1 else say("ports ")) + ", ".join(str(link.index) for link in links)
+    return say(
+        "port {ports}" if len(links) == 1 else "ports {ports}",
+        ports=", ".join(str(link.index) for link in links),
+    )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.live import stack_shares
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Absent,
     Check,
@@ -117,7 +118,17 @@ class Occupied(Check):
         busy = [gpu for gpu in gpus if gpu.index in held]
         if not busy:
             return
-        words = "; ".join(f"{gpu.label}: {', '.join(map(_describe, held[gpu.index]))}" for gpu in busy)
+        words = concatenated(
+            "; ",
+            [
+                say(
+                    "{card}: {words}",
+                    card=gpu.label,
+                    words=concatenated(", ", map(_describe, held[gpu.index])),
+                )
+                for gpu in busy
+            ],
+        )
         unseen = (
             ""
             if survey.pids_visible
@@ -161,7 +172,9 @@ class Occupied(Check):
         held = [(gpu, memory) for gpu in gpus if (memory := self._unclaimed(gpu))]
         if not held:
             return
-        words = "; ".join(f"{gpu.label}: {size(memory)}" for gpu, memory in held)
+        words = concatenated(
+            "; ", [say("{card}: {memory}", card=gpu.label, memory=size(memory)) for gpu, memory in held]
+        )
         subject = name_gpus(gpu for gpu, _ in held)
         yield self.finding(
             say(

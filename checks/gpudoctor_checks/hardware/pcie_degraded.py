@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.run.recorded_gpus import SampledGpu, cards, numbers_here, readings
 from gpudoctor.analysis.run.steady_run import measured, recorded
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Check,
     Code,
@@ -154,7 +155,6 @@ class PcieDegraded(Check):
 
     def _seen(self, recording: Recording, what: str, found: list[tuple[GpuLink, int, float]]) -> Finding:
         """The finding of links that can do more: each with what it did, and in which share of the samples."""
-        than, when = {"width": ("narrower", ""), "generation": ("slower", " while the GPU worked")}[what]
         steps = [(link, now, link.most(what) or float(now)) for link, now, _ in found]
         by_design = what == "width" and all(
             not is_server_card(link.card.name) and now >= most * self.limit("desk_width_share")
@@ -162,10 +162,10 @@ class PcieDegraded(Check):
         )
         return self.finding(
             say(
-                "The PCIe link was {than} than card and slot support{when}: {found}.",
-                than=than,
-                when=when,
-                found="; ".join(_did(what, link, now, share) for link, now, share in found),
+                "The PCIe link was narrower than card and slot support: {found}."
+                if what == "width"
+                else "The PCIe link was slower than card and slot support while the GPU worked: {found}.",
+                found=concatenated("; ", [_did(what, link, now, share) for link, now, share in found]),
             ),
             evidence=tuple(
                 measured(
@@ -191,7 +191,9 @@ class PcieDegraded(Check):
         bad = [(link.card, rate) for link in sampled if (rate := link.replays_per_minute() or 0.0) > most]
         if not bad:
             return
-        words = "; ".join(say("{card}: {rate:.0f} a minute", card=card.label, rate=rate) for card, rate in bad)
+        words = concatenated(
+            "; ", [say("{card}: {rate:.0f} a minute", card=card.label, rate=rate) for card, rate in bad]
+        )
         yield self.finding(
             say("The PCIe link retransmits packets (replays) while the training runs. {words}.", words=words),
             evidence=tuple(
@@ -210,9 +212,12 @@ class PcieDegraded(Check):
                 narrow.append((gpu, width, most))
         if not narrow:
             return
-        words = "; ".join(
-            say("{gpu} runs at x{width} of x{most}", gpu=gpu.label, width=width, most=most)
-            for gpu, width, most in narrow
+        words = concatenated(
+            "; ",
+            [
+                say("{gpu} runs at x{width} of x{most}", gpu=gpu.label, width=width, most=most)
+                for gpu, width, most in narrow
+            ],
         )
         by_design = all(
             not gpu.server_card and width >= most * self.limit("desk_width_share")
@@ -242,9 +247,12 @@ class PcieDegraded(Check):
                 slow.append((gpu, now, most))
         if not slow:
             return
-        words = "; ".join(
-            say("{gpu} runs at generation {now} of {most}", gpu=gpu.label, now=now, most=most)
-            for gpu, now, most in slow
+        words = concatenated(
+            "; ",
+            [
+                say("{gpu} runs at generation {now} of {most}", gpu=gpu.label, now=now, most=most)
+                for gpu, now, most in slow
+            ],
         )
         subject = name_gpus(gpu for gpu, _, _ in slow)
         yield self.finding(

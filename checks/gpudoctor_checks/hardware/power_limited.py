@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity, Threshold
 from gpudoctor.model.job_devices import CardsDetail, job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
@@ -93,13 +94,16 @@ def _words(limited: list[tuple[Gpu, float, float]]) -> str:
     groups: dict[tuple[float, float], list[Gpu]] = {}
     for gpu, limit, default in limited:
         groups.setdefault((limit, default), []).append(gpu)
-    return "; ".join(
-        say(
-            "{name_gpus} {limit:.0f} W of {default:.0f} W ({limit_2})",
-            name_gpus=name_gpus(gpus),
-            limit=limit,
-            default=default,
-            limit_2=percent(limit / default),
-        )
-        for (limit, default), gpus in groups.items()
+    return concatenated(
+        "; ",
+        [
+            say(
+                "{gpus} {limit:.0f} W of {default:.0f} W ({share})",
+                gpus=name_gpus(gpus),
+                limit=limit,
+                default=default,
+                share=percent(limit / default),
+            )
+            for (limit, default), gpus in groups.items()
+        ],
     )

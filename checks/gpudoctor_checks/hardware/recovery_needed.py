@@ -125,7 +125,7 @@ class RecoveryNeeded(Check):
         )
 
     def _asked(self, group: list[Gpu], action: int) -> Finding:
-        kind, words = _ACTIONS.get(action, ("reset", f"recovery action {action}"))
+        kind, words = _ACTIONS.get(action, ("reset", say("recovery action {action}", action=action)))
         mild = action == _DRAIN
         subject = name_gpus(group)
         return self.finding(

@@ -9,6 +9,7 @@ from gpudoctor.analysis.run.recorded_gpus import SampledGpu, cards, numbers_here
 from gpudoctor.analysis.run.run_numbers import reasons
 from gpudoctor.analysis.run.steady_run import measured, recorded
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Check,
     Code,
@@ -104,9 +105,17 @@ class Throttled(Check):
         sick = {index: found for index, found in held.items() if found[1] >= self.limit("share")}
         if not sick:
             return
-        words = "; ".join(
-            say("GPU {index}: {name} {share} of the time", index=index, name=_name(bits), share=percent(share))
-            for index, (bits, share) in sick.items()
+        words = concatenated(
+            "; ",
+            [
+                say(
+                    "GPU {gpu}: {reason} {share} of the time",
+                    gpu=index,
+                    reason=_name(bits),
+                    share=percent(share),
+                )
+                for index, (bits, share) in sick.items()
+            ],
         )
         indices = ",".join(map(str, sick))
         yield self.finding(
@@ -141,9 +150,17 @@ class Throttled(Check):
                 sick.append((known[index], len(bad) / len(busy), max(set(bad), key=bad.count)))
         if not sick:
             return
-        words = "; ".join(
-            say("{card}: {name} {share} of the time", card=card.label, name=_name(bits), share=percent(share))
-            for card, share, bits in sick
+        words = concatenated(
+            "; ",
+            [
+                say(
+                    "{card}: {reason} {share} of the time",
+                    card=card.label,
+                    reason=_name(bits),
+                    share=percent(share),
+                )
+                for card, share, bits in sick
+            ],
         )
         yield self.finding(
             say("The GPU was throttled while the training ran. {words}.", words=words),
@@ -168,16 +185,18 @@ class Throttled(Check):
         ]
         if not sick:
             return
-        words = "; ".join(
-            say("{gpu}: {name}{clocks}", gpu=gpu.label, name=_name(bits), clocks=_clocks(gpu))
-            for gpu, bits in sick
+        words = concatenated(
+            "; ",
+            [
+                say("{card}: {reason}{clocks}", card=gpu.label, reason=_name(bits), clocks=_clocks(gpu))
+                for gpu, bits in sick
+            ],
         )
         heat = any(bits & 0x60 for _, bits in sick)
         subject = name_gpus(gpu for gpu, _ in sick)
         yield self.finding(
             say(
-                "The GPU {saved}. {words}.",
-                saved=say("was throttled then") if saved else say("is throttled now"),
+                "The GPU was throttled then. {words}." if saved else "The GPU is throttled now. {words}.",
                 words=words,
             ),
             evidence=tuple(
@@ -202,18 +221,16 @@ def _name(bits: int) -> str:
     # A thermal or power reason explains the general "hardware slowdown" that is set with it.
     if len(named) > 1 and "hardware slowdown" in named:
         named.remove("hardware slowdown")
-    return ", ".join(named) or say("reason 0x{bits:x}", bits=bits)
+    return concatenated(", ", named) or say("reason 0x{bits:x}", bits=bits)
 
 
 def _clocks(gpu: Gpu) -> str:
     parts = []
     if isinstance(gpu.clock_sm, int) and isinstance(gpu.clock_sm_max, int):
-        parts.append(
-            say("{clock_sm} of {clock_sm_max} MHz", clock_sm=gpu.clock_sm, clock_sm_max=gpu.clock_sm_max)
-        )
+        parts.append(say("{clock} of {most} MHz", clock=gpu.clock_sm, most=gpu.clock_sm_max))
     if isinstance(gpu.temperature, int | float):
         parts.append(f"{gpu.temperature:.0f} °C")
-    return say(" ({parts})", parts=", ".join(parts)) if parts else ""
+    return say(" ({parts})", parts=concatenated(", ", parts)) if parts else ""
 
 
 def _held_down(window: ProcessWindow, mask: int) -> Mapping[int, tuple[int, float]]:

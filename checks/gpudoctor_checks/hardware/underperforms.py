@@ -92,14 +92,14 @@ class Underperforms(Check):
         process = states[worst].process
         yield self.finding(
             say(
-                "The device of rank {process_rank} ({node}) needs {time:.3g} ms per "
+                "The device of rank {rank} ({node}) needs {time:.3g} ms per "
                 "forward pass, the median of the others {usual:.3g} ms. It reaches "
-                "{usual_2} of their speed.",
-                process_rank=process.rank,
+                "{speed} of their speed.",
+                rank=process.rank,
                 node=process.node,
                 time=times[worst] * 1e3,
                 usual=usual * 1e3,
-                usual_2=percent(usual / times[worst]),
+                speed=percent(usual / times[worst]),
             ),
             evidence=(
                 run.measured(f"rank{process.rank}_device_forward", times[worst], "s"),

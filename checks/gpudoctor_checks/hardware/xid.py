@@ -171,8 +171,8 @@ class Xid(Check):
         times = say(", {group} times", group=len(group)) if len(group) > 1 else ""
         asked = say(" to {recovery}", recovery=last.recovery) if last.recovery else ""
         blame = {
-            "application": " The cause is the program that ran on it, not the node.",
-            "unknown": " The cause may be the program, the driver or the hardware.",
+            "application": say(" The cause is the program that ran on it, not the node."),
+            "unknown": say(" The cause may be the program, the driver or the hardware."),
         }.get(row.blame, "")
         since = say(" The driver has withdrawn its request for a reset since then.") if cured else ""
         return self.finding(

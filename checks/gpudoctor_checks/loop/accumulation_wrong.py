@@ -330,8 +330,13 @@ class AccumulationWrong(Check):
             yield (
                 item.node,
                 self._finding(
-                    f"{item.subject}.step() comes before {_step(steps[0])} "
-                    f"({line_at(steps[0].event.span, item.event.span)}): {result}",
+                    say(
+                        "{scheduler}.step() comes before {step} ({place}): {result}",
+                        scheduler=item.subject,
+                        step=_step(steps[0]),
+                        place=line_at(steps[0].event.span, item.event.span),
+                        result=result,
+                    ),
                     AccumulationWrongDetail(how="early", epochs=epochs),
                     item,
                     steps[0],

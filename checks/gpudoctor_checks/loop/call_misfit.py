@@ -14,6 +14,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Call, Guard, GuardKind, Known, Misfit, Script, Source
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import joined
 
 _BY_THE_OBJECT = frozenset({"forward", "training_step", "validation_step", "setup", "configure_optimizers"})
 """Methods that torch and its engines call of an object that they have."""
@@ -75,11 +76,11 @@ class CallMisfit(Check):
         always = runs is Runs.ALWAYS
         return self.finding(
             say(
-                "{misfit}() ({line_at}) {wrong}: the call at line {span_line} raises a TypeError.",
-                misfit=misfit.name,
-                line_at=line_at(misfit.definition, call.span),
+                "{function}() ({place}) {wrong}: the call at line {line} raises a TypeError.",
+                function=misfit.name,
+                place=line_at(misfit.definition, call.span),
                 wrong=_wrong(misfit),
-                span_line=call.span.line,
+                line=call.span.line,
             ),
             evidence=(call.span, misfit.definition),
             confidence=Confidence.SUSPECTED,
@@ -133,7 +134,7 @@ def _wrong(misfit: Misfit) -> str:
 
 def _listed(names: tuple[str, ...]) -> str:
     shown = names[:3]
-    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+    return joined(shown)
 
 
 def _holds(guard: Guard) -> bool:

@@ -115,9 +115,9 @@ class ClipMisplaced(Check):
                 clip,
                 after,
                 say(
-                    "{part} is a new tensor without a gradient: the clip at line {span_line} clips nothing.",
+                    "{part} is a new tensor without a gradient: the clip at line {line} clips nothing.",
                     part=part,
-                    span_line=clip.event.span.line,
+                    line=clip.event.span.line,
                 ),
                 how="part",
             )

@@ -44,6 +44,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Event, Known, Loop, LoopRole, Script, Source
+from gpudoctor.text import chained
 
 _ENGINES = ("lightning.", "transformers.", "trl.", "fastai.", "ignite.", "composer.", "torchmetrics.")
 _EVALUATES = re.compile(r"eval|valid|test|(^|_)val(_|$)|estimate_loss|infer|predict", re.IGNORECASE)
@@ -453,4 +454,4 @@ def _whole(script: Script, loop: Loop) -> bool:
 def _effects(affected: Sequence[str], effects: Mapping[str, str]) -> str:
     """What the wrong mode did to the layers that the model has."""
     found = [words for kind, words in effects.items() if any(kind in name for name in affected)]
-    return " and ".join(found) or say("its layers that depend on the mode were in the wrong one")
+    return chained(found) or say("its layers that depend on the mode were in the wrong one")

@@ -221,10 +221,11 @@ class NoCheckpoint(Check):
         if severity is Severity.ERROR and saved.opaque:
             severity = Severity.WARNING
         what = {
-            Saving.NOTHING: "the program never saves a checkpoint",
-            Saving.AT_THE_END: "the program saves only when training ends",
-            Saving.WEIGHTS: "the program saves only the model's weights: no optimizer and no step to resume "
-            "from",
+            Saving.NOTHING: say("the program never saves a checkpoint"),
+            Saving.AT_THE_END: say("the program saves only when training ends"),
+            Saving.WEIGHTS: say(
+                "the program saves only the model's weights: no optimizer and no step to resume from"
+            ),
         }[saved.how]
         script, loop = next(iter(program.loops))
         places: tuple[Evidence, ...] = tuple(call.span for _, call in saved.calls[:2]) or (loop.span,)

@@ -72,7 +72,7 @@ class CacheFlagConflict(Check):
         saving = next((item for item in file.meaning("gradient_checkpointing") if item.value is True), None)
         if cache is not None and saving is not None:
             yield self._found(
-                say("{key} and {key_2} are both on.", key=cache.entry.key, key_2=saving.entry.key),
+                say("{key} and {other_key} are both on.", key=cache.entry.key, other_key=saving.entry.key),
                 (cache.setting, saving.setting),
             )
 

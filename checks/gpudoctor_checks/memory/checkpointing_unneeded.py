@@ -58,13 +58,13 @@ class CheckpointingUnneeded(Check):
                 continue
             yield self.finding(
                 say(
-                    "{describe}: without gradient checkpointing it needs {peak}, and up to "
-                    "{limit} fits with a margin in {room_words}; with it {peak_2}.",
-                    describe=describe(job),
+                    "{job}: without gradient checkpointing it needs {peak}, and up to "
+                    "{limit} fits with a margin in {room}; with it {checkpointed}.",
+                    job=describe(job),
                     peak=size(without.peak),
                     limit=size(job.limit),
-                    room_words=room_words(job),
-                    peak_2=size(job.now.peak),
+                    room=room_words(job),
+                    checkpointed=size(job.now.peak),
                 ),
                 evidence=evidence(job, "checkpointing", "batch", "seq"),
                 confidence=confidence(job),

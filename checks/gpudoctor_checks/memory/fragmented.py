@@ -23,7 +23,7 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.text import capitalised, size
+from gpudoctor.text import capitalised, joined, size
 
 
 class Fragmented(Check):
@@ -118,7 +118,7 @@ class Fragmented(Check):
             who = (
                 say("Rank {process_rank}: ", process_rank=process.rank) if len(run.recording.ranks) > 1 else ""
             )
-            words = " and ".join(filter(None, (said, again)))
+            words = joined([part for part in (said, again) if part])
             yield self.finding(
                 say("{who}{words}.", who=who, words=capitalised(words)),
                 evidence=(

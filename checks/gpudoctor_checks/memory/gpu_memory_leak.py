@@ -147,13 +147,13 @@ class GpuMemoryLeak(Check):
                 yield self.finding(
                     say(
                         "The memory that this line allocated in {steps} of {of} steps is still "
-                        "allocated. It is {held_bytes} on device {device}, "
-                        "{held_bytes_2} a step.",
+                        "allocated. It is {size} on device {device}, "
+                        "{per_step} a step.",
                         steps=kept.steps,
                         of=kept.of,
-                        held_bytes=size(held.bytes),
+                        size=size(held.bytes),
                         device=memory.device,
-                        held_bytes_2=size(held.bytes / kept.steps),
+                        per_step=size(held.bytes / kept.steps),
                     ),
                     evidence=(spot(patient, place), measured("bytes_kept", held.bytes, "B", snapshot)),
                     confidence=Confidence.CONFIRMED,

@@ -168,9 +168,9 @@ class GraphRetained(Check):
             run,
             found,
             say(
-                "{thing} grows with the steps and keeps tensors with their autograd graphs: {thing_2}.",
-                thing=thing.name,
-                thing_2=thing.words,
+                "{holder} grows with the steps and keeps tensors with their autograd graphs: {objects}.",
+                holder=thing.name,
+                objects=thing.words,
             ),
             much=soon or found.bytes >= self.limit("grown"),
             spans=spots(patient, thing.place),
@@ -239,7 +239,7 @@ class GraphRetained(Check):
     def _found(self, loop: Loop, sink: _Sink) -> Finding:
         span = sink.event.span
         value = ast.unparse(sink.value)
-        verb = {"sum": "adds up", "list": "keeps", "entry": "keeps"}[sink.how]
+        verb = {"sum": say("adds up"), "list": say("keeps"), "entry": say("keeps")}[sink.how]
         evidence: tuple[Evidence, ...] = (
             span,
             *sink.event.via,
@@ -254,11 +254,11 @@ class GraphRetained(Check):
         return self.finding(
             say(
                 "{target} {verb} {value} with its autograd graph on each training step; "
-                "the loop at line {span_line} never resets it.",
+                "the loop at line {line} never resets it.",
                 target=sink.target,
                 verb=verb,
                 value=value,
-                span_line=loop.span.line,
+                line=loop.span.line,
             ),
             evidence=evidence,
             confidence=Confidence.SUSPECTED,

@@ -102,15 +102,15 @@ class HeadroomUnused(Check):
                 greatest, share = job.batches[-1], job.now.peak / job.device_bytes
                 yield self.finding(
                     say(
-                        "{describe}: its peak of {peak} is {share} of "
-                        "{room_words}; "
-                        "a micro batch of {batch} fits ({peak_2}).",
-                        describe=describe(job),
+                        "{job}: its peak of {peak} is {share} of "
+                        "{room}; "
+                        "a micro batch of {batch} fits ({larger_peak}).",
+                        job=describe(job),
                         peak=size(job.now.peak),
                         share=percent(share),
-                        room_words=room_words(job),
+                        room=room_words(job),
                         batch=greatest.changes["batch"],
-                        peak_2=size(greatest.peak),
+                        larger_peak=size(greatest.peak),
                     ),
                     evidence=evidence(job, "batch", "seq", "accumulate"),
                     confidence=confidence(job),

@@ -78,7 +78,12 @@ class NearLimit(Check):
         worst = next(item for item in known if item.rank == rank)
         who = say("Rank {rank}", rank=rank) if len(known) > 1 else say("The training")
         yield self.finding(
-            f"{who} used {percent(shares[rank])} of its device's {size(worst.device or 0.0)}.",
+            say(
+                "{who} used {share} of its device's {memory}.",
+                who=who,
+                share=percent(shares[rank]),
+                memory=size(worst.device or 0.0),
+            ),
             evidence=(
                 run.measured("memory_peak_share", shares[rank]),
                 run.measured("memory_peak", shares[rank] * (worst.device or 0.0), "B"),
@@ -100,7 +105,10 @@ class NearLimit(Check):
         if share < self.limit("share_noted"):
             return
         yield self.finding(
-            f"GPU {index} has had {percent(share)} of its {size(total)} in use.",
+            say(
+                "GPU {gpu} has had {share} of its {memory} in use.",
+                gpu=index, share=percent(share), memory=size(total),
+            ),
             evidence=(
                 Measurement(
                     name="memory_peak_share", value=round(share, 4), unit="1",

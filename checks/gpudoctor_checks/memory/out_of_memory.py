@@ -12,6 +12,7 @@ from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Check,
     Code,
@@ -259,7 +260,9 @@ class OutOfMemory(Check):
             return finding
         return replace(
             finding,
-            message=say("{message} {shares}.", message=finding.message, shares=capitalised("; ".join(shares))),
+            message=say(
+                "{message} {shares}.", message=finding.message, shares=capitalised(concatenated("; ", shares))
+            ),
             evidence=(
                 *finding.evidence,
                 *(spot(patient, LinePlace(path=item.path, line=item.line)) for item in held),
@@ -285,7 +288,9 @@ class OutOfMemory(Check):
         place = user_place(told)
         spans = [spot(patient, place[0])] if place is not None else []
         cause, words = self._cause(told, held)
-        numbers = ", ".join(say("{value} {name}", value=size(value), name=name) for name, value in held.items())
+        numbers = concatenated(
+            ", ", [say("{value} {name}", value=size(value), name=name) for name, value in held.items()]
+        )
         when = say(" at step {step}", step=told.step) if told.step is not None else ""
         phase = say(" in {phase}", phase=told.phase) if told.phase not in ("", OTHER) else ""
         who = (
@@ -334,8 +339,8 @@ class OutOfMemory(Check):
                 if fragments
                 else ""
             )
-            numbers = ", ".join(
-                say("{value} {name}", value=size(value), name=name) for name, value in known.items()
+            numbers = concatenated(
+                ", ", [say("{value} {name}", value=size(value), name=name) for name, value in known.items()]
             )
             many = len(memory.refused)
             again = (

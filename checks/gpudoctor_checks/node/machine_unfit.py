@@ -56,7 +56,13 @@ class MachineUnfit(Check):
         everywhere = len(nodes) == len(preflight.nodes)
         where = node_names(preflight, nodes) if not everywhere or len(nodes) == 1 else say("every node")
         return self.finding(
-            f"On {where}, {first.code} {first.name}: {first.message}",
+            say(
+                "On {nodes}, {code} {name}: {message}",
+                nodes=where,
+                code=first.code,
+                name=first.name,
+                message=first.message,
+            ),
             evidence=tuple(
                 Measurement(
                     name=f"{item.code} on {preflight.name(index)}",

@@ -51,12 +51,12 @@ class WrongValues(Check):
         usual, times = Counter(digests).most_common(1)[0]
         return self.finding(
             say(
-                "{unit_name} gave {digests} different results for one "
-                "product ({product}) in {digests_2} repetitions.",
-                unit_name=capitalised(unit_name(preflight, unit)),
-                digests=len(set(digests)),
+                "{unit} gave {results} different results for one "
+                "product ({product}) in {repetitions} repetitions.",
+                unit=capitalised(unit_name(preflight, unit)),
+                results=len(set(digests)),
                 product=product,
-                digests_2=len(digests),
+                repetitions=len(digests),
             ),
             evidence=(
                 Measurement(name=f"digest_{product.replace(' ', '_')}", value=usual, unit=""),

@@ -105,8 +105,11 @@ class ConstantOutput(Check):
         for script, softmax, layer in _single_scores(patient.source):
             name = ast.unparse(layer.node)
             yield self.finding(
-                f"This softmax runs over a dimension of size 1, the output of {name}: "
-                "it gives 1 for any score.",
+                say(
+                    "This softmax runs over a dimension of size 1, the output of {layer}: it gives "
+                    "1 for any score.",
+                    layer=name,
+                ),
                 evidence=(softmax.span,)
                 if softmax.span.line == layer.span.line
                 else (softmax.span, layer.span),
@@ -130,12 +133,13 @@ class ConstantOutput(Check):
             yield confirmed(
                 self,
                 suspected,
-                f"A softmax runs over a dimension of size 1 in all {losses} examined losses. It "
-                "gives 1 for any score, and "
-                + (
-                    "no parameter gets a gradient."
+                say(
+                    "A softmax runs over a dimension of size 1 in all {losses} examined losses. "
+                    "It gives 1 for any score, and no parameter gets a gradient."
                     if all_of_it
-                    else "the layers that compute the score get no gradient."
+                    else "A softmax runs over a dimension of size 1 in all {losses} examined losses. "
+                    "It gives 1 for any score, and the layers that compute the score get no gradient.",
+                    losses=losses,
                 ),
                 evidence=(
                     *list({(span.path, span.line): span for span in places[::-1]}.values())[::-1],
@@ -161,9 +165,12 @@ class ConstantOutput(Check):
                     say("from the first step on") if since < 2 else say("from step {since} on", since=since)
                 )
                 yield self.finding(
-                    f"The model gives every sample of a batch the same output, {begins}, in all {found} "
-                    "examined "
-                    "losses; the targets differ.",
+                    say(
+                        "The model gives every sample of a batch the same output, {since}, in all "
+                        "{losses} examined losses; the targets differ.",
+                        since=begins,
+                        losses=found,
+                    ),
                     evidence=(*spans, measured("losses_of_equal_outputs", found, "{steps}", recording)),
                     confidence=Confidence.CONFIRMED,
                     cost=Cost(breaks="the output does not depend on the input"),

@@ -81,8 +81,15 @@ class ConstantTarget(Check):
                     say(" The loader reads the samples in order: other labels may follow.") if ordered else ""
                 )
                 yield self.finding(
-                    f"All {seen:,} labels that were seen are {labels[0][0]}, in {losses} batches; the loss "
-                    f"has {classes} classes.{more}",
+                    say(
+                        "All {labels:,} labels that were seen are {label}, in {batches} batches; "
+                        "the loss has {classes} classes.{more}",
+                        labels=seen,
+                        label=labels[0][0],
+                        batches=losses,
+                        classes=classes,
+                        more=more,
+                    ),
                     evidence=(*spans, measured("labels_seen", seen, "{labels}", recording)),
                     confidence=Confidence.CONFIRMED,
                     cost=Cost(breaks="the model learns one answer for every sample"),

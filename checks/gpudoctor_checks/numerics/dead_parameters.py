@@ -117,7 +117,15 @@ class DeadParameters(Check):
         first = say(", the first {front} of {of} tensors", front=front, of=of) if cut_off else ""
         meant = bool(called or resting)
         yield self.finding(
-            f"{names(last)} {how} in {looked} steps: {percent(share)} of the trainable elements{first}.{why}",
+            say(
+                "{parameters} {how} in {steps} steps: {share} of the trainable elements{first}.{why}",
+                parameters=names(last),
+                how=how,
+                steps=looked,
+                share=percent(share),
+                first=first,
+                why=why,
+            ),
             evidence=(*spans, run.measured("dead_share", share)),
             confidence=Confidence.CONFIRMED,
             # Whoever trains a head on a frozen encoder writes the same: that is how it may be meant.

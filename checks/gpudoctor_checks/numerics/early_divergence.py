@@ -45,10 +45,10 @@ def grew(process: Process, step: int, grown: float, moved: float) -> str:
         return ""
     rate, norm = update
     return say(
-        "the update before it moved the weights by {rate}: "
-        "a rate of {rate_2:.2g} times a gradient of norm {norm}",
-        rate=figure(rate * norm),
-        rate_2=rate,
+        "the update before it moved the weights by {update}: "
+        "a rate of {rate:.2g} times a gradient of norm {norm}",
+        update=figure(rate * norm),
+        rate=rate,
         norm=figure(norm),
     )
 

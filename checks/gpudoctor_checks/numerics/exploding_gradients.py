@@ -111,8 +111,13 @@ class ExplodingGradients(Check):
         made = process.last("optimizer")
         where = place_of(made) if made is not None else None
         yield self.finding(
-            f"The norm of the gradients has grown {figure(ratio)} times. It ends at {figure(late)}, and its "
-            f"median over the first half of the run was {figure(late / ratio)}.",
+            say(
+                "The norm of the gradients has grown {ratio} times. It ends at {late}, and its "
+                "median over the first half of the run was {median}.",
+                ratio=figure(ratio),
+                late=figure(late),
+                median=figure(late / ratio),
+            ),
             evidence=(
                 *([spot(patient, where)] if where is not None else []),
                 *(spot(patient, place) for place in loss_lines(patient)),
@@ -134,13 +139,13 @@ class ExplodingGradients(Check):
         if len(jumps) >= max(self.limit("jumps"), self.limit("jump_share") * len(curve)):
             message = say(
                 "The norm of the gradients jumps above {limit:g} times its median of "
-                "{usual}. That is so in {jumps} of {curve} readings (up to "
-                "{jumps_2}). The loss has not fallen.",
+                "{usual}. That is so in {jumps} of {readings} readings (up to "
+                "{highest}). The loss has not fallen.",
                 limit=self.limit("growth_error"),
                 usual=figure(usual),
                 jumps=len(jumps),
-                curve=len(curve),
-                jumps_2=figure(max(jumps)),
+                readings=len(curve),
+                highest=figure(max(jumps)),
             )
             yield self._all_the_time(patient, run, curve, message)
 

@@ -197,8 +197,13 @@ class Fp16Unsafe(Check):
         if scale >= self.limit("scale_collapsed") and share <= self.limit("skipped_share"):
             return
         yield self.finding(
-            f"The loss scale ended at {scale:g} and {skipped} steps were skipped ({percent(share)}): the "
-            "gradients overflow in fp16 at any scale.",
+            say(
+                "The loss scale ended at {scale:g} and {skipped} steps were skipped ({share}): the "
+                "gradients overflow in fp16 at any scale.",
+                scale=scale,
+                skipped=skipped,
+                share=percent(share),
+            ),
             evidence=(
                 run.measured("loss_scale", scale),
                 run.measured("steps_skipped", skipped, "{steps}"),
@@ -266,8 +271,10 @@ class Fp16Unsafe(Check):
                 used = id(call.node) in nodes or bound_to(script, call.node) in names - {""}
                 if used and _is_half(script, call) and not switched_off(source, call):
                     yield self._found(
-                        f"fp16 autocast in a training loop ({line_at(loop.span, call.span)}) without a "
-                        "GradScaler.",
+                        say(
+                            "fp16 autocast in a training loop ({place}) without a GradScaler.",
+                            place=line_at(loop.span, call.span),
+                        ),
                         (call.span, loop.span),
                         cure="autocast",
                     )
@@ -286,7 +293,7 @@ class Fp16Unsafe(Check):
             if where not in trained or switched_off(source, call) or not _casts(script, call):
                 continue
             yield self._found(
-                f"The weights of {where} are fp16 and go to the optimizer without a scaler.",
+                say("The weights of {model} are fp16 and go to the optimizer without a scaler.", model=where),
                 (call.span,),
                 cure="cast",
             )
@@ -305,8 +312,11 @@ class Fp16Unsafe(Check):
             dtype = from_keyword(owner, load, "torch_dtype") or from_keyword(owner, load, "dtype")
             if dtype is not None and dtype.word in HALF and dtype.sure and isinstance(dtype.place, SourceSpan):
                 yield self._found(
-                    f"The model is loaded in {dtype.word} and trained without fp16=True or bf16=True: weights, "
-                    "gradients and Adam's moments stay in fp16.",
+                    say(
+                        "The model is loaded in {dtype} and trained without fp16=True or "
+                        "bf16=True: weights, gradients and Adam's moments stay in fp16.",
+                        dtype=dtype.word,
+                    ),
                     (dtype.place, call.span),
                     cure="load",
                 )
@@ -330,7 +340,7 @@ class Fp16Unsafe(Check):
         hurts = known.fp16 == "overflows"
         text = say("has activations outside the range of fp16") if hurts else say("was trained in bf16")
         yield self._found(
-            f"fp16 is on, and {name} ({known.name}) {text}.",
+            say("fp16 is on, and {model} ({family}) {why}.", model=name, family=known.name, why=text),
             (fp16.place, place),
             severity=Severity.WARNING if hurts else Severity.NOTE,
             cure="bf16",
@@ -341,7 +351,11 @@ class Fp16Unsafe(Check):
         if scale is None or fp16 is None or scale.number is None or scale.number < self.limit("static_scale"):
             return
         yield self._found(
-            f"{scale.key}={scale.shown} is a fixed loss scale; 0 adapts it to the gradients.",
+            say(
+                "{key}={value} is a fixed loss scale; 0 adapts it to the gradients.",
+                key=scale.key,
+                value=scale.shown,
+            ),
             (scale.place,),
             severity=Severity.NOTE,
             cure="dynamic",
@@ -355,7 +369,11 @@ class Fp16Unsafe(Check):
             tune = file.kind is ConfigKind.TORCHTUNE and value in {"fp16", "float16"}
             if lightning or (tune and "inference" not in file.path and "generat" not in file.path):
                 yield self._found(
-                    f"{item.entry.key}={value} keeps weights and optimizer in fp16, without a scaler.",
+                    say(
+                        "{key}={value} keeps weights and optimizer in fp16, without a scaler.",
+                        key=item.entry.key,
+                        value=value,
+                    ),
                     (item.setting,),
                     cure="precision",
                 )

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
+from typing import NamedTuple
 
 from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.line_costs import place_of
@@ -73,6 +74,16 @@ _REFUSED = re.compile(r"(?:^|_|\b)(?:reject(?:ed)?|dispreferred|loser)(?:$|_|\b)
 
 _NOTHING = say("the model learns nothing")
 _SCHEDULE = re.compile(r"torch\.optim\.lr_scheduler\.[A-Z]|transformers\.get_\w*schedule")
+
+
+class RateVerdict(NamedTuple):
+    """What is wrong with a learning rate."""
+
+    verdict: str
+    """A clause that follows the rate's value."""
+    cure: str
+    """A word of `LearningRateOutOfBandDetail.cure`."""
+    severity: Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,14 +270,19 @@ class LearningRateOutOfBand(Check):
         yield confirmed(
             self,
             suspected,
-            f"{name} trained with a rate of {used:g}; {found.message.partition(' ')[2]}",
+            say(
+                "{optimizer} trained with a rate of {rate:g}; {verdict}.",
+                optimizer=name,
+                rate=used,
+                verdict=found.verdict,
+            ),
             evidence=(
                 *(spans if not used else spans[:1]),
                 run.measured("learning_rate", used),
             ),
             severity=found.severity,
-            cost=Cost(breaks=_NOTHING if found.detail_of(LearningRateOutOfBandDetail).cure == "low" else None),
-            detail=found.detail,
+            cost=Cost(breaks=_NOTHING if found.cure == "low" else None),
+            detail=LearningRateOutOfBandDetail(cure=found.cure, method=rate.method),
         )
 
     def _fell(
@@ -283,12 +299,12 @@ class LearningRateOutOfBand(Check):
             self,
             suspected,
             say(
-                "The learning rate of {name} fell from {rate:g} to {rate_2:.2g}. It is below "
+                "The learning rate of {optimizer} fell from {first_rate:g} to {last_rate:.2g}. It is below "
                 "{low:g} since step {since}, in {steps} of {all} steps: "
                 "the model learns nothing.",
-                name=name,
-                rate=rate.value,
-                rate_2=spent.rate,
+                optimizer=name,
+                first_rate=rate.value,
+                last_rate=spent.rate,
                 low=self._low(rate),
                 since=spent.since,
                 steps=spent.steps,
@@ -307,36 +323,33 @@ class LearningRateOutOfBand(Check):
     def _declared(self, patient: Patient) -> Iterator[Finding]:
         source, configs = patient.source_and_configs
         for rate in (*_from_source(source), *_from_configs(configs.files)):
-            finding = self.judge(rate)
-            if finding is not None:
-                yield finding
+            misfit = self.judge(rate)
+            if misfit is not None:
+                yield self._found(rate, misfit)
 
-    def judge(self, rate: Rate) -> Finding | None:
-        """The finding for one rate; None when it is in its band."""
+    def judge(self, rate: Rate) -> RateVerdict | None:
+        """What is wrong with one rate; None when it is in its band."""
         value = rate.value
         toy = self._toy(rate.small) and value <= self.limit("adam_far")
         if rate.adam and value > self.limit("adam_high") and not toy:
             far = rate.tunes or value >= self.limit("adam_far")
-            return self._found(
-                rate,
+            return RateVerdict(
                 say("with Adam; the usual maximum is {limit:g}", limit=self.limit("adam_high")),
                 "adam",
                 Severity.WARNING if far else Severity.NOTE,
             )
         if 0 < value < self._low(rate) or (value == 0 and rate.used):
-            return self._found(
-                rate, say("below {low:g}: nothing is learned", low=self._low(rate)), "low", Severity.WARNING
+            return RateVerdict(
+                say("below {low:g}: nothing is learned", low=self._low(rate)), "low", Severity.WARNING
             )
         if rate.method == "full" and rate.adam and value > self.limit("full_high"):
-            return self._found(
-                rate,
+            return RateVerdict(
                 say("for full fine-tuning; even adapters use at most {limit:g}", limit=self.limit("full_high")),
                 "full",
                 Severity.NOTE,
             )
         if rate.method == "lora" and rate.adam and 0 < value < self.limit("lora_low"):
-            return self._found(
-                rate,
+            return RateVerdict(
                 say("for LoRA, which needs {limit:g} or more", limit=self.limit("lora_low")),
                 "lora",
                 Severity.NOTE,
@@ -352,15 +365,11 @@ class LearningRateOutOfBand(Check):
         weights = [layer.parameters or 0 for layer in small.layers] if small is not None else []
         return small is not None and max(small.parameters, sum(weights)) < self.limit("weights")
 
-    def _found(self, rate: Rate, text: str, cure: str, severity: Severity) -> Finding:
+    def _found(self, rate: Rate, misfit: RateVerdict) -> Finding:
         place = rate.place
-        reproduce = (
-            place.reproduce
-            if isinstance(place, Setting)
-            else say("sed -n {place_line}p {place_path}", place_line=place.line, place_path=place.path)
-        )
+        reproduce = place.reproduce if isinstance(place, Setting) else f"sed -n {place.line}p {place.path}"
         return self.finding(
-            f"{rate.key}={rate.value:g} {text}.",
+            say("{key}={rate:g} {verdict}.", key=rate.key, rate=rate.value, verdict=misfit.verdict),
             evidence=(
                 place,
                 Measurement(
@@ -372,9 +381,9 @@ class LearningRateOutOfBand(Check):
                 ),
             ),
             confidence=Confidence.SUSPECTED,
-            severity=severity,
+            severity=misfit.severity,
             subject=f"{place.path}:{place.line}",
-            detail=LearningRateOutOfBandDetail(cure=cure, method=rate.method),
+            detail=LearningRateOutOfBandDetail(cure=misfit.cure, method=rate.method),
         )
 
 

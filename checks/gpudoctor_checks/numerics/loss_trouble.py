@@ -110,8 +110,12 @@ class LossTrouble(Check):
                 curve,
                 "diverging",
                 Severity.WARNING,
-                f"The loss diverges: it began at {figure(curve.early)}, was {figure(curve.best)} at best and "
-                f"ends at {figure(curve.late)}.",
+                say(
+                    "The loss diverges: it began at {early}, was {best} at best and ends at {late}.",
+                    early=figure(curve.early),
+                    best=figure(curve.best),
+                    late=figure(curve.late),
+                ),
             )
         elif len(jumps) >= self.limit("spikes"):
             better = curve.late < self.limit("better") * curve.early
@@ -130,9 +134,14 @@ class LossTrouble(Check):
                 curve,
                 "spiking",
                 Severity.NOTE if better else Severity.WARNING,
-                f"The loss jumps to more than {self.limit('spike'):g} times its running median "
-                f"{len(jumps)} times, "
-                f"first at step {jumps[0]}.{all_the_same}",
+                say(
+                    "The loss jumps to more than {limit:g} times its running median {count} times, "
+                    "first at step {step}.{more}",
+                    limit=self.limit("spike"),
+                    count=len(jumps),
+                    step=jumps[0],
+                    more=all_the_same,
+                ),
             )
         elif stalls(curve, int(self.limit("stalled_steps"))):
             yield self._found(
@@ -141,8 +150,12 @@ class LossTrouble(Check):
                 curve,
                 "stalled",
                 Severity.NOTE,
-                f"The loss has plateaued: {curve.early:.4g} at the start and {curve.late:.4g} after "
-                f"{curve.steps[-1] - curve.steps[0] + 1} steps.",
+                say(
+                    "The loss has plateaued: {early:.4g} at the start and {late:.4g} after {steps} steps.",
+                    early=curve.early,
+                    late=curve.late,
+                    steps=curve.steps[-1] - curve.steps[0] + 1,
+                ),
             )
 
     def _found(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.run.curves import loss_curve, norm_curve, numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import demanded, spot
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.text import percent
@@ -76,8 +77,12 @@ class LossZero(Check):
         loop = process.first("loop")
         where = place_of(loop) if loop is not None else None
         yield self.finding(
-            f"The loss is exactly zero in {percent(share)} of the steps, first in step {zero[0]:,}. "
-            "These steps change nothing.",
+            say(
+                "The loss is exactly zero in {share} of the steps, first in step {step:,}. These "
+                "steps change nothing.",
+                share=percent(share),
+                step=zero[0],
+            ),
             evidence=(
                 *([spot(patient, where)] if where is not None else []),
                 run.measured("steps_with_zero_loss", len(zero), "{steps}"),

@@ -161,8 +161,12 @@ class NanLoss(Check):
             )
             where = place_of(first)
             yield self.finding(
-                f"The loss was {_named(first)} {often}, and the training recovered: no gradient "
-                "of it reached the weights.",
+                say(
+                    "The loss was {value} {when}, and the training recovered: no gradient of it "
+                    "reached the weights.",
+                    value=_named(first),
+                    when=often,
+                ),
                 evidence=(
                     *([spot(patient, where)] if where is not None else []),
                     measured("first_bad_step", step, "{step}", recording),

@@ -80,7 +80,8 @@ def _alone(program: Program, bounds: list[BoundOptimizer]) -> Iterator[MisboundO
 def _copy(program: Program, one: BoundOptimizer) -> MisboundOptimizer | None:
     """Parameters of something that nobody else can reach."""
     breaks = say(
-        "{one} steps tensors that no model uses, so nothing is trained", one=one.name or say("the optimizer")
+        "{optimizer} steps tensors that no model uses, so nothing is trained",
+        optimizer=one.name or say("the optimizer"),
     )
     for owner in one.owners:
         call = _call(one.script, owner)
@@ -89,14 +90,16 @@ def _copy(program: Program, one: BoundOptimizer) -> MisboundOptimizer | None:
         if call.name == "copy.deepcopy" and call.node.args:
             text = ast.unparse(call.node.args[0])
             message = say(
-                "{one} has the parameters of a copy of {text}, not those of {text}.", one=one.name, text=text
+                "{optimizer} has the parameters of a copy of {model}, not those of {model}.",
+                optimizer=one.name,
+                model=text,
             )
             return MisboundOptimizer(one, message, breaks, owner, "copy", text)
         if _builds(program, call) and call.name != "copy.deepcopy":
             message = say(
-                "{one} has the parameters of a model built on the spot ({unparse}).",
-                one=one.name,
-                unparse=ast.unparse(owner),
+                "{optimizer} has the parameters of a model built on the spot ({call}).",
+                optimizer=one.name,
+                call=ast.unparse(owner),
             )
             return MisboundOptimizer(one, message, breaks, owner, "copy")
     given = one.given
@@ -104,7 +107,9 @@ def _copy(program: Program, one: BoundOptimizer) -> MisboundOptimizer | None:
         given = given.args[0]
     text = ast.unparse(given)
     if re.fullmatch(r"[\w.]+\.state_dict\(\)\.values\(\)", text):
-        message = say("{one} has the tensors of a state_dict(): they never get gradients.", one=one.name)
+        message = say(
+            "{optimizer} has the tensors of a state_dict(): they never get gradients.", optimizer=one.name
+        )
         return MisboundOptimizer(
             one, message, breaks, one.given, "copy", text.replace("state_dict().values()", "parameters()")
         )
@@ -282,9 +287,9 @@ def _all_frozen(program: Program, one: BoundOptimizer) -> MisboundOptimizer | No
     return MisboundOptimizer(
         one,
         say(
-            "{one} holds {root}.parameters(), and line {line} froze all of them.",
-            one=one.name,
-            root=root,
+            "{optimizer} holds {held}.parameters(), and line {line} froze all of them.",
+            optimizer=one.name,
+            held=root,
             line=line,
         ),
         say("no parameter of {root} requires a gradient, so backward() fails or nothing is trained", root=root),
@@ -324,14 +329,19 @@ def _between(program: Program, bounds: list[BoundOptimizer]) -> Iterator[Misboun
         if twice:
             other = roots[0]
             message = say(
-                "{twice} holds {root}.parameters() as another optimizer does; {name}, ",
-                twice=twice[0].name,
-                root=twice[0].roots[0],
-                name=name,
+                "{optimizer} holds {held}.parameters() as another optimizer does; {trained}, which the "
+                "loop trains, is in none.",
+                optimizer=twice[0].name,
+                held=twice[0].roots[0],
+                trained=name,
             )
-            message += say("which the loop trains, is in none.")
             yield MisboundOptimizer(
-                twice[0], message, f"{name} is never trained", here[0].call.node, "other", other
+                twice[0],
+                message,
+                say("{model} is never trained", model=name),
+                here[0].call.node,
+                "other",
+                other,
             )
         elif len(here) == 1 and len(used) == 1 and _separate(program, script, roots[0], name):
             word = re.compile(rf"\b{re.escape(roots[0])}\b")
@@ -343,7 +353,12 @@ def _between(program: Program, bounds: list[BoundOptimizer]) -> Iterator[Misboun
                     name=name,
                 )
                 yield MisboundOptimizer(
-                    here[0], message, f"{name} is never trained", used[name].node, "other", name
+                    here[0],
+                    message,
+                    say("{model} is never trained", model=name),
+                    used[name].node,
+                    "other",
+                    name,
                 )
 
 

@@ -76,8 +76,13 @@ class VanishingGradients(Check):
         last, made = readings[-1], process.first("model")
         where = place_of(made) if made is not None else None
         yield self.finding(
-            f"The gradient of {last.get('first_name') or 'the first layer'} has a norm of {first:.2g}, "
-            f"{ratio:.2g} of that of {last.get('last_name') or 'the last layer'}.",
+            say(
+                "The gradient of {first} has a norm of {norm:.2g}, {ratio:.2g} of that of {last}.",
+                first=last.get("first_name") or say("the first layer"),
+                norm=first,
+                ratio=ratio,
+                last=last.get("last_name") or say("the last layer"),
+            ),
             evidence=(
                 *([spot(patient, where)] if where is not None else []),
                 run.measured("first_to_last_norm", ratio),

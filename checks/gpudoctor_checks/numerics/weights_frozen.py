@@ -138,8 +138,13 @@ class WeightsFrozen(Check):
         yield confirmed(
             self,
             suspected,
-            f"The steps do not change {', '.join(named[:3])}{more}, {percent(share)} of the trainable "
-            f"elements: {why}.",
+            say(
+                "The steps do not change {parameters}{more}, {share} of the trainable elements: {why}.",
+                parameters=", ".join(named[:3]),
+                more=more,
+                share=percent(share),
+                why=why,
+            ),
             evidence=(
                 *spots(patient, where),
                 run.measured("unmoved_share", share),

@@ -149,7 +149,7 @@ class CheckpointTooOften(Check):
             return
         yield seen.finding(
             self,
-            f"Saving takes {seen.words}{saves.words}{seen.where}.",
+            say("Saving takes {cost}{often}{where}.", cost=seen.words, often=saves.words, where=seen.where),
             name="checkpoint_share",
             severity=severity,
             suspected=suspicions(lambda: self._from_source(patient.source), seen),
@@ -182,11 +182,11 @@ class CheckpointTooOften(Check):
         span = event.span
         return self.finding(
             say(
-                "{name}() writes a checkpoint {often} (loop at line {span_line}); "
+                "{call}() writes a checkpoint {often} (loop at line {line}); "
                 "the norm is a period of {limit:.0f} steps or more.",
-                name=name,
+                call=name,
                 often=often(period),
-                span_line=loop.span.line,
+                line=loop.span.line,
                 limit=self.limit("save_period"),
             ),
             evidence=(

@@ -224,7 +224,14 @@ class DebugModeOn(Check):
             # Steps with it against steps without.
             yield seen_in_run(run, on.cost or 0.0, spans, whose=Whose.STEPS).finding(
                 self,
-                f"{on.what} is on in {percent(on.share)} of the steps: {what}{price}{at(spans)}.",
+                say(
+                    "{tool} is on in {share} of the steps: {effect}{slowdown}{where}.",
+                    tool=on.what,
+                    share=percent(on.share),
+                    effect=what,
+                    slowdown=price,
+                    where=at(spans),
+                ),
                 name="step_share",
                 severity=Severity.WARNING if heavy else Severity.NOTE,
                 suspected=[item for item in suspected if _speaks_of(item, pattern)],

@@ -156,7 +156,9 @@ class EvaluationTooOften(Check):
             return
         yield seen.finding(
             self,
-            f"Evaluation takes {seen.words}{passes.words}{seen.where}.",
+            say(
+                "Evaluation takes {cost}{often}{where}.", cost=seen.words, often=passes.words, where=seen.where
+            ),
             name="evaluation_share",
             severity=severity,
             suspected=suspicions(lambda: self._from_source(patient.source), seen),
@@ -203,9 +205,9 @@ class EvaluationTooOften(Check):
         costly = found.period < self.limit("eval_period_costly")
         where = (
             say(
-                " (the loop over {iterates} at line {span_line})",
-                iterates=found.loop.iterates,
-                span_line=found.loop.span.line,
+                " (the loop over {iterable} at line {line})",
+                iterable=found.loop.iterates,
+                line=found.loop.span.line,
             )
             if found.loop
             else ""

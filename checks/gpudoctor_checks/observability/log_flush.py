@@ -108,8 +108,13 @@ class LogFlush(Check):
             severity = Severity.NOTE
         yield seen.finding(
             self,
-            f"Flushing log files takes {seen.words}{seen.of_a_step}{seen.where}"
-            f"{BESIDE_OTHERS if crowded else ''}.",
+            say(
+                "Flushing log files takes {cost}{of_a_step}{where}{crowded}.",
+                cost=seen.words,
+                of_a_step=seen.of_a_step,
+                where=seen.where,
+                crowded=BESIDE_OTHERS if crowded else "",
+            ),
             name="flush_share",
             severity=severity,
             suspected=suspected,
@@ -136,10 +141,10 @@ class LogFlush(Check):
         more = say(", and {calls}", calls=count(len(found) - 1, "more such call")) if len(found) > 1 else ""
         return self.finding(
             say(
-                "{word} {often} (loop at line {span_line}){more}.",
-                word=words[kind],
+                "{flushing} {often} (loop at line {line}){more}.",
+                flushing=words[kind],
                 often=often(first.period),
-                span_line=loop.span.line,
+                line=loop.span.line,
                 more=more,
             ),
             evidence=tuple(item.event.span for item in found[:6]),

@@ -166,7 +166,7 @@ class LoggingTooOften(Check):
         if severity is not None:
             yield seen.finding(
                 self,
-                f"The training logs, {seen.words}{seen.where}.",
+                say("The training logs, {cost}{where}.", cost=seen.words, where=seen.where),
                 name="logging_share",
                 severity=severity,
                 suspected=suspicions(lambda: self._from_source(patient.source), seen),
@@ -197,9 +197,16 @@ class LoggingTooOften(Check):
         )
         yield seen.also_at(callers(patient, seen.spans[:1])).finding(
             self,
-            f"Logging takes {seen.words}: {often}{_files(patient, run, seen.spans)}"
-            f"{duration(seen.share * step)} of a step of {duration(step)}{seen.where}"
-            f"{BESIDE_OTHERS if crowded else ''}.",
+            say(
+                "Logging takes {cost}: {often}{files}{took} of a step of {step}{where}{crowded}.",
+                cost=seen.words,
+                often=often,
+                files=_files(patient, run, seen.spans),
+                took=duration(seen.share * step),
+                step=duration(step),
+                where=seen.where,
+                crowded=BESIDE_OTHERS if crowded else "",
+            ),
             name="logging_share",
             severity=severity,
             suspected=suspected,

@@ -134,7 +134,12 @@ class ModelWatch(Check):
         seen = seen.also_at(callers(patient, seen.spans[:1]))
         yield seen.finding(
             self,
-            f"Statistics of all weights take {seen.words}{seen.of_a_step}{at(seen.spans)}.",
+            say(
+                "Statistics of all weights take {cost}{of_a_step}{where}.",
+                cost=seen.words,
+                of_a_step=seen.of_a_step,
+                where=at(seen.spans),
+            ),
             name="histogram_share",
             severity=severity,
             suspected=suspected,
@@ -151,7 +156,12 @@ class ModelWatch(Check):
             period = said.number
             if period is not None and said.unit == "step" and 1 <= period < self.limit("watch_period"):
                 yield self._found(
-                    f"{said.entry.key}={period:g} records histograms of the weights {often(period)}",
+                    say(
+                        "{key}={period:g} records histograms of the weights {often}",
+                        key=said.entry.key,
+                        period=period,
+                        often=often(period),
+                    ),
                     (said.setting,),
                     Severity.WARNING,
                     f"{said.file.path}:{said.entry.line}",
@@ -166,7 +176,10 @@ class ModelWatch(Check):
         for place in assignments(source):
             if place.name == "WANDB_WATCH" and place.value == "all" and not place.conditional:
                 yield self._found(
-                    "WANDB_WATCH=all makes the Trainer hook histograms into every parameter and its gradient",
+                    say(
+                        "WANDB_WATCH=all makes the Trainer hook histograms into every parameter "
+                        "and its gradient"
+                    ),
                     (place.span,),
                     Severity.NOTE,
                     f"{place.span.path}:{place.span.line}",
@@ -192,8 +205,16 @@ class ModelWatch(Check):
             return
         shown = str(what.value) if isinstance(what, Known) else "gradients"
         yield self._found(
-            f'{call.name}(log="{shown}", log_freq={steps}) makes a histogram of every '
-            f"{'parameter and gradient' if shown == 'all' else 'parameter'} {often(steps)}",
+            say(
+                '{call}(log="{log}", log_freq={steps}) makes a histogram of every parameter and '
+                "gradient {often}"
+                if shown == "all"
+                else '{call}(log="{log}", log_freq={steps}) makes a histogram of every parameter {often}',
+                call=call.name,
+                log=shown,
+                steps=steps,
+                often=often(steps),
+            ),
             (call.span,),
             Severity.WARNING if short else Severity.NOTE,
             f"{call.span.path}:{call.span.line}",
@@ -208,7 +229,11 @@ class ModelWatch(Check):
             first = min(found, key=lambda item: item.period)
             span = first.event.span
             yield self._found(
-                f"{first.call.method}() over all parameters of the model {often(first.period)}",
+                say(
+                    "{method}() over all parameters of the model {often}",
+                    method=first.call.method,
+                    often=often(first.period),
+                ),
                 (span, *first.event.via, *(item.event.span for item in found if item is not first)),
                 Severity.WARNING,
                 f"{span.path}:{span.line}",

@@ -147,7 +147,7 @@ class ProfilerInLoop(Check):
         if severity is not None:
             yield seen.finding(
                 self,
-                f"The training profiles itself, {seen.words}{seen.where}.",
+                say("The training profiles itself, {cost}{where}.", cost=seen.words, where=seen.where),
                 name="profiler_share",
                 severity=severity,
                 suspected=suspicions(lambda: self._declared_anywhere(patient), seen),

@@ -31,7 +31,7 @@ from gpudoctor.model import (
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.source import Call, Known, Script, Unknown
-from gpudoctor.text import percent
+from gpudoctor.text import joined, percent
 
 _NEEDS_EAGER = re.compile(r"gemma-?[23]|gpt-?oss", re.IGNORECASE)
 """Models whose makers train them eagerly: soft-capped scores, attention sinks."""
@@ -111,9 +111,12 @@ class AttentionEager(Check):
         yield confirmed(
             self,
             found,
-            f"Attention ran eagerly ({_EAGER} in {percent(seen)} of the stack samples): it writes its "
-            "scores to "
-            "memory.",
+            say(
+                "Attention ran eagerly ({kernel} in {share} of the stack samples): it writes its "
+                "scores to memory.",
+                kernel=_EAGER,
+                share=percent(seen),
+            ),
             evidence=(run.measured("eager_attention_looks", seen),),
             severity=Severity.WARNING,
             detail=AttentionEagerDetail(kind="keyword", literal=False),
@@ -156,7 +159,7 @@ class AttentionEager(Check):
             known = call.method != "from_pretrained" or not isinstance(model, Unknown)
             by_default = value.origin.startswith(("default", "field"))
             yield self.finding(
-                f'Line {call.span.line} asks for eager attention (attn_implementation="eager").',
+                say('Line {line} asks for eager attention (attn_implementation="eager").', line=call.span.line),
                 evidence=(call.span, next(program.loops)[1].span),
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING if known and not by_default else Severity.NOTE,
@@ -175,10 +178,13 @@ class AttentionEager(Check):
         if len(off) < len(_KERNELS):
             return
         places = sorted(off.values(), key=lambda item: item[1].span.line)
-        lines = " and ".join(str(call.span.line) for _, call in places)
+        lines = joined([str(call.span.line) for _, call in places])
         yield self.finding(
-            f"Lines {lines} turn the flash and memory-efficient kernels off: attention uses plain matrix "
-            "products.",
+            say(
+                "Lines {lines} turn the flash and memory-efficient kernels off: attention uses "
+                "plain matrix products.",
+                lines=lines,
+            ),
             evidence=tuple(call.span for _, call in places),
             confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE if "deterministic" in places[0][0].text else Severity.WARNING,
@@ -200,8 +206,12 @@ class AttentionEager(Check):
             return
         name, span = found[0]
         yield self.finding(
-            f"{name} computes attention by hand (line {span.line}: softmax between two products), so it "
-            "writes every score to memory.",
+            say(
+                "{module} computes attention by hand (line {line}: softmax between two products), "
+                "so it writes every score to memory.",
+                module=name,
+                line=span.line,
+            ),
             evidence=tuple(span for _, span in found[:4]),
             confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE,
@@ -216,7 +226,11 @@ class AttentionEager(Check):
                 continue
             for entry in _eager(file):
                 yield self.finding(
-                    f"{entry.key} is {str(entry.value).lower()}: attention writes its scores to memory.",
+                    say(
+                        "{key} is {value}: attention writes its scores to memory.",
+                        key=entry.key,
+                        value=str(entry.value).lower(),
+                    ),
                     evidence=(file.setting(entry),),
                     confidence=Confidence.SUSPECTED,
                     severity=Severity.WARNING if certain else Severity.NOTE,

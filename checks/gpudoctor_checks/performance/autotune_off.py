@@ -107,13 +107,13 @@ class AutotuneOff(Check):
             seen.add(script.path)
             said: tuple[SourceSpan, ...] = tuple(span for span, _ in settings)
             what = (
-                say("Line {said_line} switches cudnn.benchmark off", said_line=said[0].line)
+                say("Line {line} switches cudnn.benchmark off", line=said[0].line)
                 if said
                 else say("cudnn.benchmark stays off")
             )
             who = built.size_text if built.certain else say("the network")
             yield self.finding(
-                f"{what}, and {who} convolves images of one size.",
+                say("{setting}, and {network} convolves images of one size.", setting=what, network=who),
                 evidence=(*said[:1], built.span, shape, loop.span),
                 confidence=Confidence.SUSPECTED,
                 subject=program.entry.path,

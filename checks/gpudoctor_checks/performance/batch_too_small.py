@@ -22,6 +22,7 @@ from gpudoctor.analysis.run.memory_headroom import (
     room_evidence,
 )
 from gpudoctor.analysis.run.steady_run import judged
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.text import percent, size
 
@@ -76,8 +77,14 @@ class BatchTooSmall(Check):
             yield confirmed(
                 self,
                 suspicions(lambda: self._suspected(patient), run),
-                f"{found.tokens:,.0f} tokens at a time on one GPU. It is busy for {percent(found.busy)} of "
-                f"the time, with {percent(1 - found.share)} of its memory free{grows(found)}.",
+                say(
+                    "{tokens:,.0f} tokens at a time on one GPU. It is busy for {busy} of the time, "
+                    "with {free} of its memory free{grows}.",
+                    tokens=found.tokens,
+                    busy=percent(found.busy),
+                    free=percent(1 - found.share),
+                    grows=grows(found),
+                ),
                 evidence=room_evidence(found, run),
                 severity=Severity.NOTE,
                 detail=room_detail(found),
@@ -90,8 +97,15 @@ class BatchTooSmall(Check):
                 continue
             greatest = job.batches[-1]
             yield self.finding(
-                f"{describe(job)}: {tokens(job):,} tokens at a time on one GPU; a micro batch of "
-                f"{greatest.changes['batch']} fits ({size(greatest.peak)} of {room_words(job)}).",
+                say(
+                    "{job}: {tokens:,} tokens at a time on one GPU; a micro batch of {batch} fits "
+                    "({peak} of {room}).",
+                    job=describe(job),
+                    tokens=tokens(job),
+                    batch=greatest.changes["batch"],
+                    peak=size(greatest.peak),
+                    room=room_words(job),
+                ),
                 evidence=evidence(job, "batch", "seq", "accumulate"),
                 confidence=confidence(job),
                 subject=job.title,

@@ -15,6 +15,7 @@ from gpudoctor.analysis.source.networks import Network, network
 from gpudoctor.analysis.source.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.target_versions import meant_version
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
@@ -129,7 +130,7 @@ class CompileOff(Check):
                 continue
             seen.add(place)
             yield self.finding(
-                f"{built.size_text} runs on batches of one shape and is never compiled.",
+                say("{network} runs on batches of one shape and is never compiled.", network=built.size_text),
                 evidence=(built.span, loop.span, shape),
                 confidence=Confidence.SUSPECTED,
                 subject=program.entry.path,

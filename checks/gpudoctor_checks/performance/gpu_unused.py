@@ -28,6 +28,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.signs.source import Loop, Script, Source
+from gpudoctor.text import count
 
 _HELPERS = frozenset(
     {"prepare", "DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "fully_shard",
@@ -101,7 +102,7 @@ class GpuUnused(Check):
         yield confirmed(
             self,
             suspected,
-            f"The training ran on the CPU, and {gpus} GPU{'s' * (gpus > 1)} stayed idle.",
+            say("The training ran on the CPU, and {gpus} stayed idle.", gpus=count(gpus, "GPU")),
             evidence=(
                 *spots(patient, model_place(run.lead.process)),
                 run.measured("gpus", gpus, "{gpus}"),
@@ -131,7 +132,7 @@ class GpuUnused(Check):
         else:
             said = say("the device is the CPU (line {place_line})", place_line=place.line)
         yield self.finding(
-            f"{_count(gpus)} here, and {said}.",
+            say("{gpus} here, and {reason}.", gpus=_count(gpus), reason=said),
             evidence=(*((place,) if place else ()), loop.span, _gpus(gpus)),
             confidence=Confidence.SUSPECTED,
             subject=script.path,
@@ -150,8 +151,12 @@ class GpuUnused(Check):
         gpus = patient.gpus
         _, loop = next(source.training_loops)
         yield self.finding(
-            f"{_count(gpus)} here and line {chosen.span.line} chooses a device, but neither the model nor a "
-            "batch is ever moved to it. The training runs on the CPU.",
+            say(
+                "{gpus} here and line {line} chooses a device, but neither the model nor a batch "
+                "is ever moved to it. The training runs on the CPU.",
+                gpus=_count(gpus),
+                line=chosen.span.line,
+            ),
             evidence=(chosen.span, loop.span, _gpus(gpus)),
             confidence=Confidence.SUSPECTED,
             subject=chosen.span.path,
@@ -172,8 +177,13 @@ class GpuUnused(Check):
         stays = say("the batches") if first.what is Transferred.MODEL else say("the model")
         goes = say("the model") if first.what is Transferred.MODEL else say("the batches")
         yield self.finding(
-            f"Line {first.call.span.line} moves {goes} to the GPU, but never {stays}: the first step fails "
-            "on a machine with a GPU.",
+            say(
+                "Line {line} moves {moved} to the GPU, but never {left}: the first step fails on a "
+                "machine with a GPU.",
+                line=first.call.span.line,
+                moved=goes,
+                left=stays,
+            ),
             evidence=(first.call.span, next(source.training_loops)[1].span),
             confidence=Confidence.SUSPECTED,
             severity=Severity.ERROR,

@@ -71,8 +71,12 @@ class LaunchBound(Check):
         where = model_place(state.process)
         yield seen_in_run(run, share, spots(patient, where)).finding(
             self,
-            f"The GPU is idle for {percent(idle)} of the step, and the host launches forward, backward and "
-            f"optimizer kernels for {percent(share)}.",
+            say(
+                "The GPU is idle for {idle} of the step, and the host launches forward, backward "
+                "and optimizer kernels for {share}.",
+                idle=percent(idle),
+                share=percent(share),
+            ),
             name="launch_idle_share",
             severity=severity,
         )

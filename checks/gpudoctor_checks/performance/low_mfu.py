@@ -66,9 +66,12 @@ class LowMfu(Check):
         if mfu >= self.limit("mfu") or elsewhere > self.limit("elsewhere"):
             return
         yield self.finding(
-            f"The model computes {done / 1e12:.3g} TFLOP/s, {percent(mfu)} of the cards' bf16 peak, and "
-            "no other part of the step "
-            "explains it.",
+            say(
+                "The model computes {teraflops:.3g} TFLOP/s, {mfu} of the cards' bf16 peak, and no "
+                "other part of the step explains it.",
+                teraflops=done / 1e12,
+                mfu=percent(mfu),
+            ),
             evidence=(
                 run.measured("mfu", mfu),
                 run.measured("model_flops_per_second", done, "FLOP/s"),

@@ -45,7 +45,7 @@ from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.source import Known
-from gpudoctor.text import percent
+from gpudoctor.text import chained, percent
 
 _SMALL_IMAGES = re.compile(r"torchvision\.datasets\.(\w*MNIST|USPS|Omniglot)$")
 _CLASSIFIER = re.compile(
@@ -170,8 +170,12 @@ class MixedPrecisionOff(Check):
         yield confirmed(
             self,
             suspected,
-            f"{model.get('name') if model is not None else 'The model'} computes in float32 on a card with "
-            f"tensor cores, without autocast. Forward and backward take {percent(compute)} of the time.",
+            say(
+                "{model} computes in float32 on a card with tensor cores, without autocast. "
+                "Forward and backward take {share} of the time.",
+                model=model.get("name") if model is not None else say("The model"),
+                share=percent(compute),
+            ),
             evidence=(*spots(patient, model_place(process)), run.measured("compute_share", compute)),
             severity=Severity.WARNING,
             detail=MixedPrecisionOffDetail(),
@@ -220,7 +224,7 @@ class MixedPrecisionOff(Check):
             evidence.append(built.span)
         who = built.size_text if built is not None else say("The network")
         yield self.finding(
-            f"{who} computes in float32: {_says(told, full)}.",
+            say("{network} computes in float32: {why}.", network=who, why=_says(told, full)),
             evidence=tuple(evidence),
             confidence=Confidence.SUSPECTED,
             severity=severity,
@@ -273,17 +277,17 @@ class MixedPrecisionOff(Check):
                 continue
             large = file.kind in _LARGE_MODELS and not _small_model(file)
             evidence: tuple[Evidence, ...] = tuple(file.setting(entry) for entry in entries)
-            words = " and ".join(
+            words = chained(
                 dict.fromkeys(
-                    say("{key} is {plain}", key=entry.key, plain=_plain(entry)) for entry in entries[:2]
-                )
+                    say("{key} is {value}", key=entry.key, value=_plain(entry)) for entry in entries[:2]
+                ),
             )
             if not evidence:
                 entry = file.get("finetuning_type") or next(iter(file.entries.values()))
                 evidence = (file.setting(entry),)
                 words = say("Full fine-tuning with neither bf16 nor fp16 casts the weights to float32")
             yield self.finding(
-                f"{words}: the training computes in float32.",
+                say("{settings}: the training computes in float32.", settings=words),
                 evidence=evidence,
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING if large else Severity.NOTE,
@@ -340,7 +344,7 @@ def _plain(entry: Entry) -> str:
 def _says(told: DeclaredPrecision, full: tuple[tuple[ConfigFile, Entry], ...]) -> str:
     if full:
         file, entry = full[0]
-        return say("{key} is {plain} in {file_path}", key=entry.key, plain=_plain(entry), file_path=file.path)
+        return say("{key} is {value} in {path}", key=entry.key, value=_plain(entry), path=file.path)
     if told.span is None or told.call is None:
         return say("nothing enables mixed precision")
     line = told.span.line

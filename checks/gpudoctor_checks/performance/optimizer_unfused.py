@@ -139,8 +139,11 @@ class OptimizerUnfused(Check):
             run, share, spans, whose=Whose.DEVICE, worth=run.worth_with(share, "device_optimizer")
         ).finding(
             self,
-            f"The optimizer takes {percent(share)} of the time and updates the parameters one by one"
-            f"{at(spans)}.",
+            say(
+                "The optimizer takes {share} of the time and updates the parameters one by one{where}.",
+                share=percent(share),
+                where=at(spans),
+            ),
             name="optimizer_share",
             severity=Severity.WARNING if share >= self.limit("share_warned") else Severity.NOTE,
             suspected=suspected,
@@ -201,7 +204,11 @@ class OptimizerUnfused(Check):
                     continue
                 span = script.span(loop)
                 yield self.finding(
-                    f"{name}.step updates one parameter after the other (line {span.line}).",
+                    say(
+                        "{optimizer}.step updates one parameter after the other (line {line}).",
+                        optimizer=name,
+                        line=span.line,
+                    ),
                     evidence=(span, next(program.loops)[1].span),
                     confidence=Confidence.SUSPECTED,
                     subject=f"{script.path}:{span.line}",
@@ -216,7 +223,10 @@ class OptimizerUnfused(Check):
                 if inner is None or event.evaluation or not event.every_pass or not _updates(event, inner):
                     continue
                 yield self.finding(
-                    f"Line {event.span.line} updates the weights one parameter after the other in every step.",
+                    say(
+                        "Line {line} updates the weights one parameter after the other in every step.",
+                        line=event.span.line,
+                    ),
                     evidence=(event.span, loop.span),
                     confidence=Confidence.SUSPECTED,
                     subject=f"{script.path}:{loop.span.line}",

@@ -77,9 +77,15 @@ class Recompiling(Check):
         broken = say(", and {breaks} graph breaks", breaks=len(breaks)) if breaks else ""
         yield seen_in_run(run, share, spans).finding(
             self,
-            f"{len(late)} compilations after warm-up took {duration(seconds)}, {percent(share)} of the "
-            f"time{broken}"
-            f"{at(spans)}{why}.",
+            say(
+                "{count} compilations after warm-up took {took}, {share} of the time{breaks}{where}{reason}.",
+                count=len(late),
+                took=duration(seconds),
+                share=percent(share),
+                breaks=broken,
+                where=at(spans),
+                reason=why,
+            ),
             name="recompile_share",
             severity=Severity.WARNING if run.worth(share) >= self.limit("share_warned") else Severity.NOTE,
             numbers=(run.measured("recompilations", len(late), "{times}"),),

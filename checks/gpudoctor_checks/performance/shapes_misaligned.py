@@ -28,6 +28,7 @@ from gpudoctor.model import (
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigKind, Configs
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script
+from gpudoctor.text import chained
 
 _COLLATORS = re.compile(
     r"transformers\.DataCollator(WithPadding|ForSeq2Seq|ForTokenClassification|ForLanguageModeling)$"
@@ -165,8 +166,15 @@ class ShapesMisaligned(Check):
         many = say("is not a multiple") if len(sizes) == 1 else say("are not multiples")
         once = say(" once it computes in 16 bits") if told_precision(program).full else ""
         yield self.finding(
-            f"{' and '.join(f'{size:,}' for size in sizes[:3])} {many} of {self.limit('multiple'):g} "
-            f"({where}): tensor cores process this side of a matrix product in pieces{once}.",
+            say(
+                "{sizes} {are_no_multiples} of {multiple:g} ({places}): tensor cores process this "
+                "side of a matrix product in pieces{once}.",
+                sizes=chained(f"{size:,}" for size in sizes[:3]),
+                are_no_multiples=many,
+                multiple=self.limit("multiple"),
+                places=where,
+                once=once,
+            ),
             evidence=tuple(layer.call.span for layer in layers[:6]),
             confidence=Confidence.SUSPECTED,
             subject=program.entry.path,
@@ -197,8 +205,11 @@ class ShapesMisaligned(Check):
             if _only_looked_up(call):
                 continue
             yield self.finding(
-                f"Line {call.span.line} gives the embeddings the tokenizer's own length, even if it is not "
-                "a round multiple.",
+                say(
+                    "Line {line} gives the embeddings the tokenizer's own length, even if it is "
+                    "not a round multiple.",
+                    line=call.span.line,
+                ),
                 evidence=(call.span,),
                 confidence=Confidence.SUSPECTED,
                 subject=f"{script.path}:{call.span.line}",
@@ -223,8 +234,12 @@ class ShapesMisaligned(Check):
             if _fixed_lengths(program) or any(guard.never for guard in call.guards):
                 continue
             yield self.finding(
-                f"{call.method} (line {call.span.line}) pads 16-bit batches to the longest sample, even if "
-                "that is not a round multiple.",
+                say(
+                    "{collator} (line {line}) pads 16-bit batches to the longest sample, even if "
+                    "that is not a round multiple.",
+                    collator=call.method,
+                    line=call.span.line,
+                ),
                 evidence=(call.span,),
                 confidence=Confidence.SUSPECTED,
                 subject=f"{script.path}:{call.span.line}",
@@ -241,9 +256,13 @@ class ShapesMisaligned(Check):
                 number = entry.number
                 if isinstance(number, int) and self._odd(number):
                     yield self.finding(
-                        f"{entry.key} is {number:,}, not a multiple of {self.limit('multiple'):g}: tensor "
-                        "cores "
-                        "process this side of a matrix product in pieces.",
+                        say(
+                            "{key} is {size:,}, not a multiple of {multiple:g}: tensor cores "
+                            "process this side of a matrix product in pieces.",
+                            key=entry.key,
+                            size=number,
+                            multiple=self.limit("multiple"),
+                        ),
                         evidence=(file.setting(entry),),
                         confidence=Confidence.SUSPECTED,
                         subject=f"{file.path}:{entry.line}",

@@ -155,10 +155,17 @@ class StepTimeDrift(Check):
         spans += callers(patient, spans[:1])
         yield seen_in_run(run, found.lost, spans, whose=Whose.STEPS).finding(
             self,
-            f"A step takes {duration(found.last)} at the end of the run and took {duration(found.first)} "
-            "at its "
-            f"start ({found.steps} steps, p={found.p:.1g}). The part that grows is {found.part}{at(spans)}"
-            f"{_EPISODES if longer else ''}.",
+            say(
+                "A step takes {late} at the end of the run and took {early} at its start ({steps} steps, "
+                "p={p:.1g}). The part that grows is {part}{where}{episodes}.",
+                late=duration(found.last),
+                early=duration(found.first),
+                steps=found.steps,
+                p=found.p,
+                part=found.part,
+                where=at(spans),
+                episodes=_EPISODES if longer else "",
+            ),
             name="drift_share",
             severity=Severity.NOTE if longer else severity,
             detail=StepTimeDriftDetail(found.part, longer),
@@ -179,8 +186,14 @@ class StepTimeDrift(Check):
         first, last = worst.trend.first, worst.trend.last
         phases = worst.rank.steps.phases if worst.rank.steps is not None else {}
         yield self.finding(
-            f"A step{of_rank(worst.rank)} takes {duration(last)} and took {duration(first)} "
-            f"{duration(worst.seconds)} ago (p={worst.trend.p:.1g}).",
+            say(
+                "A step{rank} takes {late} and took {early} {ago} ago (p={p:.1g}).",
+                rank=of_rank(worst.rank),
+                late=duration(last),
+                early=duration(first),
+                ago=duration(worst.seconds),
+                p=worst.trend.p,
+            ),
             evidence=(
                 Measurement(name="step_time_rise", value=round(last / first - 1, 4), unit="1"),
                 Measurement(name="step_seconds_now", value=last, unit="s"),

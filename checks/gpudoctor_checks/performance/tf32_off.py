@@ -121,8 +121,11 @@ class Tf32Off(Check):
         yield confirmed(
             self,
             suspected,
-            "The matrix products run in plain float32: their precision is set to `highest`. Forward and "
-            f"backward take {percent(compute)} of the time.",
+            say(
+                "The matrix products run in plain float32: their precision is set to `highest`. "
+                "Forward and backward take {share} of the time.",
+                share=percent(compute),
+            ),
             evidence=(*spots(patient, model_place(process)), run.measured("compute_share", compute)),
             severity=Severity.WARNING,
             detail=Tf32OffDetail(),
@@ -163,8 +166,13 @@ class Tf32Off(Check):
             seen.add((span.path, span.line))
             what = "convolutions" if setting.convolutions else say("matrix products")
             yield self.finding(
-                f"Line {span.line} forbids TF32 ({setting.target}), and the training computes in float32: "
-                f"{what} do not use the tensor cores.",
+                say(
+                    "Line {line} forbids TF32 ({setting}), and the training computes in float32: "
+                    "{operations} do not use the tensor cores.",
+                    line=span.line,
+                    setting=setting.target,
+                    operations=what,
+                ),
                 evidence=(span, next(program.loops)[1].span),
                 confidence=Confidence.SUSPECTED,
                 subject=f"{span.path}:{span.line}",
@@ -192,7 +200,10 @@ class Tf32Off(Check):
                 if entry.value is False and file.kind.trains:
                     evidence: tuple[Evidence, ...] = (file.setting(entry),)
                     yield self.finding(
-                        f"{entry.key} is false: products that stay in float32 do not use the tensor cores.",
+                        say(
+                            "{key} is false: products that stay in float32 do not use the tensor cores.",
+                            key=entry.key,
+                        ),
                         evidence=evidence,
                         confidence=Confidence.SUSPECTED,
                         severity=Severity.NOTE,

@@ -17,7 +17,7 @@ from gpudoctor.analysis.run.trainer_engines import started_at
 from gpudoctor.lang import say
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.signs.process import ProcessWindow
-from gpudoctor.text import duration, joined, percent
+from gpudoctor.text import chained, duration, joined, percent
 from gpudoctor_checks.performance.non_tensor_time import foreign
 
 _GATHERS, _ONE_RANK, _FED, _FOREIGN = "experience", say("one rank"), "fed", "foreign"
@@ -148,7 +148,7 @@ class UnexplainedTime(Check):
         loop = f"{heads[0].path}:{heads[0].line}" if heads else ""
         yield seen_in_run(run, share, spans).finding(
             self,
-            f"{_time(run, share)}, {into}.",
+            say("{cost}, {into}.", cost=_time(run, share), into=into),
             name="unexplained_share",
             severity=severity,
             detail=UnexplainedTimeDetail(engine_loop=started_at(run, spans), nature=nature, loop=loop),
@@ -162,8 +162,12 @@ class UnexplainedTime(Check):
             return
         yield seen.finding(
             self,
-            f"{seen.words} fall on lines of the program that are not part of a training step and that nothing "
-            f"else explains{where(seen.places)}.",
+            say(
+                "{cost} fall on lines of the program that are not part of a training step and that "
+                "nothing else explains{where}.",
+                cost=seen.words,
+                where=where(seen.places),
+            ),
             name="unexplained_share",
             severity=severity,
             detail=UnexplainedTimeDetail(),
@@ -177,8 +181,13 @@ class UnexplainedTime(Check):
         spans = list(found.spans[:_PLACES])
         yield seen_in_run(run, found.share, spans).finding(
             self,
-            f"{_time(run, found.share)}, gathers experience: {percent(found.stepping)} in the environment, the "
-            f"rest in acting{at(spans)}. That is the job's own work on one CPU.",
+            say(
+                "{cost}, gathers experience: {environment} in the environment, the rest in "
+                "acting{where}. That is the job's own work on one CPU.",
+                cost=_time(run, found.share),
+                environment=percent(found.stepping),
+                where=at(spans),
+            ),
             name="experience_share",
             severity=Severity.NOTE,
             detail=UnexplainedTimeDetail(nature=_GATHERS, stepping=found.stepping / found.share),
@@ -196,8 +205,13 @@ class UnexplainedTime(Check):
         spans = [spot(patient, item.place) for item in found.lines[:_PLACES]]
         yield seen_in_run(run, found.share, spans).finding(
             self,
-            f"{_time(run, found.share)}, goes into {joined(found.packages[:2])} in the forward "
-            f"pass{at(spans)}. That is not work on tensors, so the device cannot do it.",
+            say(
+                "{cost}, goes into {packages} in the forward pass{where}. That is not work on "
+                "tensors, so the device cannot do it.",
+                cost=_time(run, found.share),
+                packages=joined(found.packages[:2]),
+                where=at(spans),
+            ),
             name="foreign_share",
             severity=severity,
             detail=UnexplainedTimeDetail(nature=_FOREIGN, package=found.packages[0]),
@@ -223,9 +237,9 @@ class UnexplainedTime(Check):
 def _time(run: Run, share: float) -> str:
     step = run.lead.step_seconds
     return say(
-        "{share} of the time, {share_2} of a step of {step}",
+        "{share} of the time, {took} of a step of {step}",
         share=percent(share),
-        share_2=duration(share * step),
+        took=duration(share * step),
         step=duration(step),
     )
 
@@ -235,7 +249,7 @@ def _traced(run: Run) -> str:
     found = dear(sites_of(run, OTHER))
     if sum(site.seconds for site in found) < _MOST * run.share(OTHER) * run.lead.whole_seconds:
         return say("; the trace has no operator there, and no Python stacks (record with with_stack=True)")
-    calls = " and ".join(dict.fromkeys(site.what for site in found[:2]))
+    calls = chained(dict.fromkeys(site.what for site in found[:2]))
     return say("; most of it in {calls}, which load kernels and reserve memory, as first steps do", calls=calls)
 
 

@@ -115,8 +115,14 @@ class AllocatorFlushInLoop(Check):
         what = seen.what or say("Flushing memory")
         yield seen.finding(
             self,
-            f"{what} takes {seen.words}: {seen.calls:.2g} calls a step, {duration(seen.seconds)} each"
-            f"{seen.where}.",
+            say(
+                "{call} takes {cost}: {calls:.2g} calls a step, {each} each{where}.",
+                call=what,
+                cost=seen.words,
+                calls=seen.calls,
+                each=duration(seen.seconds),
+                where=seen.where,
+            ),
             name="flush_share",
             severity=severity,
             suspected=suspected,
@@ -141,10 +147,10 @@ class AllocatorFlushInLoop(Check):
         )
         return self.finding(
             say(
-                "{name}() runs {often} (loop at line {span_line}) and {effect}.",
-                name=name,
+                "{call}() runs {often} (loop at line {line}) and {effect}.",
+                call=name,
                 often=often(found.period),
-                span_line=found.loop.span.line,
+                line=found.loop.span.line,
                 effect=effect,
             ),
             evidence=(span, found.loop.span),

@@ -121,7 +121,13 @@ class ExplicitSynchronize(Check):
         if severity is not None:
             yield seen.finding(
                 self,
-                f"{seen.what} waits for the device {seen.calls:.2g} times a step, {seen.words}{seen.where}.",
+                say(
+                    "{call} waits for the device {calls:.2g} times a step, {cost}{where}.",
+                    call=seen.what,
+                    calls=seen.calls,
+                    cost=seen.words,
+                    where=seen.where,
+                ),
                 name="synchronize_share",
                 severity=severity,
                 suspected=suspected,

@@ -19,6 +19,7 @@ from gpudoctor.analysis.source.steering_reads import steers
 from gpudoctor.analysis.source.syntax import is_method_call, is_name, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     OWN_CHOICE,
     Check,
@@ -35,7 +36,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Script, Source
-from gpudoctor.text import percent
+from gpudoctor.text import capitalised, percent
 from gpudoctor_checks.sync.device_queue import Queue
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})
@@ -168,7 +169,12 @@ class HostSyncInLoop(Check):
         idle = say("; the GPU is busy for {busy}", busy=percent(busy)) if busy is not None else ""
         yield seen.finding(
             self,
-            f"The host waits at lines that read a tensor, {seen.words}{where(seen.places)}{idle}.",
+            say(
+                "The host waits at lines that read a tensor, {cost}{where}{idle}.",
+                cost=seen.words,
+                where=where(seen.places),
+                idle=idle,
+            ),
             name="sync_share",
             severity=severity,
             suspected=suspicions(lambda: self._in_source(patient.source), seen),
@@ -191,12 +197,21 @@ class HostSyncInLoop(Check):
         if severity is None or not seen.sites:
             return
         waits = _waits(patient, run, seen.sites)
-        often = "once" if f"{waits:.2g}" == "1" else say("{waits:.2g} times", waits=waits)
+        often = say("once") if f"{waits:.2g}" == "1" else say("{waits:.2g} times", waits=waits)
         reads_for = say(" for {calls:.2g} reads", calls=seen.calls) if waits < _FEWER * seen.calls else ""
         yield seen.finding(
             self,
-            f"The host waits {percent(seen.host)} of the time {_what_for(run)}, {often} a step{reads_for} "
-            f"({seen.what}){seen.where}{meanwhile(run, seen)}.",
+            say(
+                "The host waits {share} of the time {purpose}, {often} a step{reads} "
+                "({call}){where}{meanwhile}.",
+                share=percent(seen.host),
+                purpose=_what_for(run),
+                often=often,
+                reads=reads_for,
+                call=seen.what,
+                where=seen.where,
+                meanwhile=meanwhile(run, seen),
+            ),
             name="sync_share",
             severity=severity,
             suspected=suspected,
@@ -227,11 +242,16 @@ class HostSyncInLoop(Check):
         total = sum(read.rate for read in reads)
         named = {_key(read) for read in reads}
         waits = sum(_of_each_wait([read for read in runs if _key(read) in named], "waits"))
-        words = ", ".join(dict.fromkeys(read.word for read in reads))
+        words = concatenated(", ", dict.fromkeys(read.word for read in reads))
         more = any(read.repeated for read in reads) or _unsure(loop, reads)
         where = lines_at((read.span for read in reads), script.path)
         yield self.finding(
-            _sentence(round(total), max(1, round(waits)), at_least=more, what=f"{words}; {where}"),
+            _sentence(
+                round(total),
+                max(1, round(waits)),
+                at_least=more,
+                what=say("{reads}; {places}", reads=words, places=where),
+            ),
             evidence=tuple(read.span for read in reads[:8]),
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if warn else Severity.NOTE,
@@ -244,7 +264,7 @@ def _sentence(reads: int, waits: int, *, at_least: bool, what: str) -> str:
     """Waits are what costs: reads are counted beside them where there are more."""
     least = say("at least ") if at_least else ""
     if waits >= reads:
-        many = "once" if reads == 1 else say("{reads} times", reads=reads)
+        many = say("once") if reads == 1 else say("{reads} times", reads=reads)
         return say(
             "Every training step waits for the GPU {least}{many} to read a value ({what}).",
             least=least,
@@ -252,7 +272,7 @@ def _sentence(reads: int, waits: int, *, at_least: bool, what: str) -> str:
             what=what,
         )
     make = say("one wait") if waits == 1 else say("{waits} waits", waits=waits)
-    start = say("{least}{reads}", least=least, reads=reads).capitalize()
+    start = capitalised(say("{least}{reads}", least=least, reads=reads))
     return say(
         "{start} reads of the GPU ({what}) make {make} for it in every training step.",
         start=start,

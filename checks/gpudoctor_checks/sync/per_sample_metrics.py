@@ -30,6 +30,7 @@ from gpudoctor.model import (
     TrackRecord,
 )
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
+from gpudoctor.text import joined
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy"})
 _CONVERSIONS = frozenset({"float", "int", "bool", "builtins.float", "builtins.int", "builtins.bool"})
@@ -109,7 +110,12 @@ class PerSampleMetrics(Check):
         lines = PerSampleMetricsDetail(period=1, per_sample=True)
         yield seen.finding(
             self,
-            f"Metrics computed in the step take {seen.words}{seen.of_a_step}{seen.where}.",
+            say(
+                "Metrics computed in the step take {cost}{of_a_step}{where}.",
+                cost=seen.words,
+                of_a_step=seen.of_a_step,
+                where=seen.where,
+            ),
             name="metrics_share",
             severity=severity,
             suspected=suspicions(lambda: self._suspected(patient), seen),
@@ -145,10 +151,10 @@ class PerSampleMetrics(Check):
         spans: list[SourceSpan] = list(dict.fromkeys(item.event.span for item in found))
         return self.finding(
             say(
-                "{words} {often} (loop at line {span_line}).",
-                words=" and ".join(words[:2]),
+                "{metrics} {often} (loop at line {line}).",
+                metrics=joined(words[:2]),
                 often=often(first.period),
-                span_line=loop.span.line,
+                line=loop.span.line,
             ),
             evidence=tuple(spans[:8]),
             confidence=Confidence.SUSPECTED,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.config.batch_mismatch import BatchMismatchDetail
 from gpudoctor_rules.config.placing import auto_edits, settings
@@ -19,8 +20,12 @@ class BatchMismatchRule(Rule):
             key = items[0].key
             yield Remedy(
                 id="CFG002-auto",
-                title=f'{key}: "auto" in the DeepSpeed config',
-                steps=(f'"{key.rpartition(".")[2]}": "auto"   # filled in from the training arguments',),
+                title=say('{key}: "auto" in the DeepSpeed config', key=key),
+                steps=(
+                    say(
+                        '"{key}": "auto"   # filled in from the training arguments', key=key.rpartition(".")[2]
+                    ),
+                ),
                 applicability=Applicability.UNSAFE,
                 effort=Effort.SETTING,
                 edits=auto_edits(finding, patient),
@@ -40,7 +45,7 @@ class BatchMismatchRule(Rule):
             yield Remedy(
                 id="CFG002-one",
                 title="keep one of the two",
-                steps=("remove one of the two settings: " + ", ".join(_names(finding)),),
+                steps=(say("remove one of the two settings: {settings}", settings=", ".join(_names(finding))),),
                 applicability=Applicability.DISPLAY_ONLY,
                 effort=Effort.SETTING,
             )

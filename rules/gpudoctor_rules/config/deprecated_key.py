@@ -27,7 +27,7 @@ class DeprecatedKeyRule(Rule):
             changed = [edit for item in items if (edit := item.edit(quoted(item, new), python=repr(new)))]
             yield Remedy(
                 id="CFG009-value",
-                title=f"replace {old_value} by {new}",
+                title=say("replace {old} by {new}", old=old_value, new=new),
                 steps=(new,),
                 applicability=_applicability(bool(changed), detail.installed),
                 effort=Effort.SETTING,
@@ -38,9 +38,17 @@ class DeprecatedKeyRule(Rule):
         dropped = new.startswith("nothing")
         yield Remedy(
             id="CFG009-rename" if same else "CFG009-drop" if dropped else "CFG009-replace",
-            title=f"replace {old} by {new}" if not dropped else f"remove {old}",
+            title=say("replace {old} by {new}", old=old, new=new)
+            if not dropped
+            else say("remove {key}", key=old),
             steps=(
-                new if not dropped else f"remove {old}: {new.partition(': ')[2] or 'nothing takes its place'}",
+                say(
+                    "remove {key}: {reason}",
+                    key=old,
+                    reason=new.partition(": ")[2] or say("nothing takes its place"),
+                )
+                if dropped
+                else new,
             ),
             applicability=_applicability(bool(edits), detail.installed),
             effort=Effort.SETTING,

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.trainer_periods import OVERRIDES, engine_period
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -46,7 +47,16 @@ class FrequenciesRule(Rule):
         yield Remedy(
             id=f"CFG006-{kind}",
             title=line,
-            steps=(line + (f"   # {run // period} times in the run's {run} steps" if run else ""),),
+            steps=(
+                say(
+                    "{setting}   # {times} times in the run's {run} steps",
+                    setting=line,
+                    times=run // period,
+                    run=run,
+                )
+                if run
+                else line,
+            ),
             # Other checkpoints are left behind, and early stopping sees other evaluations.
             applicability=_NONE if not edits else Applicability.SAFE if kind == "log" else Applicability.UNSAFE,
             effort=Effort.SETTING,

@@ -39,20 +39,20 @@ class LoraMisfitRule(Rule):
         elif cure == "alpha" and len(items) == 2 and items[1].number:
             value = str(int(2 * items[1].number))
             edit = items[0].edit(value)
-            yield _remedy(cure, f"{items[0].key}={value}", "two times the rank", _one(edit), safe=False)
+            yield _remedy(cure, f"{items[0].key}={value}", say("two times the rank"), _one(edit), safe=False)
         elif cure == "rank" and items:
             yield _remedy(
-                cure, f"{items[0].key}={RANK}", "PEFT's default", _one(items[0].edit(RANK)), safe=False
+                cure, f"{items[0].key}={RANK}", say("PEFT's default"), _one(items[0].edit(RANK)), safe=False
             )
         elif cure == "gather":
             edits = _one(items[0].edit("true", python="True")) if items else ()
             title = "stage3_gather_16bit_weights_on_model_save: true"
-            yield _remedy(cure, title, "the adapter is then saved whole", edits, safe=True)
+            yield _remedy(cure, title, say("the adapter is then saved whole"), edits, safe=True)
         elif cure == "reentrant":
             yield _remedy(
                 cure,
                 'gradient_checkpointing_kwargs={"use_reentrant": False}',
-                "or model.enable_input_require_grads() before the training",
+                say("or model.enable_input_require_grads() before the training"),
                 _reentrant(finding, patient),
                 safe=True,
             )

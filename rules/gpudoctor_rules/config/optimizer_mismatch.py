@@ -21,8 +21,8 @@ class OptimizerMismatchRule(Rule):
             name = key.rpartition(".")[2]
             yield Remedy(
                 id="CFG003-auto",
-                title=f'{key}: "auto" in the DeepSpeed config',
-                steps=(f'"{name}": "auto"   # filled in from the training arguments',),
+                title=say('{key}: "auto" in the DeepSpeed config', key=key),
+                steps=(say('"{key}": "auto"   # filled in from the training arguments', key=name),),
                 applicability=Applicability.UNSAFE,
                 effort=Effort.SETTING,
                 edits=auto_edits(finding, patient),
@@ -38,11 +38,18 @@ class OptimizerMismatchRule(Rule):
                 effort=Effort.SETTING,
             )
         else:
-            named = " or ".join(f"{item.key}={item.shown}" for item in items[:2]) or say("one of the two")
+            written = [f"{item.key}={item.shown}" for item in items[:2]]
+            named = (
+                say("{first} or {second}", first=written[0], second=written[1])
+                if len(written) == 2
+                else written[0]
+                if written
+                else say("one of the two")
+            )
             yield Remedy(
                 id="CFG003-one",
-                title=f"keep one: {named}",
-                steps=(f"remove the other of {named}, or give both the same value",),
+                title=say("keep one: {settings}", settings=named),
+                steps=(say("remove the other of {settings}, or give both the same value", settings=named),),
                 applicability=Applicability.DISPLAY_ONLY,
                 effort=Effort.SETTING,
             )

@@ -20,9 +20,12 @@ STEPS = {
     ),
     "load": (
         say("load the model in float32 (leave torch_dtype out), or train with bf16=True"),
-        "fp16=True keeps a float32 master copy only of float32 weights",
+        say("fp16=True keeps a float32 master copy only of float32 weights"),
     ),
-    "none": (say("keep one of the two precisions, the same in both places"), "bf16 where the card has it"),
+    "none": (
+        say("keep one of the two precisions, the same in both places"),
+        say("bf16 where the card has it"),
+    ),
 }
 
 
@@ -42,10 +45,10 @@ class PrecisionConflictRule(Rule):
             title = say("{key} off", key=key)
             if items:
                 title = f"{items[0].key}: false" if items[0].file is not None else f"{items[0].key}=False"
-            why = (
+            why = say(
                 "bf16 has float32's range and needs no loss scaling"
                 if key == "fp16"
-                else say("one of the two is enough")
+                else "one of the two is enough"
             )
             yield _remedy(cure, title, why, _edits(items[:1], "false", "False"))
         elif cure == "amp-to-bf16":
@@ -53,12 +56,16 @@ class PrecisionConflictRule(Rule):
             why = say(
                 "DeepSpeed's own bf16 works with ZeRO; without any mixed precision the training is in float32"
             )
-            yield _remedy(cure, '"bf16": {"enabled": true} in place of amp', why, _section_renamed(items))
+            yield _remedy(
+                cure, say('"bf16": {{"enabled": true}} in place of amp'), why, _section_renamed(items)
+            )
         elif cure == "load-bf16":
             items = [item for _, item in settings(finding, patient) if "dtype" in item.key]
             name = items[0].key if items else "torch_dtype"
             edits = _edits(items[:1], "bfloat16", _bfloat16(items[0])) if items else ()
-            yield _remedy(cure, f"load the model with {name}=torch.bfloat16", "as it is trained", edits)
+            yield _remedy(
+                cure, say("load the model with {key}=torch.bfloat16", key=name), say("as it is trained"), edits
+            )
         else:
             yield _remedy(cure, *STEPS.get(cure, STEPS["none"]), ())
 

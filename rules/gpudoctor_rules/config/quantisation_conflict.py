@@ -50,17 +50,19 @@ class QuantisationConflictRule(Rule):
         items = [item for _, item in settings(finding, patient)]
         if cure == "eight-off" and items:
             edit = items[0].edit("false", python="False")
-            yield _remedy(cure, "4 bits only", "load_in_8bit off", () if edit is None else (edit,))
+            yield _remedy(cure, say("4 bits only"), "load_in_8bit off", () if edit is None else (edit,))
         elif cure == "lora" and items:
             edit = items[0].edit("lora")
             yield _remedy(
-                cure, "finetuning_type: lora", "or no quantization_bit", () if edit is None else (edit,)
+                cure, "finetuning_type: lora", say("or no quantization_bit"), () if edit is None else (edit,)
             )
         elif cure == "adapter-lora" and items:
             edit = items[0].edit("lora")
-            yield _remedy(cure, "adapter: lora with 8 bits", "or load_in_4bit", () if edit is None else (edit,))
+            yield _remedy(
+                cure, say("adapter: lora with 8 bits"), "or load_in_4bit", () if edit is None else (edit,)
+            )
         elif cure == "four-on":
-            yield _remedy(cure, "load_in_4bit: true", "qlora is LoRA on 4-bit weights", ())
+            yield _remedy(cure, "load_in_4bit: true", say("qlora is LoRA on 4-bit weights"), ())
         elif cure == "compute":
             yield _compute(finding, patient, items)
         else:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -32,8 +33,12 @@ class UnknownKeyRule(Rule):
         edits = _edits(finding, patient, key, near) if near else ()
         yield Remedy(
             id="CFG005-rename" if near else "CFG005-remove",
-            title=f"replace {key} by {near}" if near else f"remove {key}",
-            steps=(f"write {near}" if near else f"remove {key}, or update the tool that should know it",),
+            title=say("replace {old} by {new}", old=key, new=near) if near else say("remove {key}", key=key),
+            steps=(
+                say("write {key}", key=near)
+                if near
+                else say("remove {key}, or update the tool that should know it", key=key),
+            ),
             applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
             effort=Effort.SETTING,
             edits=edits,

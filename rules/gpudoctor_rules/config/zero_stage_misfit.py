@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.memory_forecasts import change_words, stage_that_fits
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.signs.memory import Choice
 from gpudoctor.text import size
@@ -26,8 +27,9 @@ class ZeroStageMisfitRule(Rule):
         made = edits(job, changes, patient)
         yield Remedy(
             id="CFG004-stage",
-            title=f"use {change_words(better)}"
-            + (f" ({size(projected.peak)})" if projected is not None else ""),
+            title=say("use {changes} ({peak})", changes=change_words(better), peak=size(projected.peak))
+            if projected is not None
+            else say("use {changes}", changes=change_words(better)),
             steps=tuple(answer(job, name, value, patient) for name, value in changes.items()),
             applicability=Applicability.UNSAFE if made else Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,

@@ -52,7 +52,12 @@ def _opened(finding: Finding, script: Script | None, patient: Patient) -> Iterat
         yield Remedy(
             id="DATA011-map",
             title='np.load(..., mmap_mode="c")',
-            steps=(f'np.load({path}, mmap_mode="c")   # reads only what an item asks for (.npy, not .npz)',),
+            steps=(
+                say(
+                    'np.load({path}, mmap_mode="c")   # reads only what an item asks for (.npy, not .npz)',
+                    path=path,
+                ),
+            ),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
             edits=(edit,),
@@ -64,18 +69,18 @@ def _opened(finding: Finding, script: Script | None, patient: Patient) -> Iterat
         id="DATA011-once",
         title="open it on the first item of each worker and keep it" if opens else "load it once and keep it",
         steps=(
-            *(
-                ("if self._file is None:   # None in __init__: an open file must not cross a fork",
-                 f"    self._file = {call}({path}, ...)")
-                if opens
-                else (f"self._data = {call}({path})   # in __init__; index it in __getitem__",)
-            ),
+            say("if self._file is None:   # None in __init__: an open file must not cross a fork"),
+            f"    self._file = {call}({path}, ...)",
+        )
+        if opens
+        else (
+            say("self._data = {call}({path})   # in __init__; index it in __getitem__", call=call, path=path),
         ),
         # What an item changes in place would stay changed.
         applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
         effort=Effort.SMALL_EDIT,
         edits=edits,
-    )  # fmt: skip
+    )
 
 
 def _call(finding: Finding, script: Script) -> Call | None:

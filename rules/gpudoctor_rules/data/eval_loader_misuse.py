@@ -35,7 +35,10 @@ class EvalLoaderMisuseRule(Rule):
             yield Remedy(
                 id="DATA007-order",
                 title=title,
-                steps=(f"Pass {title} to the evaluation's loader.", *((_TOTAL,) if whole else ())),
+                steps=(
+                    say("Pass {settings} to the evaluation's loader.", settings=title),
+                    *((_TOTAL,) if whole else ()),
+                ),
                 # The metric covers other samples, or the same in another order.
                 applicability=Applicability.UNSAFE if fits else Applicability.DISPLAY_ONLY,
                 effort=Effort.ONE_LINE,

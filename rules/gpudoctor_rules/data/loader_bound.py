@@ -93,11 +93,16 @@ class LoaderBoundRule(Rule):
                     rest=rest,
                 )
             ]
-        steps.append('Guard the script\'s entry with `if __name__ == "__main__":` where workers are spawned.')
+        steps.append(
+            say('Guard the script\'s entry with `if __name__ == "__main__":` where workers are spawned.')
+        )
         iterable = bool(detail.iterable)
         if iterable:
             steps.append(
-                "Split the stream with torch.utils.data.get_worker_info(): each worker runs __iter__ in full."
+                say(
+                    "Split the stream with torch.utils.data.get_worker_info(): each worker runs "
+                    "__iter__ in full."
+                )
             )
         return Remedy(
             id="DATA001-workers",
@@ -147,8 +152,12 @@ def _no_workers(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         id="DATA001-none",
         title=f"{name}=0",
         steps=(
-            f"{name}=0, without persistent_workers and prefetch_factor: a batch takes {each * 1e3:.2g} ms to "
-            "make, and longer to hand over from a worker",
+            say(
+                "{setting}=0, without persistent_workers and prefetch_factor: a batch takes "
+                "{milliseconds:.2g} ms to make, and longer to hand over from a worker",
+                setting=name,
+                milliseconds=each * 1e3,
+            ),
         ),
         applicability=Applicability.UNSAFE,  # workers draw their random numbers from seeds of their own
         effort=Effort.ONE_LINE,
@@ -181,7 +190,7 @@ def _own(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     workers, why = workers_for(patient)
     span = finding.span
     where = (
-        say("what {span_path}:{span_line} makes", span_path=span.path.rpartition("/")[2], span_line=span.line)
+        say("what {path}:{line} makes", path=span.path.rpartition("/")[2], line=span.line)
         if span is not None
         else say("what it makes")
     )
@@ -189,8 +198,11 @@ def _own(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         id="DATA001-precompute",
         title="do the generator's work once, before the loop",
         steps=(
-            f"{where} of the same input each time: make it once before the loop, as tensors or arrays. In the "
-            "generator, only index it.",
+            say(
+                "{place} of the same input each time: make it once before the loop, as tensors or "
+                "arrays. In the generator, only index it.",
+                place=where,
+            ),
             "random augmentation stays: over the whole batch as tensors, not item by item",
         ),
         applicability=Applicability.DISPLAY_ONLY,
@@ -200,11 +212,15 @@ def _own(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         return
     yield Remedy(
         id="DATA001-stream",
-        title=f"put the generator into a DataLoader with num_workers={workers}",
+        title=say("put the generator into a DataLoader with num_workers={workers}", workers=workers),
         steps=(
             "class Stream(torch.utils.data.IterableDataset):   # its __iter__ is the generator",
-            f"DataLoader(Stream(), batch_size=None, num_workers={workers}, persistent_workers=True)   # {why}; "
-            "batch_size=None takes the batches as they are",
+            say(
+                "DataLoader(Stream(), batch_size=None, num_workers={workers}, "
+                "persistent_workers=True)   # {why}; batch_size=None takes the batches as they are",
+                workers=workers,
+                why=why,
+            ),
             "every worker runs __iter__ in full: seed it by torch.utils.data.get_worker_info().id, or "
             "give each worker its share of the input",
         ),
@@ -223,7 +239,11 @@ def _fed(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         id="DATA001-feeder",
         title="Do less work for each batch in the processes that fill the queue",
         steps=(
-            f"{where}: make before the loop what is the same for each batch (sets, tables, pools to draw from)",
+            say(
+                "{place}: make before the loop what is the same for each batch (sets, tables, "
+                "pools to draw from)",
+                place=where,
+            ),
             "draw whole batches with NumPy or torch instead of item by item in Python",
         ),
         applicability=Applicability.DISPLAY_ONLY,
@@ -232,8 +252,11 @@ def _fed(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     if workers > 1:
         yield Remedy(
             id="DATA001-feeders",
-            title=f"Start up to {workers} such processes",
-            steps=(f"start {workers} processes at most ({why})", "give each its own seed"),
+            title=say("Start up to {workers} such processes", workers=workers),
+            steps=(
+                say("start {workers} processes at most ({why})", workers=workers, why=why),
+                "give each its own seed",
+            ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,
             uses=frozenset({Resource.CPU, Resource.HOST_MEMORY}),

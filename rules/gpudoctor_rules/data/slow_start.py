@@ -52,7 +52,7 @@ class SlowStartRule(Rule):
             yield Remedy(
                 id="DATA012-processes",
                 title=f"{key}={processes}",
-                steps=(f"{key}={processes}   # {why}",),
+                steps=(say("{key}={processes}   # {why}", key=key, processes=processes, why=why),),
                 applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,
                 effort=Effort.ONE_LINE,
                 sets=((key, str(processes)),),

@@ -47,7 +47,7 @@ class UnpinnedTransferRule(Rule):
         ]
         if detail.workers == 0 and kind != "blocking":
             steps.append(
-                "Give the loader workers too: without them the training process itself does the pinning."
+                say("Give the loader workers too: without them the training process itself does the pinning.")
             )
         yield Remedy(
             id="DATA004-pin",

@@ -36,7 +36,7 @@ class BackendSlowRule(Rule):
             if edits
             else say("Launch with the backend nccl (line {line}).", line=line)
         ]
-        steps.append("Each rank takes its own GPU first: torch.cuda.set_device(local_rank).")
+        steps.append(say("Each rank takes its own GPU first: torch.cuda.set_device(local_rank)."))
         yield Remedy(
             id="DIST006-nccl",
             title=f'{keyword}="nccl"',

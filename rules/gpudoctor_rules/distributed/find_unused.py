@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
 from gpudoctor_checks.distributed.find_unused import FindUnusedDetail
 
@@ -26,7 +27,7 @@ class FindUnusedRule(Rule):
             id="DIST007-drop",
             title="find_unused_parameters=False",
             steps=(
-                f"Line {span.line if span else 0}: drop find_unused_parameters.",
+                say("Line {line}: drop find_unused_parameters.", line=span.line if span else 0),
                 "If a parameter gets no gradient after all, DDP stops at the next step and names it.",
             ),
             applicability=Applicability.UNSAFE,  # a run with an unused parameter would stop

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -36,7 +37,10 @@ class NoSyncMissingRule(Rule):
             steps=(
                 f"last = (i + 1) % {text} == 0",
                 "with contextlib.nullcontext() if last else model.no_sync():",
-                f"    the forward and the backward of line {detail.line} (the forward must be inside)",
+                say(
+                    "    the forward and the backward of line {line} (the forward must be inside)",
+                    line=detail.line,
+                ),
             ),
             applicability=Applicability.UNSAFE,  # sums in another order
             effort=Effort.SMALL_EDIT,

@@ -40,7 +40,7 @@ class RedundantCollectivesRule(Rule):
         edits = tuple(_edits(finding, patient)) if kinds == ["barrier"] else ()
         yield Remedy(
             id="DIST004-fewer",
-            title=f"Reduce for the log every {_EVERY} steps"
+            title=say("Reduce for the log every {every} steps", every=_EVERY)
             if kinds == ["value"]
             else "avoid per-step synchronisation between ranks",
             steps=tuple(say(_STEPS[kind], every=_EVERY) for kind in kinds),

@@ -23,7 +23,10 @@ class StragglingRankRule(Rule):
                     process=detail.process,
                     node=node,
                 ),
-                f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE   # on {node}: throttled or shared",
+                say(
+                    "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE   # on {node}: throttled or shared",
+                    node=node,
+                ),
                 say("give every rank the same amount of work: group by length across ranks"),
             )
         elif part == "data_wait":
@@ -40,7 +43,11 @@ class StragglingRankRule(Rule):
             )
         elif part in ("forward", "transfer"):
             steps = (
-                f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE on {node}: a card that is throttled or shared",
+                say(
+                    "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE on {node}: a card that is "
+                    "throttled or shared",
+                    node=node,
+                ),
                 say(
                     "gpudoctor check   # on that node; longer sequences on one rank look the same: group by "
                     "length across ranks"
@@ -57,7 +64,7 @@ class StragglingRankRule(Rule):
             )
         yield Remedy(
             id="DIST001-rank",
-            title=f"move work away from rank {rank}{_of(str(part or ''))}",
+            title=say("move work away from rank {rank}{cause}", rank=rank, cause=_of(str(part or ""))),
             steps=steps,
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.SMALL_EDIT,

@@ -71,7 +71,7 @@ ADVICE = (
     advise(
         "ENV014-off",
         _OFF,
-        f"{_OFF}   # before the launch line",
+        "export TOKENIZERS_PARALLELISM=false   # before the launch line",
         when=where(TokenizerForkDetail, lambda fork: fork.workers_tokenize),
         applicability=Applicability.SAFE,
         effort=Effort.ONE_LINE,
@@ -81,7 +81,7 @@ ADVICE = (
     advise(
         "ENV014-off",
         _OFF,
-        f"{_OFF}   # before the launch line",
+        "export TOKENIZERS_PARALLELISM=false   # before the launch line",
         "tokenizing in the main process then runs on one thread; with dataset.map(..., num_proc=N) it "
         "runs in N processes instead",
         when=where(TokenizerForkDetail, lambda fork: not fork.workers_tokenize),

@@ -27,13 +27,19 @@ class CpuBudgetRule(Rule):
         each = max(1, int(cpus / ranks))
         if detail.kind == "torchrun":
             spare = min(_MOST_THREADS, max(1, each - workers))
-            yield self._threads(spare, f"each of {ranks} ranks has {cpus / ranks:g} CPUs")
+            yield self._threads(
+                spare, say("each of {ranks} ranks has {cpus:g} CPUs", ranks=ranks, cpus=cpus / ranks)
+            )
             return
         fewer = min(workers, max(1, each - 1)) if workers else 0
         if threads > max(1, each - fewer):
             right = min(_MOST_THREADS, max(1, each - fewer))
             call = _setting(finding, patient)
-            yield self._call(right, *call) if call else self._threads(right, f"{cpus:g} CPUs, {ranks} rank(s)")
+            yield (
+                self._call(right, *call)
+                if call
+                else self._threads(right, say("{cpus:g} CPUs, {ranks} rank(s)", cpus=cpus, ranks=ranks))
+            )
         if fewer < workers:
             yield self._workers(fewer, workers, each)
 
@@ -41,7 +47,13 @@ class CpuBudgetRule(Rule):
         return Remedy(
             id=f"{self.answers}-threads",
             title=f"export OMP_NUM_THREADS={threads}",
-            steps=(f"export OMP_NUM_THREADS={threads}   # before the launch line: {because}",),
+            steps=(
+                say(
+                    "export OMP_NUM_THREADS={threads}   # before the launch line: {why}",
+                    threads=threads,
+                    why=because,
+                ),
+            ),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
             sets=(("OMP_NUM_THREADS", str(threads)),),
@@ -57,9 +69,9 @@ class CpuBudgetRule(Rule):
             title=title,
             steps=(
                 say(
-                    "line {span_line}: {title}, or no such call: torch counts the cores by itself",
-                    span_line=call.span.line,
-                    title=title,
+                    "line {line}: {call}, or no such call: torch counts the cores by itself",
+                    line=call.span.line,
+                    call=title,
                 ),
             ),
             applicability=Applicability.SAFE,

@@ -37,11 +37,11 @@ def _step(finding: Finding, name: str, milder: str | None) -> str:
     if span is not None:
         verb = say('set it to "{milder}"', milder=milder) if milder else "delete"
         return say(
-            "{verb} in {span_path}, line {span_line}: {span}",
-            verb=verb,
-            span_path=span.path,
-            span_line=span.line,
-            span=span.text,
+            "{action} in {path}, line {line}: {statement}",
+            action=verb,
+            path=span.path,
+            line=span.line,
+            statement=span.text,
         )
     setting = next((item for item in finding.evidence if isinstance(item, Setting)), None)
     if setting is not None and setting.path is not None:

@@ -43,7 +43,15 @@ class DiskTooSmallRule(Rule):
         yield Remedy(
             id=f"{self.answers}-keep",
             title=f"save_total_limit={fits}",
-            steps=(f"save_total_limit={fits}: {fits + 1} checkpoints of {size(one)} fit into {size(free)}",),
+            steps=(
+                say(
+                    "save_total_limit={limit}: {checkpoints} checkpoints of {size} fit into {free}",
+                    limit=fits,
+                    checkpoints=fits + 1,
+                    size=size(one),
+                    free=size(free),
+                ),
+            ),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
             sets=(("save_total_limit", str(fits)),),

@@ -46,7 +46,12 @@ class DriverTooOldRule(Rule):
         )
         yield Remedy(
             id=f"{self.answers}-torch-build",
-            title=f"install the {build.tag} build of torch, which driver {driver} runs{older}",
+            title=say(
+                "install the {tag} build of torch, which driver {driver} runs{older}",
+                tag=build.tag,
+                driver=driver,
+                older=older,
+            ),
             steps=(install_line(patient, build, release),),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.COMMAND,
@@ -93,11 +98,21 @@ class DriverTooOldRule(Rule):
         package = f"cuda-compat-{version[0]}-{version[1]}"
         yield Remedy(
             id=f"{self.answers}-forward-compatibility",
-            title=f"put NVIDIA's {package} in front of the driver's libcuda, without touching the driver",
+            title=say(
+                "put NVIDIA's {package} in front of the driver's libcuda, without touching the driver",
+                package=package,
+            ),
             steps=(
-                f"apt-get install {package}   # or: dnf install {package}; some containers have it already",
+                say(
+                    "apt-get install {package}   # or: dnf install {package}; some containers have it already",
+                    package=package,
+                ),
                 f"export LD_LIBRARY_PATH=/usr/local/cuda-{dotted(version[:2])}/compat:$LD_LIBRARY_PATH",
-                f"whether it works on driver {detail.driver}: the table at {_FORWARD}",
+                say(
+                    "whether it works on driver {driver}: the table at {table}",
+                    driver=detail.driver,
+                    table=_FORWARD,
+                ),
             ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.COMMAND,

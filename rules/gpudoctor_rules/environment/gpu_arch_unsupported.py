@@ -21,7 +21,7 @@ class GpuArchUnsupportedRule(Rule):
         driver = detail.driver
         build = choose_for(patient, driver, card, release)
         if build is not None:
-            yield self._install(patient, build, release, card, f"driver {driver} runs it")
+            yield self._install(patient, build, release, card, say("driver {driver} runs it", driver=driver))
             return
         unbound = choose_for(patient, "", card, release)
         if unbound is not None:
@@ -30,8 +30,15 @@ class GpuArchUnsupportedRule(Rule):
         newest = builds()[-1]
         yield Remedy(
             id=f"{self.answers}-source",
-            title=f"build torch from source: no published build up to {newest.torch} has code for {card}",
-            steps=(f"TORCH_CUDA_ARCH_LIST={card} as in {_SOURCE}", f"or look for a newer release: {TABLE}"),
+            title=say(
+                "build torch from source: no published build up to {torch} has code for {card}",
+                torch=newest.torch,
+                card=card,
+            ),
+            steps=(
+                say("TORCH_CUDA_ARCH_LIST={card} as in {guide}", card=card, guide=_SOURCE),
+                say("or look for a newer release: {table}", table=TABLE),
+            ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.REWRITE,
             references=(_SOURCE, TABLE),

@@ -30,10 +30,10 @@ class NcclHobbledRule(Rule):
         setting = next((item for item in finding.evidence if isinstance(item, Setting)), None)
         if span is not None:
             line = say(
-                "delete {span_path}, line {span_line}: {span}",
-                span_path=span.path,
-                span_line=span.line,
-                span=span.text,
+                "delete {path}, line {line}: {statement}",
+                path=span.path,
+                line=span.line,
+                statement=span.text,
             )
         elif setting is not None and setting.path is not None:
             line = say(
@@ -73,7 +73,10 @@ class NcclHobbledRule(Rule):
             title=say("keep {keep} only", keep=keep or say("one NCCL package")),
             steps=(
                 f"pip uninstall {' '.join(drop)}",
-                f"pip install --force-reinstall --no-deps {again}   # its files went with the other's",
+                say(
+                    "pip install --force-reinstall --no-deps {package}   # its files went with the other's",
+                    package=again,
+                ),
             ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.COMMAND,

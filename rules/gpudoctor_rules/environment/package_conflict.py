@@ -6,6 +6,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, Unavailable
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.unavailable import Absent
+from gpudoctor.text import chained
 from gpudoctor_checks.environment.package_conflict import PackageConflictDetail
 from gpudoctor_rules.environment.torch_builds import INDEX, choose_for, install_line
 
@@ -29,9 +30,11 @@ class PackageConflictRule(Rule):
             torch, cuda = detail.torch, detail.cuda
             yield (None if cuda else self._both(name, torch, patient)) or self._companion(name, torch, cuda)
         elif kind == "numpy":
-            yield self._remedy("numpy", "install NumPy 1", ("pip install 'numpy<2'",), sets=(("numpy", "<2"),))
             yield self._remedy(
-                "torch", "install a torch that was built for NumPy 2", ("pip install 'torch>=2.3'",)
+                "numpy", say("install NumPy 1"), ("pip install 'numpy<2'",), sets=(("numpy", "<2"),)
+            )
+            yield self._remedy(
+                "torch", say("install a torch that was built for NumPy 2"), ("pip install 'torch>=2.3'",)
             )
         elif kind == "flash-attn":
             yield self._flash_attention(detail.torch)
@@ -43,13 +46,13 @@ class PackageConflictRule(Rule):
             asked = detail.asked
             yield self._remedy(
                 "project",
-                "create an environment with the versions that the project asks for",
+                say("create an environment with the versions that the project asks for"),
                 ("python -m venv .venv", f".venv/bin/pip install {' '.join(map(repr, asked))}"),
             )
         elif kind == "pynvml":
             yield self._remedy(
                 "pynvml",
-                "replace pynvml by nvidia-ml-py: the same module, from NVIDIA",
+                say("replace pynvml by nvidia-ml-py: the same module, from NVIDIA"),
                 ("pip uninstall -y pynvml", "pip install --force-reinstall nvidia-ml-py"),
                 references=(_NVML,),
             )
@@ -88,7 +91,7 @@ class PackageConflictRule(Rule):
             target = say("{name}{together}", name=name, together=together)
             yield self._remedy(
                 name,
-                f"install {target}",
+                say("install {requirement}", requirement=target),
                 (f"pip install '{target}'", "pip check"),
                 sets=((name, together or "any"),),
             )
@@ -96,7 +99,12 @@ class PackageConflictRule(Rule):
             movers = " ".join(by)
             yield self._remedy(
                 f"{name}-requirer",
-                f"move {' and '.join(by)} to a release that takes {name} {have}",
+                say(
+                    "move {movers} to a release that takes {package} {version}",
+                    movers=chained(by),
+                    package=name,
+                    version=have,
+                ),
                 (f"pip install --upgrade {movers} '{name}=={have.partition('+')[0]}'", "pip check"),
             )
 
@@ -168,7 +176,7 @@ class PackageConflictRule(Rule):
         why = "" if not have else say(" (this one stops at an older CUDA, or starts at a newer)")
         yield self._remedy(
             "bitsandbytes",
-            f"install a bitsandbytes that has the library for torch's CUDA{why}",
+            say("install a bitsandbytes that has the library for torch's CUDA{why}", why=why),
             ("pip install --upgrade bitsandbytes", "python -m bitsandbytes"),
             references=(_BNB,),
         )
@@ -191,7 +199,10 @@ class PackageConflictRule(Rule):
             say("keep the libraries for CUDA {needed}, which torch asks for", needed=needed),
             (
                 f"pip uninstall -y {gone}",
-                f"pip install --force-reinstall --no-deps {back}   # what the others overwrote",
+                say(
+                    "pip install --force-reinstall --no-deps {packages}   # what the others overwrote",
+                    packages=back,
+                ),
             ),
         )
 

@@ -30,7 +30,7 @@ class ShmTooSmallRule(Rule):
         steps, effort, reference = _lines(kind, gib)
         yield Remedy(
             id=f"{self.answers}-size",
-            title=f"give /dev/shm {gib} GiB",
+            title=say("give /dev/shm {gib} GiB", gib=gib),
             steps=steps,
             applicability=Applicability.DISPLAY_ONLY,
             effort=effort,

@@ -28,8 +28,8 @@ class TorchCpuBuildRule(Rule):
                 id=f"{self.answers}-select",
                 title="install a CUDA build of torch: choose it for this driver and this machine",
                 steps=(
-                    f"choose CUDA and the package manager at {_START}",
-                    f"the wheels are under {INDEX}",
+                    say("choose CUDA and the package manager at {url}", url=_START),
+                    say("the wheels are under {url}", url=INDEX),
                     look,
                 ),
                 applicability=Applicability.DISPLAY_ONLY,
@@ -41,11 +41,11 @@ class TorchCpuBuildRule(Rule):
         runs = (
             say("driver {driver} runs it", driver=driver)
             if driver
-            else say("any driver from ") + build.floor + say(" runs it")
+            else say("any driver from {driver} runs it", driver=build.floor)
         )
         yield Remedy(
             id=f"{self.answers}-install",
-            title=f"install the {build.tag} build of torch ({runs})",
+            title=say("install the {tag} build of torch ({why})", tag=build.tag, why=runs),
             steps=(line, look),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.COMMAND,

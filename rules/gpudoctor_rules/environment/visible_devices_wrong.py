@@ -25,16 +25,16 @@ class VisibleDevicesWrongRule(Rule):
             if gpus > 0:
                 yield self._ranks(gpus)
             yield self._unset(
-                "let every rank have a GPU: unset it, or ask the scheduler for more GPUs", finding
+                say("let every rank have a GPU: unset it, or ask the scheduler for more GPUs"), finding
             )
         elif kind == "granted":
-            yield self._unset("unset it: the scheduler has chosen the GPUs", finding)
+            yield self._unset(say("unset it: the scheduler has chosen the GPUs"), finding)
 
     def _set(self, wanted: int, gpus: int, finding: Finding) -> Remedy:
         value = ",".join(str(index) for index in range(wanted))
         span = finding.span
         place = (
-            say("in {span_path}, line {span_line}", span_path=span.path, span_line=span.line)
+            say("in {path}, line {line}", path=span.path, line=span.line)
             if span is not None
             else say("before the launch line")
         )
@@ -42,8 +42,14 @@ class VisibleDevicesWrongRule(Rule):
             id=f"{self.answers}-value",
             title=f"export CUDA_VISIBLE_DEVICES={value}",
             steps=(
-                f"export CUDA_VISIBLE_DEVICES={value}   # {place}; this machine has GPU 0"
-                + (say(" to {gpus}", gpus=gpus - 1) if gpus > 1 else ""),
+                say(
+                    "export CUDA_VISIBLE_DEVICES={value}   # {place}; this machine has GPU 0 to {last}"
+                    if gpus > 1
+                    else "export CUDA_VISIBLE_DEVICES={value}   # {place}; this machine has GPU 0",
+                    value=value,
+                    place=place,
+                    last=gpus - 1,
+                ),
                 "or unset CUDA_VISIBLE_DEVICES to use all of them",
             ),
             applicability=Applicability.DISPLAY_ONLY,
@@ -69,10 +75,10 @@ class VisibleDevicesWrongRule(Rule):
         span = finding.span
         line = (
             say(
-                "delete {span_path}, line {span_line}: {span}",
-                span_path=span.path,
-                span_line=span.line,
-                span=span.text,
+                "delete {path}, line {line}: {statement}",
+                path=span.path,
+                line=span.line,
+                statement=span.text,
             )
             if span is not None
             else f"unset {_VARIABLE}"

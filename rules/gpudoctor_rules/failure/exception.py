@@ -24,10 +24,10 @@ class UncaughtRule(Rule):
             return
         yield Remedy(
             id=f"FAIL001-{detail.cause or 'look'}",
-            title=title or f"look at {where}",
+            title=title or say("look at {place}", place=where),
             steps=(
-                title or f"{where}: print the shapes, types and devices of what goes in",
-                f"python -m pdb -c continue ...   # stops where it dies ({where})",
+                title or say("{place}: print the shapes, types and devices of what goes in", place=where),
+                say("python -m pdb -c continue ...   # stops where it dies ({place})", place=where),
             ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.SMALL_EDIT,

@@ -14,7 +14,7 @@ class NativeCrashRule(Rule):
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
         span = finding.span
         where = (
-            say(" (it was called from {span_path}:{span_line})", span_path=span.path, span_line=span.line)
+            say(" (it was called from {path}:{line})", path=span.path, line=span.line)
             if span is not None
             else ""
         )
@@ -22,8 +22,11 @@ class NativeCrashRule(Rule):
             id="FAIL006-stack",
             title="print the native stack once",
             steps=(
-                "gdb -batch -ex run -ex bt --args python train.py ...   # the library's name is in the "
-                f"first frames{where}",
+                say(
+                    "gdb -batch -ex run -ex bt --args python train.py ...   # the library's name "
+                    "is in the first frames{caller}",
+                    caller=where,
+                ),
                 "python -X faulthandler train.py ...                     # the Python side, if it is unknown",
             ),
             applicability=Applicability.DISPLAY_ONLY,

@@ -40,7 +40,11 @@ def leave_out(code: Code, finding: Finding, patient: Patient, why: str) -> Remed
         id=f"{code}-leave-out",
         title=f"CUDA_VISIBLE_DEVICES={listed}",
         steps=(
-            f"export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={listed}   # {why}",
+            say(
+                "export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={gpus}   # {why}",
+                gpus=listed,
+                why=why,
+            ),
             say(
                 "Launch with --nproc_per_node={rest} ({ranks}; keep the global batch by accumulation).",
                 rest=len(rest),
@@ -61,8 +65,9 @@ def reset(code: Code, finding: Finding, *, later: bool = False) -> Remedy:
     named = f"GPU {listed}" if listed else say("the GPU")
     return Remedy(
         id=f"{code}-reset",
-        title=say("reset {named}", named=named)
-        + (say(" when it is idle") if later else say(" before it is used again")),
+        title=say(
+            "reset {gpus} when it is idle" if later else "reset {gpus} before it is used again", gpus=named
+        ),
         steps=(
             "Drain the node: no job may start on it (Slurm: scontrol update nodename=$(hostname -s) "
             "state=drain reason=gpu-reset).",

@@ -21,8 +21,8 @@ class HotRule(Rule):
         gpus = ",".join(str(index) for index in actions.indices(finding))
         yield actions.inspect(
             self.answers,
-            f"cool {finding.subject}: fans, air flow, dust, inlet temperature",
+            say("cool {gpu}: fans, air flow, dust, inlet temperature", gpu=finding.subject),
             f"nvidia-smi -i {gpus} --query-gpu=temperature.gpu,fan.speed,power.draw --format=csv -l 5",
-            "If it is hot while idle, fans or air flow have failed.",
-            "If it is hot under load only, leave a slot free beside the card.",
+            say("If it is hot while idle, fans or air flow have failed."),
+            say("If it is hot under load only, leave a slot free beside the card."),
         )

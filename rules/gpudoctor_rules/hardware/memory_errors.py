@@ -28,6 +28,6 @@ class MemoryErrorsRule(Rule):
         else:
             yield actions.inspect(
                 self.answers,
-                f"watch {finding.subject} and plan a replacement",
-                "nvidia-smi -q -d ECC,ROW_REMAPPER   # again after the next jobs: do the counts grow?",
+                say("watch {gpu} and plan a replacement", gpu=finding.subject),
+                say("nvidia-smi -q -d ECC,ROW_REMAPPER   # again after the next jobs: do the counts grow?"),
             )

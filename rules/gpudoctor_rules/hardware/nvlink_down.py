@@ -24,7 +24,7 @@ class NvlinkDownRule(Rule):
         yield actions.reset(self.answers, finding)
         yield actions.inspect(
             self.answers,
-            f"check the NVLink bridge or baseboard of {finding.subject}",
+            say("check the NVLink bridge or baseboard of {gpu}", gpu=finding.subject),
             "nvidia-smi nvlink --status; nvidia-smi nvlink --errorcounters",
-            "sudo nvidia-bug-report.sh   # when the port stays off after a reset and a reboot",
+            say("sudo nvidia-bug-report.sh   # when the port stays off after a reset and a reboot"),
         )

@@ -25,28 +25,55 @@ class OccupiedRule(Rule):
         cause = detail.cause
         if cause == "processes" and detail.pids_visible:
             pids = detail.pids
-            yield self._by_hand("end", f"end the other program (pid {pids})", (
-                f"ps -o pid,user,etime,args -p {pids}   # whose is it, and since when?",
-                f"kill {pids.replace(',', ' ')}   # when it is yours or left over",
-            ), Effort.COMMAND)  # fmt: skip
+            yield self._by_hand(
+                "end",
+                say("end the other program (pid {pids})", pids=pids),
+                (
+                    say("ps -o pid,user,etime,args -p {pids}   # whose is it, and since when?", pids=pids),
+                    say("kill {pids}   # when it is yours or left over", pids=pids.replace(",", " ")),
+                ),
+                Effort.COMMAND,
+            )
         elif cause in {"processes", "unseen"}:
-            yield self._by_hand("find-holder", f"find which process uses GPU {gpus} from the host", (
-                f"sudo fuser -v {nodes}   # on the host",
-                "A process that has died and still occupies memory: reset the GPU when no other process "
-                "uses it.",
-            ), Effort.ADMINISTRATOR)  # fmt: skip
+            title = say("find which process uses GPU {gpus} from the host", gpus=gpus)
+            yield self._by_hand(
+                "find-holder",
+                title,
+                (
+                    say("sudo fuser -v {devices}   # on the host", devices=nodes),
+                    say(
+                        "A process that has died and still occupies memory: reset the GPU when no other "
+                        "process uses it."
+                    ),
+                ),
+                Effort.ADMINISTRATOR,
+            )
         elif cause == "compute-mode":
-            yield self._by_hand("compute-mode", f"compute mode default on GPU {gpus}", (
-                f"sudo nvidia-smi -i {gpus} -c DEFAULT",
-            ), Effort.ADMINISTRATOR)  # fmt: skip
+            yield self._by_hand(
+                "compute-mode",
+                say("compute mode default on GPU {gpus}", gpus=gpus),
+                (f"sudo nvidia-smi -i {gpus} -c DEFAULT",),
+                Effort.ADMINISTRATOR,
+            )
         elif cause == "mig":
-            yield self._by_hand("mig-off", f"turn MIG off on GPU {gpus}", (
-                f"sudo nvidia-smi -i {gpus} -mig 0   # nothing may run on it",
-            ), Effort.ADMINISTRATOR)  # fmt: skip
-            yield self._by_hand("mig-slice", "give each process one slice: CUDA_VISIBLE_DEVICES=MIG-...", (
-                "nvidia-smi -L   # the UUIDs of the slices",
-                "export CUDA_VISIBLE_DEVICES=MIG-<uuid>; launch one process (NCCL joins no slices of one GPU).",
-            ), Effort.SETTING)  # fmt: skip
+            yield self._by_hand(
+                "mig-off",
+                say("turn MIG off on GPU {gpus}", gpus=gpus),
+                (say("sudo nvidia-smi -i {gpus} -mig 0   # nothing may run on it", gpus=gpus),),
+                Effort.ADMINISTRATOR,
+            )
+            yield self._by_hand(
+                "mig-slice",
+                say("give each process one slice: CUDA_VISIBLE_DEVICES=MIG-..."),
+                (
+                    say("nvidia-smi -L   # the UUIDs of the slices"),
+                    say(
+                        "export CUDA_VISIBLE_DEVICES=MIG-<uuid>; launch one process (NCCL joins no "
+                        "slices of one GPU)."
+                    ),
+                ),
+                Effort.SETTING,
+            )
 
     def _by_hand(self, word: str, title: str, steps: tuple[str, ...], effort: Effort) -> Remedy:
         return Remedy(

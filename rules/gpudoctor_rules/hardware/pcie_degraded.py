@@ -23,8 +23,12 @@ class PcieDegradedRule(Rule):
         if finding.severity is Severity.NOTE:
             yield actions.inspect(
                 self.answers,
-                f"move {finding.subject} to the x16 slot, if the board has a free one{wins}",
-                "Boards that split 16 lanes between two slots say so in their manual.",
+                say(
+                    "move {gpu} to the x16 slot, if the board has a free one{gain}",
+                    gpu=finding.subject,
+                    gain=wins,
+                ),
+                say("Boards that split 16 lanes between two slots say so in their manual."),
             )
             return
         away = actions.leave_out(
@@ -34,8 +38,8 @@ class PcieDegradedRule(Rule):
             yield away
         yield actions.inspect(
             self.answers,
-            f"reseat {finding.subject}{wins}",
+            say("reseat {gpu}{gain}", gpu=finding.subject, gain=wins),
             "sudo lspci -vv -d 10de: | grep -E 'LnkCap:|LnkSta:'   # the link's capability and its state",
-            "Reseat the card; check riser, cable and the slot's setting in the BIOS.",
-            "When it stays so on this slot with another card, the slot or the switch is at fault.",
+            say("Reseat the card; check riser, cable and the slot's setting in the BIOS."),
+            say("When it stays so on this slot with another card, the slot or the switch is at fault."),
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effect, EffectOrigin, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.hardware.power_limited import PowerLimitedDetail
 from gpudoctor_rules.hardware import actions
@@ -18,7 +19,7 @@ class PowerLimitedRule(Rule):
         gpus = ",".join(str(index) for index in actions.indices(finding))
         yield Remedy(
             id=f"{self.answers}-default",
-            title=f"set the power limit of GPU {gpus} to {watts:.0f} W",
+            title=say("set the power limit of GPU {gpus} to {watts:.0f} W", gpus=gpus, watts=watts),
             steps=(
                 f"sudo nvidia-smi -i {gpus} -pl {watts:.0f}",
                 "First check whether the operator lowered it for the rack's power or cooling.",

@@ -27,14 +27,17 @@ class RecoveryNeededRule(Rule):
         elif action == "imex":
             yield actions.inspect(
                 self.answers,
-                "recover the IMEX domain",
-                "systemctl status nvidia-imex; nvidia-imex-ctl -N   # which node has dropped out?",
-                "sudo systemctl restart nvidia-imex   # on all nodes of the domain",
+                say("recover the IMEX domain"),
+                say("systemctl status nvidia-imex; nvidia-imex-ctl -N   # which node has dropped out?"),
+                say("sudo systemctl restart nvidia-imex   # on all nodes of the domain"),
             )
         else:
             yield actions.inspect(
                 self.answers,
-                f"let no peer-to-peer traffic reach {finding.subject}, and reset it when its job ends",
-                "Drain the node; let the job that runs on it save a checkpoint and end.",
+                say(
+                    "let no peer-to-peer traffic reach {gpu}, and reset it when its job ends",
+                    gpu=finding.subject,
+                ),
+                say("Drain the node; let the job that runs on it save a checkpoint and end."),
                 "sudo nvidia-smi --gpu-reset -i " + ",".join(str(index) for index in actions.indices(finding)),
             )

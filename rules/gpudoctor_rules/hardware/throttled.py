@@ -22,15 +22,20 @@ class ThrottledRule(Rule):
         if finding.detail_of(ThrottledDetail).heat:
             yield actions.inspect(
                 self.answers,
-                f"cool {finding.subject}: fans, air flow, dust, inlet temperature",
-                "nvidia-smi -q -d TEMPERATURE,PERFORMANCE   # under load",
-                "Compare inlet temperature and fan speeds with a healthy node (ipmitool sdr type Temperature).",
+                say("cool {gpu}: fans, air flow, dust, inlet temperature", gpu=finding.subject),
+                say("nvidia-smi -q -d TEMPERATURE,PERFORMANCE   # under load"),
+                say(
+                    "Compare inlet temperature and fan speeds with a healthy node "
+                    "(ipmitool sdr type Temperature)."
+                ),
             )
         else:
             yield actions.inspect(
                 self.answers,
-                f"check the power supply of {finding.subject}",
-                "nvidia-smi -q -d POWER,PERFORMANCE   # under load",
-                "Check power cables, the supplies' redundancy and a power cap set in the BMC "
-                "(ipmitool dcmi power get_limit).",
+                say("check the power supply of {gpu}", gpu=finding.subject),
+                say("nvidia-smi -q -d POWER,PERFORMANCE   # under load"),
+                say(
+                    "Check power cables, the supplies' redundancy and a power cap set in the BMC "
+                    "(ipmitool dcmi power get_limit)."
+                ),
             )

@@ -66,7 +66,7 @@ class XidRule(Rule):
         job = action in {"restart-job", "watch"}
         return Remedy(
             id=f"{self.answers}-{action}",
-            title=titles.get(action, "watch whether it comes back"),
+            title=titles.get(action, say("watch whether it comes back")),
             steps=(
                 finding.detail_of(XidDetail).advice or say("Look the number up in NVIDIA's Xid catalogue."),
                 say("{searched}   # what came before it", searched=log.searched("Xid|NVRM")),

@@ -7,6 +7,7 @@ from gpudoctor.analysis.source.control_flow import statement
 from gpudoctor.analysis.source.syntax import segment
 from gpudoctor.analysis.source.syntax_edits import bare_call, block, insert_after, remove, replace_node
 from gpudoctor.analysis.source.syntax_places import find, find_extent
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.loop.accumulation_wrong import AccumulationWrongDetail
@@ -29,43 +30,65 @@ class AccumulationWrongRule(Rule):
         id_, title, steps, edits, reference = {
             "undivided": (
                 "LOOP003-divide",
-                f"divide the loss by {detail.count}",
-                (f"in {guilty}", f"    use {text}"),
+                say("divide the loss by {count}", count=detail.count),
+                (say("in {statement}", statement=guilty), say("    use {expression}", expression=text)),
                 _divided(finding, patient, text),
                 _ACCUMULATION,
             ),
             "cleared": (
                 "LOOP003-clear-after-step",
-                "clear the gradients where the optimizer steps",
-                (f"move {guilty} behind the optimizer's step, under the same condition",),
+                say("clear the gradients where the optimizer steps"),
+                (
+                    say(
+                        "move {statement} behind the optimizer's step, under the same condition",
+                        statement=guilty,
+                    ),
+                ),
                 _moved(finding, patient, drop=detail.kept),
                 _ACCUMULATION,
             ),
             "scheduled": (
                 "LOOP003-schedule-after-step",
-                "step the scheduler where the optimizer steps",
-                (f"move {guilty} behind the optimizer's step, under the same condition",),
+                say("step the scheduler where the optimizer steps"),
+                (
+                    say(
+                        "move {statement} behind the optimizer's step, under the same condition",
+                        statement=guilty,
+                    ),
+                ),
                 _moved(finding, patient, drop=False),
                 _SCHEDULE,
             ),
             "early": (
                 "LOOP003-schedule-later",
-                "step the scheduler after the optimizer",
-                (f"move {guilty} " + ("to the end of the epoch" if detail.epochs else "after the step"),),
+                say("step the scheduler after the optimizer"),
+                (
+                    say(
+                        "move {statement} to the end of the epoch"
+                        if detail.epochs
+                        else "move {statement} after the step",
+                        statement=guilty,
+                    ),
+                ),
                 _ended(finding, patient) if detail.epochs else _moved(finding, patient, drop=False),
                 _SCHEDULE,
             ),
             "never": (
                 "LOOP003-step-schedule",
-                f"call {text}",
-                (f"{text} after each epoch, or after each optimizer step if the schedule counts steps",),
+                say("call {call}", call=text),
+                (
+                    say(
+                        "{call} after each epoch, or after each optimizer step if the schedule counts steps",
+                        call=text,
+                    ),
+                ),
                 (),
                 _SCHEDULE,
             ),
             "twice": (
                 "LOOP003-divide-once",
-                "leave the division to Accelerate",
-                ("give backward() the loss as it is; under accumulate() it is divided there",),
+                say("leave the division to Accelerate"),
+                (say("give backward() the loss as it is; under accumulate() it is divided there"),),
                 _undone(finding, patient),
                 _ACCELERATE,
             ),

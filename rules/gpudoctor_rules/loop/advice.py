@@ -1,5 +1,6 @@
 """What is told of training loops, without computation."""
 
+from gpudoctor.lang import template
 from gpudoctor.model import Effort, advise, where
 from gpudoctor_checks.loop.sigterm_unhandled import SigtermUnhandledDetail
 
@@ -15,7 +16,7 @@ def _handler(signal: str) -> tuple[str, ...]:
         "    global stop",
         "    stop = True",
         f"signal.signal(signal.{signal}, on_signal)",
-        "at the end of each step: if stop: save a checkpoint and leave the loop",
+        template("at the end of each step: if stop: save a checkpoint and leave the loop"),
     )
 
 

@@ -29,7 +29,10 @@ class ClipMisplacedRule(Rule):
             yield Remedy(
                 id="LOOP004-whole",
                 title="clip the tensor that the optimizer has",
-                steps=(f"instead of {where}", "    clip the whole tensor, or scale its .grad by hand"),
+                steps=(
+                    say("instead of {clip}", clip=where),
+                    "    clip the whole tensor, or scale its .grad by hand",
+                ),
                 applicability=Applicability.DISPLAY_ONLY,
                 effort=Effort.ONE_LINE,
                 references=(
@@ -40,9 +43,13 @@ class ClipMisplacedRule(Rule):
         if detail.how == "micro":
             yield Remedy(
                 id="LOOP004-once-a-step",
-                title=f"clip once, right before {step}",
+                title=say("clip once, right before {step}", step=step),
                 steps=(
-                    f"move {where} to where {step} runs, after the last backward() of a step:",
+                    say(
+                        "move {clip} to where {step} runs, after the last backward() of a step:",
+                        clip=where,
+                        step=step,
+                    ),
                     *((f"    {unscale}",) if scaler else ()),
                     f"    {where}",
                     f"    {step}",

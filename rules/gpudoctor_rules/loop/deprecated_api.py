@@ -37,15 +37,15 @@ class DeprecatedApiRule(Rule):
         edits = tuple(edit for span in spans for edit in _edit(finding, span, patient))
         drop, add = detail.drop, detail.add
         if drop:
-            title = f"Drop {drop}= ({replacement})"
+            title = say("Drop {keyword}= ({replacement})", keyword=drop, replacement=replacement)
         elif add:
-            title = say("Pass {add}={value}", add=add, value=detail.value)
+            title = say("Pass {keyword}={value}", keyword=add, value=detail.value)
         else:
-            title = say("replace {what} by {replacement}", what=what, replacement=replacement)
+            title = say("replace {old} by {new}", old=what, new=replacement)
         yield Remedy(
             id="LOOP005-replace",
             title=title,
-            steps=(f"{capitalised(lines_at(spans))}: {title}",),
+            steps=(say("{places}: {change}", places=capitalised(lines_at(spans)), change=title),),
             applicability=Applicability.UNSAFE if add else Applicability.SAFE,
             effort=Effort.ONE_LINE if len(spans) == 1 else Effort.SMALL_EDIT,
             edits=edits if len(edits) == len(spans) else (),

@@ -25,7 +25,11 @@ class DoubleSoftmaxRule(Rule):
             yield Remedy(
                 id="LOOP006-log-softmax",
                 title="use log_softmax instead of log(softmax)",
-                steps=(f"write {text}" if text else "call torch.nn.functional.log_softmax on the logits",),
+                steps=(
+                    say("write {expression}", expression=text)
+                    if text
+                    else "call torch.nn.functional.log_softmax on the logits",
+                ),
                 applicability=Applicability.UNSAFE,
                 effort=Effort.ONE_LINE,
                 edits=edits,
@@ -37,9 +41,11 @@ class DoubleSoftmaxRule(Rule):
             return
         yield Remedy(
             id="LOOP006-logits",
-            title=f"pass raw logits to {detail.loss}",
+            title=say("pass raw logits to {loss}", loss=detail.loss),
             steps=(
-                f"use {text} there: the loss applies the function itself" if text else "give it the logits",
+                say("use {logits} there: the loss applies the function itself", logits=text)
+                if text
+                else "give it the logits",
                 "If you need probabilities (metrics, inference), apply softmax or sigmoid there.",
             ),
             applicability=Applicability.UNSAFE,

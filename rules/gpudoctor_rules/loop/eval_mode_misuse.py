@@ -8,6 +8,7 @@ from gpudoctor.analysis.source.syntax import FunctionNode
 from gpudoctor.analysis.source.syntax_edits import insert_after, insert_before
 from gpudoctor.analysis.source.syntax_places import find
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, ImportEdit, Patient, Remedy, Rule
 from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.loop.eval_mode_misuse import EvalModeMisuseDetail
@@ -27,8 +28,8 @@ class EvalModeMisuseRule(Rule):
         if detail.how == "training":
             yield Remedy(
                 id="LOOP002-train",
-                title=f"call {model}.train() before training continues",
-                steps=(f"at the head of the training loop: {model}.train()",),
+                title=say("call {model}.train() before training continues", model=model),
+                steps=(say("at the head of the training loop: {model}.train()", model=model),),
                 applicability=Applicability.UNSAFE,
                 effort=Effort.ONE_LINE,
                 edits=_train(finding, patient),
@@ -38,8 +39,11 @@ class EvalModeMisuseRule(Rule):
         if detail.how == "mode":
             yield Remedy(
                 id="LOOP002-eval",
-                title=f"call {model}.eval() before the evaluation, {model}.train() after it",
-                steps=(f"before the loop: {model}.eval()", f"after it: {model}.train()"),
+                title=say("call {model}.eval() before the evaluation, {model}.train() after it", model=model),
+                steps=(
+                    say("before the loop: {model}.eval()", model=model),
+                    say("after it: {model}.train()", model=model),
+                ),
                 applicability=Applicability.UNSAFE,
                 effort=Effort.ONE_LINE,
                 edits=_evaluation(finding, patient),

@@ -31,10 +31,17 @@ class NoCheckpointRule(Rule):
                 id="LOOP009-resume",
                 title="load the optimizer, the scheduler and the step with the weights",
                 steps=(
-                    f'save {{"model": {model}.state_dict(), "optimizer": {optimizer}.state_dict(), '
-                    '"step": step}',
-                    f'load: {optimizer}.load_state_dict(state["optimizer"]); the scheduler alike; '
-                    'go on at state["step"]',
+                    say(
+                        'save {{"model": {model}.state_dict(), "optimizer": '
+                        '{optimizer}.state_dict(), "step": step}}',
+                        model=model,
+                        optimizer=optimizer,
+                    ),
+                    say(
+                        'load: {optimizer}.load_state_dict(state["optimizer"]); the scheduler '
+                        'alike; go on at state["step"]',
+                        optimizer=optimizer,
+                    ),
                 ),
                 applicability=Applicability.DISPLAY_ONLY,
                 effort=Effort.SMALL_EDIT,
@@ -43,9 +50,9 @@ class NoCheckpointRule(Rule):
             return
         yield Remedy(
             id="LOOP009-save",
-            title=f"save a checkpoint to resume from, every {minutes} minutes",
+            title=say("save a checkpoint to resume from, every {minutes} minutes", minutes=minutes),
             steps=(
-                f"every {minutes} minutes, on rank 0:",
+                say("every {minutes} minutes, on rank 0:", minutes=minutes),
                 f'    state = {{"model": {model}.state_dict(), "optimizer": {optimizer}.state_dict(), '
                 '"step": step, "rng": torch.get_rng_state()}',
                 '    torch.save(state, "checkpoint.tmp"); os.replace("checkpoint.tmp", "checkpoint.pt")',

@@ -26,7 +26,7 @@ class TeacherTrainedRule(Rule):
         if detail.how == "graph":
             yield Remedy(
                 id="LOOP011-no-grad",
-                title=f"put torch.no_grad() around {teacher}",
+                title=say("put torch.no_grad() around {teacher}", teacher=teacher),
                 steps=("with torch.no_grad():", f"    {finding.span.text if finding.span else teacher}"),
                 # A teacher inside of a module may be among the parameters that its optimizer steps.
                 applicability=Applicability.UNSAFE if "." in teacher else Applicability.SAFE,
@@ -38,7 +38,7 @@ class TeacherTrainedRule(Rule):
         yield Remedy(
             id="LOOP011-eval",
             title=f"{teacher}.eval()",
-            steps=(f"after it is built: {teacher}.eval()",),
+            steps=(say("after it is built: {teacher}.eval()", teacher=teacher),),
             applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE,
             edits=_eval(finding, patient, teacher),
@@ -69,7 +69,9 @@ def _no_grad(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
         return ()
     indent = " " * whole.col_offset
     return (
-        replace_node(script, whole, say("with torch.no_grad():\n{indent}    {text}", indent=indent, text=text)),
+        replace_node(
+            script, whole, say("with torch.no_grad():\n{indent}    {statement}", indent=indent, statement=text)
+        ),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax import nodes, segment
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, TextEdit
 from gpudoctor_checks.loop.zero_grad_missing import ZeroGradMissingDetail
 
@@ -20,8 +21,8 @@ class ZeroGradMissingRule(Rule):
         where = finding.span.text if finding.span else f"{optimizer}.step()"
         yield Remedy(
             id="LOOP001-zero-grad",
-            title=f"call {optimizer}.zero_grad() after each step",
-            steps=(f"after {where}", f"    {optimizer}.zero_grad()"),
+            title=say("call {optimizer}.zero_grad() after each step", optimizer=optimizer),
+            steps=(say("after {statement}", statement=where), f"    {optimizer}.zero_grad()"),
             applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE,
             edits=_edits(finding, patient, optimizer),

@@ -18,7 +18,7 @@ ADVICE = (
     advise(
         "MEM005-segments",
         _SEGMENTS,
-        f"export {_SEGMENTS}   # less lost to fragments",
+        "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True   # less lost to fragments",
         applicability=Applicability.SAFE,
         effort=Effort.SETTING,
         sets=_SETS_SEGMENTS,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Code, Finding, Patient, Remedy, Rule
 from gpudoctor_rules.memory import retained
 
@@ -14,8 +15,10 @@ class GpuMemoryLeakRule(Rule):
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         yield from retained.remedies(
             self.answers,
-            "torch.cuda.memory._record_memory_history(); "
-            "torch.cuda.memory._dump_snapshot('mem.pickle')   # what keeps it",
+            say(
+                "torch.cuda.memory._record_memory_history(); "
+                "torch.cuda.memory._dump_snapshot('mem.pickle')   # what keeps it"
+            ),
             finding,
             patient,
         )

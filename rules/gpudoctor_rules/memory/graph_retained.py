@@ -34,8 +34,15 @@ class GraphRetainedRule(Rule):
         edits = _edits(finding, patient, detached)
         yield Remedy(
             id="MEM003-detach",
-            title=f"keep {detached}",
-            steps=(f"replace {value} with {detached} in: {finding.span.text if finding.span else value}",),
+            title=say("keep {value}", value=detached),
+            steps=(
+                say(
+                    "replace {value} with {detached} in: {statement}",
+                    value=value,
+                    detached=detached,
+                    statement=finding.span.text if finding.span else value,
+                ),
+            ),
             applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,
             edits=edits,

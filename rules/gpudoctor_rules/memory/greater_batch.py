@@ -28,13 +28,13 @@ def _estimated_batch(code: Code, job: JobMemory, patient: Patient) -> Iterator[R
         batch, accumulate = folded
         changes: dict[str, Choice] = {"batch": batch, "accumulate": accumulate}
         yield _remedy(
-            code, "accumulation", job, changes, patient, "the same effective batch in fewer, greater steps"
+            code, "accumulation", job, changes, patient, say("the same effective batch in fewer, greater steps")
         )
     greatest = job.batches[-1]
     if folded is None or folded[0] != greatest.changes["batch"]:
         yield _remedy(
             code, "batch", job, {"batch": greatest.changes["batch"]}, patient,
-            "check the learning rate again: the effective batch grows by the same factor",
+            say("check the learning rate again: the effective batch grows by the same factor"),
         )  # fmt: skip
 
 
@@ -53,7 +53,9 @@ def _measured_batch(finding: Finding) -> Iterator[Remedy]:
         id=f"{finding.code}-batch",
         title=title,
         steps=(
-            f"batch_size={samples * factor:.0f}" if samples else f"{factor:.0f} times the batch size",
+            f"batch_size={samples * factor:.0f}"
+            if samples
+            else say("{factor:.0f} times the batch size", factor=factor),
             "lower gradient accumulation by the same factor, or check the learning rate again",
         ),
         applicability=Applicability.DISPLAY_ONLY,

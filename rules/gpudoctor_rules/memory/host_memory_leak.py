@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Code, Finding, LeakDetail, LeakKind, Patient, Remedy, Rule
 from gpudoctor_rules.memory import retained
 
@@ -16,7 +17,7 @@ class HostMemoryLeakRule(Rule):
             return
         yield from retained.remedies(
             self.answers,
-            "tracemalloc, or gc.get_objects() counted by type between two epochs, shows what keeps it",
+            say("tracemalloc, or gc.get_objects() counted by type between two epochs, shows what keeps it"),
             finding,
             patient,
         )

@@ -30,7 +30,9 @@ def remedies(code: Code, inspection: str, finding: Finding, patient: Patient) ->
         )
     yield Remedy(
         id=f"{code}-bound",
-        title=f"limit what {leak.target} keeps" if leak.target else "limit what is collected",
+        title=say("limit what {container} keeps", container=leak.target)
+        if leak.target
+        else "limit what is collected",
         steps=(
             "use collections.deque(maxlen=1000) instead of a list, or a cache with a maxsize instead of "
             "a dict. Write to disk what must be complete",
@@ -61,19 +63,24 @@ def _at_line(code: Code, keeping: Retention, keep: RetentionKind, where: str) ->
         wait = (say("on a GPU .item() waits for it: at the period at which it is read"),) if number else ()
         yield Remedy(
             id=f"{code}-{'number' if number else 'detach'}",
-            title=f"keep {new} ({where})",
-            steps=(f"replace what {keeping.target} keeps with {new}", *wait),
+            title=say("keep {value} ({place})", value=new, place=where),
+            steps=(
+                say("replace what {container} keeps with {value}", container=keeping.target, value=new),
+                *wait,
+            ),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
             edits=keeping.edits(keep),
         )
     yield Remedy(
         id=f"{code}-bound",
-        title=f"limit what {keeping.target} keeps ({where})",
+        title=say("limit what {container} keeps ({place})", container=keeping.target, place=where),
         steps=(
-            f"del {keeping.target}[:-1000] after it, or collections.deque(maxlen=1000)"
+            say("del {container}[:-1000] after it, or collections.deque(maxlen=1000)", container=keeping.target)
             if keeping.how == "list"
-            else f"let go of what {keeping.target} no longer needs, or write it to disk",
+            else say(
+                "let go of what {container} no longer needs, or write it to disk", container=keeping.target
+            ),
         ),
         applicability=Applicability.DISPLAY_ONLY,
         effort=Effort.SMALL_EDIT,
@@ -87,7 +94,8 @@ _HOLDERS = {
     ),
     "reference": (
         "cycles", say("break the reference cycle"),
-        ("backward(create_graph=True) makes one of a parameter and its gradient; torch.autograd.grad does not",
+        (say("backward(create_graph=True) makes one of a parameter and its gradient; "
+             "torch.autograd.grad does not"),
          say("or gc.collect() once an epoch")),
     ),
     "profiler": (
@@ -105,7 +113,7 @@ _HOLDERS = {
 def _of_holder(code: Code, holder: str) -> Remedy:
     first = next((word for word in _HOLDERS if holder.startswith((word, f"a {word}"))), "")
     name, title, steps = _HOLDERS.get(
-        first, ("bound", f"bound {holder}", ("let go of what is no longer needed",))
+        first, ("bound", say("bound {holder}", holder=holder), (say("let go of what is no longer needed"),))
     )
     return Remedy(
         id=f"{code}-{name}",

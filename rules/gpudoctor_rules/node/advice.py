@@ -1,20 +1,20 @@
 """What to do about nodes, cards and links that failed an active examination."""
 
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail
+from gpudoctor.lang import template
 from gpudoctor.model import Advice, Effort, advise, where
 
 _SLURM = "https://slurm.schedmd.com/scontrol.html"
 _KUBERNETES = "https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/"
 
 
-def _leave_out(code: str, reason: str) -> Advice:
+def _leave_out(code: str, drain: str) -> Advice:
     """The job goes on without the nodes, and an administrator takes them out."""
     return advise(
         f"{code}-leave-out",
         "--exclude={hosts}",
         "sbatch --exclude={hosts} job.sbatch   # or srun --exclude={hosts}; start the job without them",
-        f"scontrol update NodeName={{hosts}} State=DRAIN Reason='gpudoctor {code}: {reason}'   # Slurm's "
-        "administrator",
+        drain,
         "kubectl cordon {spaced}   # Kubernetes",
         when=where(NodesDetail, lambda nodes: nodes.hosts),
         effort=Effort.SMALL_EDIT,
@@ -23,7 +23,13 @@ def _leave_out(code: str, reason: str) -> Advice:
 
 
 ADVICE = (
-    _leave_out("NODE001", "slow card"),
+    _leave_out(
+        "NODE001",
+        template(
+            "scontrol update NodeName={hosts} State=DRAIN "
+            "Reason='gpudoctor NODE001: slow card'   # Slurm's administrator"
+        ),
+    ),
     advise(
         "NODE001-look",
         "find what slows the card on {host}",
@@ -32,7 +38,13 @@ ADVICE = (
         "gpudoctor preflight --burn 120s   # on {host} alone; a healthy card keeps its first figure",
         effort=Effort.ADMINISTRATOR,
     ),
-    _leave_out("NODE002", "wrong values"),
+    _leave_out(
+        "NODE002",
+        template(
+            "scontrol update NodeName={hosts} State=DRAIN "
+            "Reason='gpudoctor NODE002: wrong values'   # Slurm's administrator"
+        ),
+    ),
     advise(
         "NODE002-replace",
         "replace the card on {host} after a test of the vendor",
@@ -49,7 +61,13 @@ ADVICE = (
         "gpudoctor preflight --deep   # with a third node: the majority decides",
         when=where(NodesDetail, lambda nodes: nodes.cause == "undecided"),
     ),
-    _leave_out("NODE003", "memory bandwidth low"),
+    _leave_out(
+        "NODE003",
+        template(
+            "scontrol update NodeName={hosts} State=DRAIN "
+            "Reason='gpudoctor NODE003: memory bandwidth low'   # Slurm's administrator"
+        ),
+    ),
     advise(
         "NODE003-look",
         "check the memory of the card on {host}",
@@ -57,7 +75,13 @@ ADVICE = (
         "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv   # another process on the card",
         effort=Effort.ADMINISTRATOR,
     ),
-    _leave_out("NODE004", "transfers between host and card slow"),
+    _leave_out(
+        "NODE004",
+        template(
+            "scontrol update NodeName={hosts} State=DRAIN "
+            "Reason='gpudoctor NODE004: transfers between host and card slow'   # Slurm's administrator"
+        ),
+    ),
     advise(
         "NODE004-look",
         "check PCIe and NUMA placement on {host}",
@@ -66,7 +90,13 @@ ADVICE = (
         "dmesg | grep -i -e aer -e pcie   # corrected errors of the bus",
         effort=Effort.ADMINISTRATOR,
     ),
-    _leave_out("NODE005", "link between cards slow"),
+    _leave_out(
+        "NODE005",
+        template(
+            "scontrol update NodeName={hosts} State=DRAIN "
+            "Reason='gpudoctor NODE005: link between cards slow'   # Slurm's administrator"
+        ),
+    ),
     advise(
         "NODE005-look",
         "check NVLink and peer access on {host}",
@@ -74,7 +104,13 @@ ADVICE = (
         "systemctl status nvidia-fabricmanager   # where there is an NVSwitch",
         effort=Effort.ADMINISTRATOR,
     ),
-    _leave_out("NODE006", "network slow"),
+    _leave_out(
+        "NODE006",
+        template(
+            "scontrol update NodeName={hosts} State=DRAIN "
+            "Reason='gpudoctor NODE006: network slow'   # Slurm's administrator"
+        ),
+    ),
     advise(
         "NODE006-node",
         "check the adapters of {host}",
@@ -116,7 +152,13 @@ ADVICE = (
         "gpudoctor preflight   # with three or more nodes: two alone do not show which one is slow",
         when=where(NodesDetail, lambda nodes: nodes.cause == "few"),
     ),
-    _leave_out("NODE007", "latency high"),
+    _leave_out(
+        "NODE007",
+        template(
+            "scontrol update NodeName={hosts} State=DRAIN "
+            "Reason='gpudoctor NODE007: latency high'   # Slurm's administrator"
+        ),
+    ),
     advise(
         "NODE007-look",
         "check for loss and power saving on the named nodes",
@@ -139,8 +181,20 @@ ADVICE = (
         "gpudoctor --version; echo $RANK $WORLD_SIZE $SLURM_PROCID $SLURM_NTASKS   # on each node",
         when=where(NodesDetail, lambda nodes: nodes.cause == "refused"),
     ),
-    _leave_out("NODE008", "did not arrive"),
-    _leave_out("NODE009", "rank lost"),
+    _leave_out(
+        "NODE008",
+        template(
+            "scontrol update NodeName={hosts} State=DRAIN "
+            "Reason='gpudoctor NODE008: did not arrive'   # Slurm's administrator"
+        ),
+    ),
+    _leave_out(
+        "NODE009",
+        template(
+            "scontrol update NodeName={hosts} State=DRAIN "
+            "Reason='gpudoctor NODE009: rank lost'   # Slurm's administrator"
+        ),
+    ),
     advise(
         "NODE009-look",
         "read what ended or stopped the rank",
@@ -210,7 +264,13 @@ ADVICE = (
         when=where(NodesDetail, lambda nodes: nodes.cause == "slow"),
         effort=Effort.ADMINISTRATOR,
     ),
-    _leave_out("NODE013", "slow in large groups"),
+    _leave_out(
+        "NODE013",
+        template(
+            "scontrol update NodeName={hosts} State=DRAIN "
+            "Reason='gpudoctor NODE013: slow in large groups'   # Slurm's administrator"
+        ),
+    ),
     advise(
         "NODE013-fabric",
         "look at what only many nodes use",
@@ -218,7 +278,13 @@ ADVICE = (
         "iblinkinfo; ibdiagnet   # uplinks of switches, adaptive routing; as an administrator",
         effort=Effort.ADMINISTRATOR,
     ),
-    _leave_out("NODE014", "throttles under load"),
+    _leave_out(
+        "NODE014",
+        template(
+            "scontrol update NodeName={hosts} State=DRAIN "
+            "Reason='gpudoctor NODE014: throttles under load'   # Slurm's administrator"
+        ),
+    ),
     advise(
         "NODE014-cool",
         "check cooling and power of {host}",
@@ -226,7 +292,13 @@ ADVICE = (
         "ipmitool sdr type fan; ipmitool sdr type temperature   # fans and inlet, as an administrator",
         effort=Effort.ADMINISTRATOR,
     ),
-    _leave_out("NODE015", "slow CPUs"),
+    _leave_out(
+        "NODE015",
+        template(
+            "scontrol update NodeName={hosts} State=DRAIN "
+            "Reason='gpudoctor NODE015: slow CPUs'   # Slurm's administrator"
+        ),
+    ),
     advise(
         "NODE015-quota",
         "raise the CPU quota of the job on {host}",
@@ -255,8 +327,20 @@ ADVICE = (
         "gpudoctor check   # there; gpudoctor explain {cause}",
         when=where(NodesDetail, lambda nodes: not nodes.command),
     ),
-    _leave_out("NODE016", "machine unfit"),
-    _leave_out("NODE017", "slower than before"),
+    _leave_out(
+        "NODE016",
+        template(
+            "scontrol update NodeName={hosts} State=DRAIN "
+            "Reason='gpudoctor NODE016: machine unfit'   # Slurm's administrator"
+        ),
+    ),
+    _leave_out(
+        "NODE017",
+        template(
+            "scontrol update NodeName={hosts} State=DRAIN "
+            "Reason='gpudoctor NODE017: slower than before'   # Slurm's administrator"
+        ),
+    ),
     advise(
         "NODE017-compare",
         "compare what changed since the baseline",
@@ -265,7 +349,13 @@ ADVICE = (
         "gpudoctor preflight --burn 120s   # whether it falls under load",
         effort=Effort.ADMINISTRATOR,
     ),
-    _leave_out("NODE018", "packets lost"),
+    _leave_out(
+        "NODE018",
+        template(
+            "scontrol update NodeName={hosts} State=DRAIN "
+            "Reason='gpudoctor NODE018: packets lost'   # Slurm's administrator"
+        ),
+    ),
     advise(
         "NODE018-look",
         "find where the packets are lost",

@@ -49,7 +49,9 @@ class Fp16UnsafeRule(Rule):
             title = (
                 say("train in float32: this card has no bf16") if missing else say("use bf16 instead of fp16")
             )
-            yield _remedy("bf16", title, ("torch.autocast('cuda', dtype=torch.bfloat16), or bf16=True",), ())
+            yield _remedy(
+                "bf16", title, (say("torch.autocast('cuda', dtype=torch.bfloat16), or bf16=True"),), ()
+            )
         elif cure == "precision":
             value = "bf16-true" if "16-true" in finding.message else "bf16"
             yield _remedy("precision", f"precision: {value}", (value,), _config(finding, patient, value))
@@ -57,7 +59,7 @@ class Fp16UnsafeRule(Rule):
             yield _remedy(
                 "bf16",
                 "dtype=torch.bfloat16",
-                ("torch.autocast('cuda', dtype=torch.bfloat16)   # Ampere or later",),
+                (say("torch.autocast('cuda', dtype=torch.bfloat16)   # Ampere or later"),),
                 _autocast(finding, patient),
             )
 

@@ -48,7 +48,7 @@ class LearningRateOutOfBandRule(Rule):
         yield Remedy(
             id=f"NUM009-{cure}",
             title=f"{key}={value}",
-            steps=(f"{key}={value}   # {band}",),
+            steps=(say("{key}={value}   # {band}", key=key, value=value, band=band),),
             applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
             effort=Effort.SETTING,
             sets=(("learning_rate", value),),

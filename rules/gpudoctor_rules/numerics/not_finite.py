@@ -112,7 +112,7 @@ def _edge(code: Code, bad: BadStepDetail, patient: Patient) -> Remedy:
 def _edge_steps(operation: str, cause: str, phase: str) -> tuple[str, ...]:
     if cause == "rounding":
         return (
-            "torch.log_softmax(x, dim) for log(softmax(x)); binary_cross_entropy_with_logits, log1p",
+            say("torch.log_softmax(x, dim) for log(softmax(x)); binary_cross_entropy_with_logits, log1p"),
             say("or x.clamp_min(1e-12) before the operation"),
         )
     if cause == "overflow":
@@ -126,7 +126,9 @@ def _edge_steps(operation: str, cause: str, phase: str) -> tuple[str, ...]:
                 "x.clamp_min(1e-12) before {operation}: the derivative is infinite at the edge, not the value",
                 operation=operation,
             ),
-            "where() after it does not help, 0 times infinity is NaN: choose its input with where() instead",
+            say(
+                "where() after it does not help, 0 times infinity is NaN: choose its input with where() instead"
+            ),
         )
     if operation in ("a division", "div"):
         return (
@@ -134,7 +136,7 @@ def _edge_steps(operation: str, cause: str, phase: str) -> tuple[str, ...]:
             say("torch.nn.functional.normalize and LayerNorm have such an eps"),
         )
     return (
-        "x.clamp_min(1e-6).sqrt(), torch.log(x + 1e-6), a / (b + 1e-6); log_softmax, logsumexp",
+        say("x.clamp_min(1e-6).sqrt(), torch.log(x + 1e-6), a / (b + 1e-6); log_softmax, logsumexp"),
         say(
             "the derivative of sqrt is infinite at 0 even where its value is fine; where() does not "
             "help after it"

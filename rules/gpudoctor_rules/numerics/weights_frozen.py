@@ -26,18 +26,18 @@ class WeightsFrozenRule(Rule):
             return
         title, steps, edits = {
             "order": (
-                f"build {optimizer} after the model has its final form",
-                ("move the line that builds it behind the last change of the model",),
+                say("build {optimizer} after the model has its final form", optimizer=optimizer),
+                (say("move the line that builds it behind the last change of the model"),),
                 _moved(finding, patient),
             ),
             "copy": (
-                f"give {optimizer} the parameters of the model that is trained",
-                (f"use {text or 'the model itself'} there",),
+                say("give {optimizer} the parameters of the model that is trained", optimizer=optimizer),
+                (say("use {model} there", model=text or say("the model itself")),),
                 _renamed(finding, patient, text),
             ),
             "other": (
-                f"give {optimizer} the parameters of the model that is trained",
-                ("pass the parameters of the model that the message names",),
+                say("give {optimizer} the parameters of the model that is trained", optimizer=optimizer),
+                (say("pass the parameters of the model that the message names"),),
                 (),
             ),
         }[str(how)]  # fmt: skip

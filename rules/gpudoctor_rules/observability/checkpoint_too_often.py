@@ -41,10 +41,14 @@ class CheckpointTooOftenRule(Rule):
             say("if step % {every} == 0:   # around the save, and one more save after the loop", every=every)
         ]
         if option:
-            steps.insert(0, f"launch with {option} {every}")
+            steps.insert(0, say("launch with {option} {every}", option=option, every=every))
         yield Remedy(
             id="OBS003-every",
-            title=f"save every {every} steps" + (f" ({option} {every})" if option else ""),
+            title=say(
+                "save every {every} steps ({option} {every})" if option else "save every {every} steps",
+                every=every,
+                option=option,
+            ),
             steps=tuple(steps),
             # The files that a run leaves behind are other ones: not the same result.
             applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax import segment
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -46,11 +47,13 @@ class DebugModeOnRule(Rule):
         text = finding.span.text if finding.span else facility
         yield Remedy(
             id="OBS005-off",
-            title=f"remove {keyword} from the training run"
+            title=say("remove {tool} from the training run", tool=keyword)
             if engine
-            else f"remove {facility.rsplit('.', 1)[-1]} from the training run",
+            else say("remove {tool} from the training run", tool=facility.rsplit(".", 1)[-1]),
             steps=(
-                f"remove the argument {keyword}" if engine else f"remove or switch off: {text}",
+                say("remove the argument {argument}", argument=keyword)
+                if engine
+                else say("remove or switch off: {setting}", setting=text),
                 "keep it for the hunt: a --debug flag that is off by default; replay the failing step with it",
             ),
             applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,

@@ -6,6 +6,7 @@ from gpudoctor.analysis.run.trainer_engines import engine_setting
 from gpudoctor.analysis.source.periodic_edits import thinned
 from gpudoctor.analysis.source.trainer_periods import period_for, transformers_period
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, SourceSpan
 from gpudoctor_checks.observability.evaluation_too_often import EvaluationTooOftenDetail
 from gpudoctor_rules.observability.settings import by_setting
@@ -31,10 +32,18 @@ class EvaluationTooOftenRule(Rule):
         edits = _edits(finding, patient, every)
         yield Remedy(
             id="OBS004-every",
-            title=f"evaluate every {every} steps" + (f" ({option} {every})" if option else ""),
+            title=say(
+                "evaluate every {every} steps ({option} {every})" if option else "evaluate every {every} steps",
+                every=every,
+                option=option,
+            ),
             steps=(
-                *((f"launch with {option} {every}",) if option else ()),
-                f"if step % {every} == 0:   # around the evaluation, or once after the loop over the batches",
+                *((say("launch with {option} {every}", option=option, every=every),) if option else ()),
+                say(
+                    "if step % {every} == 0:   # around the evaluation, or once after the loop "
+                    "over the batches",
+                    every=every,
+                ),
             ),
             # Early stopping and schedulers that look at the metric see it less often.
             applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,

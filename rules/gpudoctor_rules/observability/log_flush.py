@@ -25,7 +25,9 @@ from gpudoctor_checks.observability.log_flush import LogFlushDetail
 _STEPS = {
     "sync": say("Delete the fsync: the operating system writes the file within seconds, and at close."),
     "flush": say("Delete the flush: the buffer is written when it is full and when the file is closed."),
-    "print": "print(...) without flush=True; `python -u` or PYTHONUNBUFFERED=1 where lines must show at once.",
+    "print": say(
+        "print(...) without flush=True; `python -u` or PYTHONUNBUFFERED=1 where lines must show at once."
+    ),
     "open": say('log = open(path, "a", buffering=1 << 16)   # once, before the loop; log.write(...) in it'),
 }
 
@@ -56,7 +58,7 @@ class LogFlushRule(Rule):
         kind = detail.kind
         yield Remedy(
             id="OBS007-buffer",
-            title=_BAR[0] if drawn else _TITLES.get(kind, "remove the flush from the step"),
+            title=_BAR[0] if drawn else _TITLES.get(kind, say("remove the flush from the step")),
             steps=_BAR[1:]
             if drawn
             else (_STEPS[kind], "log.flush() once an epoch, or every few hundred steps, if you need it."),

@@ -12,6 +12,7 @@ from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_edits import put_under
 from gpudoctor.analysis.source.trainer_periods import period_for, transformers_period
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -52,12 +53,12 @@ class LoggingTooOftenRule(Rule):
             edits = thinned(scripts_given(patient), span.path, span.line, span.column, every)
         yield Remedy(
             id="OBS002-every",
-            title=f"write every {every} steps",
+            title=say("write every {every} steps", every=every),
             steps=(
                 *_launched(patient, finding.span, every),
                 f"if {found[2].name if found else 'step'} % {every} == 0:",
                 *(f"    {place.text}" for place in places[:3]),
-                *(() if found else ("count the steps: for step, batch in enumerate(loader):",)),
+                *(() if found else (say("count the steps: for step, batch in enumerate(loader):"),)),
             ),
             applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE if len(places) == 1 else Effort.SMALL_EDIT,
@@ -72,7 +73,7 @@ def _launched(patient: Patient, place: SourceSpan | None, every: int) -> Iterato
     for _, _, event in events_at(scripts_given(patient), place.path, place.line) if place is not None else ():
         option = option_of(event) if (step_period(event) or every) < every else ""
         if option:
-            yield f"Launch with {option} {every}, or write in the script:"
+            yield say("Launch with {option} {every}, or write in the script:", option=option, every=every)
             return
 
 

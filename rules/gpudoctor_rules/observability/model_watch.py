@@ -40,12 +40,14 @@ class ModelWatchRule(Rule):
             "watch": say('log="gradients", log_freq={every}', every=EVERY),
             "config": f"{detail.key}: {EVERY}",
             "variable": "WANDB_WATCH=false",
-        }.get(str(how), f"log histograms every {EVERY} steps")
+        }.get(str(how), say("log histograms every {every} steps", every=EVERY))
         yield Remedy(
             id="OBS006-every",
             title=title,
             steps=(
-                title if how != "loop" else f"if step % {EVERY} == 0:   # around the loop over the parameters",
+                title
+                if how != "loop"
+                else say("if step % {every} == 0:   # around the loop over the parameters", every=EVERY),
             ),
             applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,

@@ -71,7 +71,13 @@ def _in_config(finding: Finding, patient: Patient) -> Iterator[Remedy]:
             id="OBS001-config",
             title=f"{key}: {value}",
             steps=(
-                f"in {setting.path}, line {setting.line}: set {key} to {value}",
+                say(
+                    "in {path}, line {line}: set {key} to {value}",
+                    path=setting.path,
+                    line=setting.line,
+                    key=key,
+                    value=value,
+                ),
                 "profile apart from the run that matters: the same config with 20 to 50 steps",
             ),
             applicability=Applicability.SAFE if edit is not None else Applicability.DISPLAY_ONLY,

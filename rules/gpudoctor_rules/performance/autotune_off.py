@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -36,7 +37,7 @@ class AutotuneOffRule(Rule):
         yield Remedy(
             id="PERF010-benchmark",
             title=_LINE,
-            steps=(f"Once, before the training: {_LINE}",),
+            steps=(say("Once, before the training: {setting}", setting=_LINE),),
             applicability=Applicability.UNSAFE,  # other algorithms round otherwise
             effort=Effort.ONE_LINE,
             effect=Effect(

@@ -9,6 +9,7 @@ from gpudoctor.analysis.source.precision import TRAINING_ARGUMENTS
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_edits import insert_after
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -38,7 +39,9 @@ class CompileOffRule(Rule):
             id="PERF003-compile",
             title=title,
             steps=(
-                title + ("" if "=" in title else "  # after the network is on its device, before the loop"),
+                title
+                if "=" in title
+                else say("{change}  # after the network is on its device, before the loop", change=title),
                 "TORCH_LOGS=recompiles,graph_breaks shows what keeps it from gaining.",
             ),
             applicability=Applicability.UNSAFE,

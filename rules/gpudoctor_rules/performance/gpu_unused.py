@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource, Rule
 from gpudoctor_checks.performance.gpu_unused import GpuUnusedDetail
 
@@ -18,11 +19,18 @@ class GpuUnusedRule(Rule):
         kind = detail.kind
         steps = []
         if kind == "cpu":
-            steps.append(f"{'Replace the device by' if detail.named else 'At the top'}: {_CHOICE}")
+            steps.append(
+                say(
+                    "Replace the device by: {choice}" if detail.named else "At the top: {choice}",
+                    choice=_CHOICE,
+                )
+            )
         if kind in ("cpu", "chosen") or detail.moved == "batch":
-            steps.append("model = model.to(device)  # before the optimizer is made")
+            steps.append(say("model = model.to(device)  # before the optimizer is made"))
         if kind in ("cpu", "chosen") or detail.moved == "model":
-            steps.append("In the loop: x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)")
+            steps.append(
+                say("In the loop: x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)")
+            )
         yield Remedy(
             id="PERF009-device",
             title="Move what stays behind to the device" if kind == "half" else "Train on the GPU: .to(device)",

@@ -92,7 +92,7 @@ def _answer(
         edit = KeywordEdit(path=span.path, line=span.line, column=span.column, set=((keyword, value),))
         return (
             f"{keyword}={value}",
-            (say("Line {span_line}: {keyword}={value}", span_line=span.line, keyword=keyword, value=value),),
+            (say("Line {line}: {keyword}={value}", line=span.line, keyword=keyword, value=value),),
             (edit,),
         )
     if detail.decides and span is not None:

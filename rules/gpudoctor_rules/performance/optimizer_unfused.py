@@ -41,7 +41,7 @@ class OptimizerUnfusedRule(Rule):
         yield Remedy(
             id="PERF005-fused",
             title=title,
-            steps=(f"Line {span.line if span is not None else 0}: {title}",),
+            steps=(say("Line {line}: {change}", line=span.line if span is not None else 0, change=title),),
             applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
             effort=effort,
             override=(("optimizer.fused", "True"),),

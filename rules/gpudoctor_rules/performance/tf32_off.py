@@ -43,7 +43,7 @@ class Tf32OffRule(Rule):
         yield Remedy(
             id="PERF002-allow",
             title=title,
-            steps=((f"Line {detail.line}: {title}" if detail.line else title),),
+            steps=((say("Line {line}: {change}", line=detail.line, change=title) if detail.line else title),),
             applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE if detail.kind == "source" else Effort.SETTING,
             effect=Effect(

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax_edits import without
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule, TextEdit
 from gpudoctor_checks.sync.allocator_flush_in_loop import AllocatorFlushInLoopDetail
 
@@ -18,9 +19,11 @@ class AllocatorFlushInLoopRule(Rule):
         edit = _deletion(finding, patient)
         yield Remedy(
             id="SYNC002-remove",
-            title=f"Remove {call}() from the loop",
+            title=say("Remove {call}() from the loop", call=call),
             steps=(
-                f"Delete the call; once an epoch, after the evaluation, is often enough ({call}).",
+                say(
+                    "Delete the call; once an epoch, after the evaluation, is often enough ({call}).", call=call
+                ),
                 "Memory that is freed in Python goes back to the cache by itself and is reused.",
             ),
             applicability=Applicability.SAFE,

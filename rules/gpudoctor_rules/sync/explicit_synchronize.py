@@ -28,7 +28,7 @@ class ExplicitSynchronizeRule(Rule):
         steps = [say("Delete {call}(): the next read of a tensor waits for what it needs.", call=detail.call)]
         if timed:
             steps += [
-                "To time steps: start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2));",
+                say("To time steps: start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2));"),
                 say(
                     "start.record(); ...the step...; end.record(), and start.elapsed_time(end) some "
                     "steps later."
@@ -36,7 +36,9 @@ class ExplicitSynchronizeRule(Rule):
             ]
         yield Remedy(
             id="SYNC003-remove",
-            title="remove synchronize from the loop" + ("; time with CUDA events" if timed else ""),
+            title="remove synchronize from the loop; time with CUDA events"
+            if timed
+            else "remove synchronize from the loop",
             steps=tuple(steps),
             applicability=applicability if whole else Applicability.DISPLAY_ONLY,
             effort=Effort.SMALL_EDIT if timed else Effort.ONE_LINE,

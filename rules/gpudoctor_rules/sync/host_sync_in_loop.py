@@ -31,7 +31,7 @@ class HostSyncInLoopRule(Rule):
             return
         yield Remedy(
             id="SYNC001-every",
-            title=f"Add up on the device, read every {_EVERY} steps",
+            title=say("Add up on the device, read every {every} steps", every=_EVERY),
             steps=(
                 "Before the loop: running = torch.zeros((), device=device)",
                 "In the loop: running += loss.detach()",
@@ -49,7 +49,7 @@ class HostSyncInLoopRule(Rule):
         if reads >= 2 and float(detail.waits or reads) >= 2:
             yield Remedy(
                 id="SYNC001-together",
-                title=f"Fetch the {reads:.0f} values in one transfer"
+                title=say("Fetch the {count:.0f} values in one transfer", count=reads)
                 if reads < 3
                 else "Fetch them in one transfer",
                 steps=(

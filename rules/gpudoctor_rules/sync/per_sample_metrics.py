@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.periodic_edits import thinned
 from gpudoctor.analysis.source.trainer_periods import period_for
 from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, SourceSpan
 from gpudoctor_checks.sync.per_sample_metrics import PerSampleMetricsDetail
 
@@ -23,8 +24,8 @@ class PerSampleMetricsRule(Rule):
         edits = _edits(finding, patient, every)
         yield Remedy(
             id="SYNC004-every",
-            title=f"compute metrics every {every} steps",
-            steps=(f"if step % {every} == 0:   # around the metric's lines",),
+            title=say("compute metrics every {every} steps", every=every),
+            steps=(say("if step % {every} == 0:   # around the metric's lines", every=every),),
             # The metric then averages a tenth of the steps: the numbers shown differ.
             applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
             effort=Effort.SMALL_EDIT,
