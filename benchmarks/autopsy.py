@@ -64,7 +64,7 @@ BEFORE = ROOT / "benchmarks" / "data" / "autopsy-score-fourth-before.json"
 """The sealed half of the fourth set, scored before anything was mended with the other half."""
 TITLES = {
     "fourth": "the sealed half of the fourth set, after the other half was used for mending",
-    "third": "the third set, which nobody had seen: whole log files and threads that are new here",
+    "third": "the third set, unseen: whole log files and threads that are new here",
     "second": "the sealed half of whole log files of public repositories, as they are there",
     "first": "the sealed third of the first set",
 }
@@ -165,7 +165,7 @@ def page() -> list[str]:
     """The results of every set that was scored, with their date."""
     lines: list[str] = []
     shown = [
-        ("the sealed half of the fourth set, which nobody had seen: files and threads that are new", BEFORE)
+        ("the sealed half of the fourth set, unseen: files and threads that are new", BEFORE)
     ]
     shown += [(TITLES[name], path) for name, path in SCORES.items()]
     for title, path in shown:

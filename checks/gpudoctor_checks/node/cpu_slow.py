@@ -21,7 +21,7 @@ class CpuSlow(Check):
         Loaders, tokenizers and the launch of kernels run there. Without cards, the training itself does.
     How it knows:
         `gpudoctor preflight` multiplies matrices and copies memory on the CPUs that the job may use. If the
-        control group of the slow node has another CPU quota than those of its peers, the finding names it.
+        slow node's control group has another CPU quota than its peers, the finding names it.
     False alarms:
         Nodes with different processors are not compared. Other jobs on a shared node slow it for a while:
         repeat it.

@@ -21,7 +21,7 @@ class NodesDisagree(Check):
 
     What it finds:
         A driver, torch, NCCL, CUDA or kernel version that differs between nodes. An environment variable
-        (`NCCL_*`, `OMP_*`), an MTU, the number of CPUs and their quota, or the version of the job's code. It
+        (`NCCL_*`, `OMP_*`), an MTU, the CPUs and their quota, or the version of the job's code. It
         says which nodes have which value.
     Why it hurts:
         Ranks with other NCCL or torch versions hang or crash at the first collective. Other variables choose

@@ -15,20 +15,20 @@ class PacketsLost(Check):
     """The network loses packets of one node, or between two nodes, far more often than of the others.
 
     What it finds:
-        A node or a path whose TCP connections send more than a thousandth of their segments again, and more
-        than five times as many as the median test. It says in which direction.
+        A node or a path whose TCP connections send more than a thousandth of their segments again. It is
+        also more than five times the median test's share. It says in which direction.
     Why it hurts:
         TCP hides a lost packet, and the rate of large messages may stay good. A small message that is lost
-        waits for a time limit of 200 ms or more, and each step ends with the slowest message.
+        waits for a time limit of 200 ms or more. Each step ends with the slowest message.
     How it knows:
-        `gpudoctor preflight` reads the kernel's count of each TCP connection after each test of two nodes
-        (TCP_INFO: segments sent, segments sent again). A node is accused after lossy tests beside several
-        proven nodes, as in NODE006.
+        After each test of two nodes, `gpudoctor preflight` reads the kernel's count of each TCP connection
+        (TCP_INFO). It has the segments sent and those sent again. A node is accused after
+        lossy tests beside several proven nodes, as in NODE006.
     False alarms:
         Congestion loses packets too, of all nodes alike: a test is compared with the median of all tests. What
         RDMA carries is not counted.
     Remedies:
-        Look at the errors and drops of the adapter, its cable and the port of its switch; leave the node out.
+        Look at the errors and drops of the adapter, its cable and the switch's port. Leave the node out.
     References:
         - https://doi.org/10.1145/2785956.2787496 (Pingmesh: loss of healthy data centres)
         - https://man7.org/linux/man-pages/man7/tcp.7.html (TCP_INFO)
