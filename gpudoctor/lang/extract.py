@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Formatter
 
-from gpudoctor.lang.message import plain_template, row_template
+from gpudoctor.lang.message import optional_template, plain_template, row_template
 
 _MARKS = frozenset({"say", "tr", "template"})
 _ROWS = frozenset({"advise"})
@@ -89,6 +89,10 @@ def _in_call(call: ast.Call) -> Iterator[str]:
     elif name == "finding" and call.args:
         yield from map(plain_template, _constants(call.args[0]))
     for keyword in call.keywords:
+        if name == "LogMessage" and keyword.arg == "text":
+            for text in _constants(keyword.value):
+                main, options = optional_template(text)
+                yield from (main, *options)
         if keyword.arg in _TEXTS.get(name, ()):
             yield from map(plain_template, _constants(keyword.value))
 

@@ -6,10 +6,12 @@ from gpudoctor.analysis.job_log.beside import guilty_line, settings_of
 from gpudoctor.analysis.job_log.disagreement import disagreement
 from gpudoctor.analysis.job_log.failing_rank import FailingRank, failing_rank
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Cost, Finding, LogDetail, LogLine, LogMessage, Patient, Severity, SourceSpan
 from gpudoctor.model.log_message import filled
 from gpudoctor.model.signs.job_log import LogEvent
-from gpudoctor.text import count
+from gpudoctor.text import capitalised, count
 
 _SHOWN = 3
 """Consequences that are shown as evidence beside the cause."""
@@ -29,11 +31,14 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
     words = f" {rank.words}" if rank is not None and rank.words else ""
     evidence = (*log_evidence(cause, line), *(rank.evidence if rank is not None else ()))
     yield check.finding(
-        f"{_who(root, cause, rank)}{_what(message, root)}{words}{disagreement(cause)}{followers(cause)}",
+        concatenated(
+            "",
+            (_who(root, cause, rank), _what(message, root), words, disagreement(cause), followers(cause)),
+        ),
         evidence=tuple(dict.fromkeys((*evidence, *settings_of(patient, check.log_knobs)))),
         confidence=message.confidence,
         severity=Severity.ERROR,
-        cost=Cost(breaks="the run died"),
+        cost=Cost(breaks=say("the run died")),
         subject=root.exception or message.kind,
         detail=LogDetail(kind=kind, values=root.values),
     )
@@ -63,8 +68,11 @@ def followers(cause: FirstCause) -> str:
     ranks = {item.rank for item in cause.of(LogRole.CASCADE) if item.rank is not None} - set(cause.ranks)
     if not lines:
         return ""
-    of = f" of {count(len(ranks), 'other rank')}" if ranks else ""
-    return f" {count(lines, 'later error line')}{of} only follow{'s' if lines == 1 else ''} from it."
+    return say(
+        " {lines}{ranks} only follows from it." if lines == 1 else " {lines}{ranks} only follow from it.",
+        lines=count(lines, "later error line"),
+        ranks=say(" of {ranks}", ranks=count(len(ranks), "other rank")) if ranks else "",
+    )
 
 
 def _who(root: LogEvent, cause: FirstCause, rank: FailingRank | None) -> str:
@@ -72,21 +80,24 @@ def _who(root: LogEvent, cause: FirstCause, rank: FailingRank | None) -> str:
     parts = []
     if len(cause.ranks) > 1:
         parts.append(
-            f"{len(cause.ranks)} ranks, first rank {cause.ranks[0] if root.rank is None else root.rank}"
+            say(
+                "{count} ranks, first rank {rank}",
+                count=len(cause.ranks),
+                rank=cause.ranks[0] if root.rank is None else root.rank,
+            )
         )
     elif root.rank is not None:
-        parts.append(f"Rank {root.rank}")
+        parts.append(say("Rank {rank}", rank=root.rank))
     elif rank is not None and rank.rank is not None:
-        parts.append(f"Rank {rank.rank}")
+        parts.append(say("Rank {rank}", rank=rank.rank))
     if root.node:
-        parts.append(f"node {root.node}")
+        parts.append(say("node {node}", node=root.node))
     if root.step is not None:
-        parts.append(f"after step {root.step:,}")
+        parts.append(say("after step {step:,}", step=root.step))
     if root.frame is not None:
         where = f"{root.frame.path.replace(chr(92), '/').rpartition('/')[2]}:{root.frame.line}"
-        parts.append(where if parts else f"At {where}")
-    words = ", ".join(parts)
-    return f"{words[0].upper()}{words[1:]}: " if words else ""
+        parts.append(where if parts else say("At {place}", place=where))
+    return say("{place}: ", place=capitalised(concatenated(", ", parts))) if parts else ""
 
 
 def _what(message: LogMessage, root: LogEvent) -> str:
