@@ -12,6 +12,8 @@ import argparse
 import contextlib
 import json
 import platform
+import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -269,6 +271,7 @@ def cases(full: str) -> list[Fault]:
                 [round(node["clock_offset"]) for node in ended.found["nodes"]] == [0, 0, 0, 30, 0, 0, 0, 0]
             ),
             ranks={3: {"clock": 30.0}},
+            code="NODE011",
         ),
         Fault("another torch", fact("torch", 4), ranks={4: {"environment": {"STANDIN_TORCH": "2.6.0"}}}),
     ]
@@ -299,6 +302,13 @@ def cases(full: str) -> list[Fault]:
         )
     )
     return found
+
+
+def named(message: str, fault: Fault) -> str:
+    """A message without the names of this machine: its host, its temporary folder."""
+    message = re.sub(rf"\b{re.escape(socket.gethostname())}#(\d+)", r"node\1", message)
+    message = re.sub(rf"\b{re.escape(socket.gethostname())}\b", "its host", message)
+    return message.replace(str(fault.common.get("storage") or "\0"), "DIR")
 
 
 def run(fault: Fault) -> dict:
@@ -359,15 +369,15 @@ def run(fault: Fault) -> dict:
         }
         == {ENDED_WITH},
         "findings": [
-            {"code": item.code, "message": item.message}
+            {"code": item.code, "message": named(item.message, fault)}
             for item in sorted(findings(ended), key=lambda item: item.code != fault.code)
         ][:4],
-        "losses": lost,
+        "losses": [named(text, fault) for text in lost],
         "accusations": accusations(ended)[:4],
-        "failures": failures[:3],
+        "failures": [named(text, fault) for text in failures[:3]],
         "rounds": 1 + max((test["round"] for test in ended.found["tests"]), default=-1),
         "tests": len(ended.found["tests"]),
-        "said": [text.strip() for text in ended.errors.values() if text.strip()][:2],
+        "said": [named(text.strip(), fault) for text in ended.errors.values() if text.strip()][:2],
     }
 
 

@@ -3,8 +3,10 @@
 `cli.main` is the only place that turns one of them into text. Everything else raises.
 """
 
+from gpudoctor.lang import SpokenError
 
-class DoctorError(Exception):
+
+class DoctorError(SpokenError):
     """A command cannot go on. The text says what was wrong, with the value, and what to do next."""
 
     exit_code = 3

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 from gpudoctor.analysis.live.stack_shares import blind, watched
 from gpudoctor.analysis.run.steady_run import recorded, run_of
+from gpudoctor.lang import say
 from gpudoctor.model.finding import Finding, Whose
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.remedy import EffectOrigin, Remedy
 from gpudoctor.model.signs.recording import Recording
 
-UNSEEN = "neither the device's clock nor its utilisation was recorded"
+UNSEEN = say("neither the device's clock nor its utilisation was recorded")
 """Why it is not known for a recording, as a clause."""
 
 

@@ -7,7 +7,7 @@ from gpudoctor.lang.message import concatenated
 from gpudoctor.model.evidence import Evidence, Measurement, Provenance, Setting, SourceSpan
 from gpudoctor.model.finding import Confidence
 from gpudoctor.model.signs.memory import Choice, Holds, JobMemory
-from gpudoctor.text import count, joined, size
+from gpudoctor.text import size
 
 CORE = frozenset(
     {
@@ -70,13 +70,11 @@ def describe(job: JobMemory) -> str:
     parts = [job.model, _METHODS.get(str(values["method"]), str(values["method"]))]
     gpus = int(values["gpus"]) * int(values["nodes"])
     if gpus > 1:
-        parts.append(count(gpus, "GPU"))
+        parts.append(f"{gpus} GPUs")
     if "seq" not in job.guessed or "batch" not in job.guessed:
-        rows = count(int(values["batch"]), "row")
+        rows = say("{batch} row", batch=values["batch"]) + ("" if values["batch"] == 1 else "s")
         parts.append(
-            rows
-            if "seq" in job.guessed
-            else say("{rows} of {tokens:,} tokens", rows=rows, tokens=values["seq"])
+            rows if "seq" in job.guessed else say("{rows} of {seq:,} tokens", rows=rows, seq=values["seq"])
         )
     return concatenated(", ", parts)
 
@@ -85,14 +83,18 @@ def bound(job: JobMemory) -> str:
     """The clause for what was taken at its least: `even with rows of 256 tokens`; "" where nothing was."""
     taken = []
     if "seq" in job.guessed:
-        taken.append(say("rows of {tokens:,} tokens", tokens=job.values["seq"]))
+        taken.append(say("rows of {seq:,} tokens", seq=job.values["seq"]))
     if "batch" in job.guessed:
-        taken.append(say("a micro batch of {batch}", batch=1))
+        taken.append("a micro batch of 1")
     if "checkpointing" in job.guessed:
-        taken.append(say("gradient checkpointing"))
+        taken.append("gradient checkpointing")
     if "dtype" in job.guessed:
         taken.append(say("weights in {dtype}", dtype=job.values["dtype"]))
-    return say("even with {settings}", settings=joined(taken)) if taken else ""
+    return (
+        "even with " + concatenated(" and ", [", ".join(taken[:-1]), taken[-1]] if len(taken) > 1 else taken)
+        if taken
+        else ""
+    )
 
 
 def change_words(changes: dict[str, Choice]) -> str:
@@ -101,10 +103,10 @@ def change_words(changes: dict[str, Choice]) -> str:
     for name, value in changes.items():
         said = _WORDS.get(name, {}).get(str(value))
         if name == "batch":
-            said = say("a micro batch of {batch}", batch=value)
+            said = say("a micro batch of {value}", value=value)
         if said != "":
-            words.append(said or f"{name.replace('_', ' ')} {value}")
-    return joined(words) if words else ""
+            words.append(said or say("{name} {value}", name=name.replace("_", " "), value=value))
+    return concatenated(" and ", [", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def confidence(job: JobMemory) -> Confidence:
@@ -136,35 +138,36 @@ def command(job: JobMemory) -> str:
             continue
         if name == "lora_rank" and job.values["method"] in {"full", "freeze"}:
             continue
-        flags.append(f"--{name.replace('_', '-')} {value}")
+        flags.append(say("--{name} {value}", name=name.replace("_", "-"), value=value))
     return " ".join(flags)
 
 
 def card_words(job: JobMemory) -> str:
     """`NVIDIA H100 (this machine's GPU 0)`, `a GPU of 24 GiB (--gpu)`."""
-    name = job.device if not job.device[:1].isdigit() else say("a GPU of {size}", size=size(job.device_bytes))
-    return say("{card} ({origin})", card=name, origin=job.device_origin)
+    name = (
+        job.device
+        if not job.device[:1].isdigit()
+        else say("a GPU of {device_bytes}", device_bytes=size(job.device_bytes))
+    )
+    return say("{name} ({device_origin})", name=name, device_origin=job.device_origin)
 
 
 def room_words(job: JobMemory) -> str:
     """`the 80 GiB of NVIDIA H100 (this machine's GPU 0)`."""
-    card = card_words(job)
-    return (
-        card
-        if job.device[:1].isdigit()
-        else say("the {size} of {card}", size=size(job.device_bytes), card=card)
+    amount = (
+        "" if job.device[:1].isdigit() else say("the {device_bytes} of ", device_bytes=size(job.device_bytes))
     )
+    return amount + card_words(job)
 
 
 def short_words(job: JobMemory) -> str:
     """`needs 93 GiB at the loss, and NVIDIA H100 (--gpu) has 79.5 GiB in addition to the CUDA context`."""
-    return say(
-        "needs {peak} at {instant}, and {card} has {room} in addition to the CUDA context",
-        peak=size(job.now.peak),
-        instant=job.instant,
-        card=card_words(job),
+    left = say(
+        "{card_words} has {room} in addition to the CUDA context",
+        card_words=card_words(job),
         room=size(job.room),
     )
+    return say("needs {peak} at {instant}, and {left}", peak=size(job.now.peak), instant=job.instant, left=left)
 
 
 def sharding_is_asked(job: JobMemory) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.run.line_costs import Site
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Evidence, Measurement, SourceSpan
 from gpudoctor.model.finding import Confidence, Cost, Detail, Finding, Severity, Whose
@@ -70,7 +71,7 @@ class Observation:
     @property
     def what(self) -> str:
         """What was called, the dearest first: `torch.save`; "" where hooks saw none."""
-        return " and ".join(dict.fromkeys(site.what for site in self.sites[:2]))
+        return concatenated(" and ", dict.fromkeys(site.what for site in self.sites[:2]))
 
     def reaches(self, limit: float) -> bool:
         """Whether the share is that large, and not by chance."""

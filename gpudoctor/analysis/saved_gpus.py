@@ -2,28 +2,29 @@
 
 from collections.abc import Mapping
 
+from gpudoctor.lang import say
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.unavailable import Absent
 
 NOT_HELD = Absent("the file does not hold it")
 """A reading that a file lacks; one that the card lacks is absent with the card's reason."""
 NEEDED: Mapping[str, str] = {
-    "ecc_uncorrected_volatile": "memory errors",
-    "event_reasons": "the reasons for lower clocks",
+    "ecc_uncorrected_volatile": say("memory errors"),
+    "event_reasons": say("the reasons for lower clocks"),
     "temperature": "temperatures",
-    "power_limit": "power limits",
-    "pcie_width": "the PCIe link",
+    "power_limit": say("power limits"),
+    "pcie_width": say("the PCIe link"),
 }
 """What no card is called well without; by field of `Gpu`."""
 _MORE: Mapping[str, str] = {
-    "row_remap": "remapped rows",
-    "retired_pages": "retired pages",
-    "recovery_action": "the recovery action",
-    "persistence": "persistence mode",
-    "compute_mode": "compute mode",
-    "mig_enabled": "MIG mode",
+    "row_remap": say("remapped rows"),
+    "retired_pages": say("retired pages"),
+    "recovery_action": say("the recovery action"),
+    "persistence": say("persistence mode"),
+    "compute_mode": say("compute mode"),
+    "mig_enabled": say("MIG mode"),
     "processes": "processes",
-    "nvlinks": "NVLink ports",
+    "nvlinks": say("NVLink ports"),
 }
 
 

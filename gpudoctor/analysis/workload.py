@@ -9,6 +9,7 @@ from gpudoctor.analysis.run.job_facts import torch_fact
 from gpudoctor.analysis.run.recorded_loaders import loaders_as_run
 from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.source.loaders import Loader
+from gpudoctor.lang import say
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.patient import Patient
@@ -121,10 +122,12 @@ def _declared_threads(patient: Patient, source: Source | None, calls: list[Call]
     if text.isdigit() and int(text) > 0:
         return Threads(count=int(text), origin=f"OMP_NUM_THREADS={text}", by_default=False)
     if ranks_here(patient) > 1 and uses_torchrun(patient):
-        return Threads(count=1, origin="torchrun sets OMP_NUM_THREADS=1", by_default=True, by_torchrun=True)
+        return Threads(
+            count=1, origin=say("torchrun sets OMP_NUM_THREADS=1"), by_default=True, by_torchrun=True
+        )
     # torch and MKL count physical cores of the affinity mask and know nothing of a quota; two threads a core.
     count = max(1, patient.host.cpus_affinity // 2)
-    return Threads(count=count, origin="torch's default for the CPUs that it sees", by_default=True)
+    return Threads(count=count, origin=say("torch's default for the CPUs that it sees"), by_default=True)
 
 
 def uses_torchrun(patient: Patient) -> bool:

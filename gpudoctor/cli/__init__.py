@@ -6,6 +6,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from gpudoctor.lang import rendered, say
+
 COLLECT_AFTER = 500_000
 """New objects between two passes of the garbage collector (Python's default: 700, 2,000 from 3.12 on).
 
@@ -19,8 +21,7 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; errors become one sentence on standard error."""
-    from gpudoctor.cli.parser import named_language, parse
-    from gpudoctor.errors import DoctorError
+    from gpudoctor.cli.parser import named_language
     from gpudoctor.lang import language_for, speaking
 
     _mend_streams()
@@ -29,26 +30,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     try:
         with speaking(language_for(named_language(words))):
-            arguments = parse(words)
-            arguments.alone = argv is None  # the process ends with the command
-            code = int(arguments.run(arguments))
-            sys.stdout.flush()
-            return code
+            return _guarded(words, alone=argv is None)
+    finally:
+        gc.set_threshold(*before)
+
+
+def _guarded(words: Sequence[str], *, alone: bool) -> int:
+    """Run a command; `alone` if the process ends with it."""
+    from gpudoctor.cli.parser import parse
+    from gpudoctor.errors import DoctorError
+
+    try:
+        arguments = parse(words)
+        arguments.alone = alone
+        code = int(arguments.run(arguments))
+        sys.stdout.flush()
+        return code
     except DoctorError as error:
-        _say(f"gpudoctor: {error}")
+        _say(say("gpudoctor: {error}", error=error))
         return error.exit_code
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nothing is wrong, and nothing more can be said there.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except KeyboardInterrupt:
-        _say("gpudoctor: interrupted")
+        _say(say("gpudoctor: interrupted"))
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001  # the one guard: no traceback, and no fault of ours as the user's
-        _say(f"gpudoctor: {_fault(error)}")
+        _say(say("gpudoctor: {fault}", fault=_fault(error)))
         return DoctorError.exit_code
-    finally:
-        gc.set_threshold(*before)
 
 
 def _our_file(path: str) -> str:
@@ -69,10 +79,12 @@ def _our_file(path: str) -> str:
 def _fault(error: Exception) -> str:
     """What is said of an error that no door has turned into a sentence: ours, or a machine that is full."""
     if isinstance(error, MemoryError):
-        return "out of memory; examine fewer files at once, or use a machine with more memory"
+        return say("out of memory; examine fewer files at once, or use a machine with more memory")
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
-        return (
-            f"the operating system refused: {error.strerror}{f': {error.filename}' if error.filename else ''}"
+        return say(
+            "the operating system refused: {strerror}{filename}",
+            strerror=error.strerror,
+            filename=say(": {filename}", filename=error.filename) if error.filename else "",
         )
     import traceback
 
@@ -81,11 +93,17 @@ def _fault(error: Exception) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if (file := _our_file(frame.filename))
     ]
-    place = " < ".join(f"{file}:{frame.lineno} in {frame.name}" for file, frame in reversed(frames[-3:]))
+    place = " < ".join(
+        say("{file}:{lineno} in {name}", file=file, lineno=frame.lineno, name=frame.name)
+        for file, frame in reversed(frames[-3:])
+    )
     words = " ".join(str(error).split())[:300]
-    return (
-        f"internal error: {type(error).__name__}: {words} ({place}). This is a bug in gpudoctor; "
-        "please report it with this line and its input"
+    return say(
+        "internal error: {kind}: {words} ({place}). This is a bug in gpudoctor; please report it "
+        "with this line and its input",
+        kind=type(error).__name__,
+        words=words,
+        place=place,
     )
 
 
@@ -103,7 +121,7 @@ def _say(text: str) -> None:
 
     try:
         encoding = sys.stderr.encoding or "utf-8"
-        text = printable(text)
+        text = printable(rendered(text))
         sys.stderr.write(text.encode(encoding, "replace").decode(encoding, "replace") + "\n")
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):

@@ -5,13 +5,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
     from gpudoctor.mend.plan import EditPlan
     from gpudoctor.mend.saved_edits import SavedRemedies
     from gpudoctor.model import Remedy
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor verify --format json --output proof.json -- python train.py
   gpudoctor apply proof.json                       the edits that the trials have proven
@@ -19,7 +20,7 @@ examples:
   gpudoctor check train.py --format json --output report.json
   gpudoctor apply report.json --remedy DATA001-workers
 Start it in the folder where the report was made. A line that has changed since then is left as it is.
-exit codes: 0, 2 wrong usage, 3 an edit does not fit its file any more (the others are written)."""
+exit codes: 0, 2 wrong usage, 3 an edit does not fit its file any more (the others are written).""")
 LEFT = 3
 
 
@@ -48,7 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = _chosen(read_saved(arguments.report), arguments.remedy, arguments.report)
     if gone := missing_files(chosen):
         raise UsageError(
-            f"no such file: {', '.join(gone)}; start apply in the folder where the report was made"
+            say(
+                "no such file: {gone}; start apply in the folder where the report was made",
+                gone=", ".join(gone),
+            )
         )
     plan = plan_remedies(chosen)
     if arguments.diff:
@@ -78,12 +82,19 @@ def _chosen(saved: "SavedRemedies", named: list[str], report: str) -> "list[Reme
     if saved.proven is None:
         example = next(iter(known), "ID")
         raise UsageError(
-            f"{report} has no trial, so nothing is proven; name what to apply: "
-            f"gpudoctor apply {report} --remedy {example}"
+            say(
+                "{report} has no trial, so nothing is proven; name what to apply: gpudoctor apply "
+                "{report} --remedy {example}",
+                report=report,
+                example=example,
+            )
         )
     if not saved.proven:
         raise UsageError(
-            f"the trials of {report} have proven no edit; name one with --remedy to apply it anyway"
+            say(
+                "the trials of {report} have proven no edit; name one with --remedy to apply it anyway",
+                report=report,
+            )
         )
     return [known[name] for name in saved.proven]
 
@@ -93,6 +104,14 @@ def _tell_applied(plan: "EditPlan") -> None:
 
     for item in plan.files:
         for applied in item.applied:
-            write_text(f"gpudoctor: applied {applied.remedy} to {item.name}  {applied.title}\n", sys.stderr)
+            write_text(
+                say(
+                    "gpudoctor: applied {remedy} to {name}  {title}\n",
+                    remedy=applied.remedy,
+                    name=item.name,
+                    title=applied.title,
+                ),
+                sys.stderr,
+            )
     if not plan.files:
-        write_text("gpudoctor: no file was changed\n", sys.stderr)
+        write_text(say("gpudoctor: no file was changed\n"), sys.stderr)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import template
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor autopsy slurm-4711.out                 the first cause of a job's death
   gpudoctor autopsy logs/ --verbose                a folder of logs, one a rank; prints the time line
@@ -19,7 +20,7 @@ examples:
   kubectl logs pod/train-0 | gpudoctor autopsy -   standard input
   gpudoctor autopsy job.out.gz --format json       roles and time line for programs
 reads text, also packed by gzip, xz or zstd. Nothing is sent anywhere, and nothing of it is run.
-exit codes: those of `gpudoctor check`; 1 if the job died."""
+exit codes: those of `gpudoctor check`; 1 if the job died.""")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

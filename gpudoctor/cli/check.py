@@ -22,6 +22,7 @@ from gpudoctor.cli.reporting import (
     load_settings,
 )
 from gpudoctor.errors import IncompleteError, UsageError
+from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
@@ -33,13 +34,13 @@ if TYPE_CHECKING:
 
 PROFILES = ("auto", "slurm", "k8s", "torchrun", "none")
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor check                                   this machine
   gpudoctor check train.py ds_config.json           a script and its config, on this machine
   gpudoctor check train.py -- --lr 3e-4             the script with its command-line arguments
   gpudoctor check job.sbatch || exit 1              a job script and what it launches
-exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 examination incomplete."""
+exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 examination incomplete.""")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -174,7 +175,9 @@ def _take_what_was_named(patient: "Patient", arguments: argparse.Namespace) -> N
             try:
                 sign.take()
             except Unavailable as reason:
-                raise IncompleteError(f"{flag} {value}: {reason}") from reason
+                raise IncompleteError(
+                    say("{flag} {value}: {reason}", flag=flag, value=value, reason=reason)
+                ) from reason
 
 
 def _card(name: str | None) -> str | None:

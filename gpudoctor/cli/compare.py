@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.argument_parser import BadValue
 from gpudoctor.cli.output import (
     PIPE_WIDTH,
     add_color_flag,
@@ -16,6 +17,7 @@ from gpudoctor.cli.output import (
 from gpudoctor.cli.report import read
 from gpudoctor.cli.reporting import check_output
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
     from gpudoctor.model import Report
@@ -26,14 +28,14 @@ FORMATS = ("text", "json", "markdown", "html")
 BEYOND = 1
 UNKNOWN = 3
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor compare before/ after/
   gpudoctor compare before/ after/ --format html --output both.html    charts over each other
   gpudoctor compare baseline.zip run/ --max-regression 5%      in CI: exit code 1 if it got slower
 The time compared is that of a step, or of a sample where the batches differ in size.
 exit codes: 0; 1 slower by more than --max-regression, and not by chance; 2 wrong usage; 3 a recording cannot be
-read or, with --max-regression, compared."""
+read or, with --max-regression, compared.""")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="exit code 1 if it is slower by more than this: 5%% or 0.05",
     )
     add_format_flags(
-        parser, FORMATS, "write the comparison to FILE, the verdict to stderr (-: standard output)"
+        parser, FORMATS, template("write the comparison to FILE, the verdict to stderr (-: standard output)")
     )
     add_color_flag(parser)
 
@@ -63,7 +65,11 @@ def run(arguments: argparse.Namespace) -> int:
     for recording in recordings:
         if recording.kernel_log is not None or recording.snapshot is not None:
             raise UsageError(
-                f"{recording.path}: a {recording.origin} has no run to compare; use `gpudoctor report`"
+                say(
+                    "{path}: a {origin} has no run to compare; use `gpudoctor report`",
+                    path=recording.path,
+                    origin=recording.origin,
+                )
             )
     reports = tuple(_examined(item) for item in recordings)
     result = compare(*recordings, (reports[0], reports[1]))
@@ -72,7 +78,10 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(text, sys.stdout, rendered=True)
     else:
         write_file(Path(arguments.output), text)
-        write_text(f"gpudoctor: {result.verdict} Comparison: {arguments.output}\n", sys.stderr)
+        write_text(
+            say("gpudoctor: {verdict} Comparison: {output}\n", verdict=result.verdict, output=arguments.output),
+            sys.stderr,
+        )
     most = arguments.max_regression
     if most is None:
         return 0
@@ -117,7 +126,7 @@ def _share(text: str) -> float:
     try:
         number = float(word.removesuffix("%")) / (100.0 if word.endswith("%") else 1.0)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share; give 5% or 0.05") from None
+        raise BadValue(say("{text!r} is not a share; give 5% or 0.05", text=text)) from None
     if not 0 <= number < 100 or (not word.endswith("%") and number > 1):
-        raise argparse.ArgumentTypeError(f"{text} is not a share; give 5% or 0.05")
+        raise BadValue(say("{text} is not a share; give 5% or 0.05", text=text))
     return number

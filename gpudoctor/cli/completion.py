@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say, template
 
 SHELLS = ("bash", "zsh", "fish")
 _SAFE_WORD = re.compile(r"^[A-Za-z0-9_.:+/-]+$")
@@ -57,8 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--install", action="store_true", help="write the script where your shell finds it, and say where"
     )
     parser.add_argument("--ask", choices=tuple(_ASKED), help=argparse.SUPPRESS)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = (
+    parser.epilog = template(
         "gpudoctor completion --install     one command for the shell that you use\n"
         "By hand:\n"
         'bash:  eval "$(gpudoctor completion bash)"            in ~/.bashrc\n'
@@ -96,7 +96,12 @@ def _own_shell() -> str:
     """The user's login shell. Raises `UsageError` for one that has no script."""
     name = os.path.basename(os.environ.get("SHELL", ""))
     if name not in SHELLS:
-        raise UsageError(f"SHELL is {name or 'not set'}; name the shell: gpudoctor completion bash|zsh|fish")
+        raise UsageError(
+            say(
+                "SHELL is {name}; name the shell: gpudoctor completion bash|zsh|fish",
+                name=name or say("not set"),
+            )
+        )
     return name
 
 

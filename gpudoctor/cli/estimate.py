@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpudoctor.cli.output import PIPE_WIDTH, add_color_flag, add_format_flags, terminal_width, wants_colour
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say, template
 from gpudoctor.model.external_files import read_text
 from gpudoctor.model.read_limits import SYSTEM_FILE
 
@@ -31,7 +32,7 @@ _SHARED = "fsdp2"
 USUAL = ("full", "lora", "qlora")
 """Methods that stand side by side when none is named."""
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor estimate --model 7b                              full, LoRA and QLoRA
   gpudoctor estimate --model llama-3-8b --method qlora --gpu "RTX 4090" --seq 4k
@@ -41,7 +42,7 @@ examples:
   gpudoctor estimate --model 7b --vary seq=1k,2k,4k --plot memory.svg
 defaults: sequence 2048, batch 1, bf16, AdamW, checkpointing, SDPA, transformers 5 with PEFT and bitsandbytes.
 network: only for a hub id that is neither known nor cached; only its config.json is fetched.
-exit codes: 0 it fits or no card is named, 1 it does not fit, 2 wrong usage, 3 --measure did not finish."""
+exit codes: 0 it fits or no card is named, 1 it does not fit, 2 wrong usage, 3 --measure did not finish.""")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     more.add_argument("--vary", metavar="KEY=V1,V2", help="print one table over values of a flag: seq=1k,2k,4k")
     more.add_argument("--plot", metavar="FILE", help="draw memory over --vary (or the batch) as .svg or .png")
     report = parser.add_argument_group("report")
-    add_format_flags(report, FORMATS, "write the answer to FILE (-: standard output)")
+    add_format_flags(report, FORMATS, template("write the answer to FILE (-: standard output)"))
     add_color_flag(report)
     add_measure_flags(parser)
     add_job_flags(parser)
@@ -176,7 +177,13 @@ def _answer(arguments: argparse.Namespace) -> "Answer":
     shape = found.shape
     if "seq" not in fields and shape.positions == "learned" and 0 < shape.max_positions < 2048:
         fields["seq"] = shape.max_positions
-        assumptions.append(f"sequence {shape.max_positions}, the most that {shape.name} has positions for")
+        assumptions.append(
+            say(
+                "sequence {max_positions}, the most that {name} has positions for",
+                max_positions=shape.max_positions,
+                name=shape.name,
+            )
+        )
     jobs = _jobs(found, fields)
     estimates, left_out = _estimates(shape, jobs, card, several="method" not in fields, calibration=calibration)
     said_once = dict.fromkeys(text for each in estimates for text in each.assumptions)
@@ -228,7 +235,10 @@ def _asked(arguments: argparse.Namespace) -> tuple["FoundModel", dict[str, Any],
             model = told.model
         if model is None and not numbers:
             raise UsageError(
-                f"{', '.join(targets)}: it names no model; add --model (7b, llama-3-8b, a config.json)"
+                say(
+                    "{targets}: it names no model; add --model (7b, llama-3-8b, a config.json)",
+                    targets=", ".join(targets),
+                )
             )
     found = find_model(model, numbers)
     return found, fields, [*found.assumptions, *assumptions, *_shared_out(fields)]
@@ -278,7 +288,7 @@ def _estimates(
         except UsageError as error:
             if not several or job is jobs[0]:
                 raise
-            left_out.append(f"{job.method} is left out: {error}")
+            left_out.append(say("{method} is left out: {error}", method=job.method, error=error))
     return tuple(done), left_out
 
 
@@ -295,7 +305,7 @@ def _own_card(root: Path = _DRIVER) -> tuple["Device | None", str]:
         return None, ""
     for name in dict.fromkeys(names):
         try:
-            return find_device(name), f"the card is this machine's own, {name}"
+            return find_device(name), say("the card is this machine's own, {name}", name=name)
         except UsageError:
             continue
     return None, ""

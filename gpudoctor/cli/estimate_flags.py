@@ -5,69 +5,86 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from gpudoctor.cli.argument_parser import BadValue
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate import Device, ModelShape, TrainingJob, estimate_job, job
 from gpudoctor.estimate.answer import Variation
 from gpudoctor.estimate.job import FIELDS
+from gpudoctor.lang import say, template
 
 SHAPE_FLAGS = {
-    "hidden": "width of the residual stream",
+    "hidden": template("width of the residual stream"),
     "layers": "blocks",
-    "heads": "query heads",
-    "kv_heads": "key and value heads",
-    "head_dim": "width of a head",
-    "intermediate": "inner width of the MLP",
-    "vocab": "rows of the embedding",
+    "heads": template("query heads"),
+    "kv_heads": template("key and value heads"),
+    "head_dim": template("width of a head"),
+    "intermediate": template("inner width of the MLP"),
+    "vocab": template("rows of the embedding"),
 }
 """Numbers of a model that no name is known for; `intermediate` is the shape's `mlp`."""
 _JOB_NUMBERS = {
-    "lora_rank": ("method", "rank of the adapters"),
-    "quant_group": ("method", "weights that share a scale in a GPTQ or AWQ base, 0 for one scale per column"),
-    "freeze_layers": ("method", "freeze: number of bottom layers that are not trained"),
-    "seq": ("step", "tokens per sequence, k for 1,024"),
-    "batch": ("step", "rows in a micro batch on one GPU"),
-    "accumulate": ("step", "micro batches in a step"),
-    "checkpoint_every": ("step", "checkpoint every n-th block"),
-    "gpus": ("GPUs", "GPUs in a node"),
+    "lora_rank": ("method", template("rank of the adapters")),
+    "quant_group": (
+        "method",
+        template("weights that share a scale in a GPTQ or AWQ base, 0 for one scale per column"),
+    ),
+    "freeze_layers": ("method", template("freeze: number of bottom layers that are not trained")),
+    "seq": ("step", template("tokens per sequence, k for 1,024")),
+    "batch": ("step", template("rows in a micro batch on one GPU")),
+    "accumulate": ("step", template("micro batches in a step")),
+    "checkpoint_every": ("step", template("checkpoint every n-th block")),
+    "gpus": ("GPUs", template("GPUs in a node")),
     "nodes": ("GPUs", "nodes"),
-    "tp": ("GPUs", "tensor parallel degree, with sequence parallelism"),
-    "pp": ("GPUs", "pipeline stages"),
-    "cp": ("GPUs", "context parallel degree"),
-    "ep": ("GPUs", "expert parallel degree"),
-    "context": ("inference", "longest sequence, in tokens"),
-    "concurrency": ("inference", "sequences at a time"),
+    "tp": ("GPUs", template("tensor parallel degree, with sequence parallelism")),
+    "pp": ("GPUs", template("pipeline stages")),
+    "cp": ("GPUs", template("context parallel degree")),
+    "ep": ("GPUs", template("expert parallel degree")),
+    "context": ("inference", template("longest sequence, in tokens")),
+    "concurrency": ("inference", template("sequences at a time")),
 }
 _JOB_CHOICES = {
-    "method": ("method", job.METHODS, "training method and base (default: full, LoRA and QLoRA)"),
-    "quant": ("method", job.QUANTS, "4-bit type of qlora"),
-    "lora_dtype": ("method", job.DTYPES, "type of the adapters; PEFT makes them fp32"),
-    "dtype": ("step", job.DTYPES, "type of the weights"),
+    "method": ("method", job.METHODS, template("training method and base (default: full, LoRA and QLoRA)")),
+    "quant": ("method", job.QUANTS, template("4-bit type of qlora")),
+    "lora_dtype": ("method", job.DTYPES, template("type of the adapters; PEFT makes them fp32")),
+    "dtype": ("step", job.DTYPES, template("type of the weights")),
     "mixed_precision": ("step", job.MIXED, "autocast"),
-    "optimizer": ("step", job.OPTIMIZERS, "the optimizer; adamw is torch's, foreach on a GPU"),
-    "attention": ("step", job.ATTENTION, "attention implementation"),
-    "loss": ("step", job.LOSSES, "cross entropy: stock, one fused kernel, or in chunks with the head"),
-    "stack": ("step", job.STACKS, "libraries and their releases"),
-    "parallel": ("GPUs", job.PARALLEL, "data parallelism"),
-    "offload": ("GPUs", job.OFFLOAD, "what is offloaded to the host"),
-    "mode": ("inference", job.MODES, "train, or serve with a cache of keys and values"),
-    "kv_dtype": ("inference", job.KV_DTYPES, "type of the cache"),
+    "optimizer": ("step", job.OPTIMIZERS, template("the optimizer; adamw is torch's, foreach on a GPU")),
+    "attention": ("step", job.ATTENTION, template("attention implementation")),
+    "loss": (
+        "step",
+        job.LOSSES,
+        template("cross entropy: stock, one fused kernel, or in chunks with the head"),
+    ),
+    "stack": ("step", job.STACKS, template("libraries and their releases")),
+    "parallel": ("GPUs", job.PARALLEL, template("data parallelism")),
+    "offload": ("GPUs", job.OFFLOAD, template("what is offloaded to the host")),
+    "mode": ("inference", job.MODES, template("train, or serve with a cache of keys and values")),
+    "kv_dtype": ("inference", job.KV_DTYPES, template("type of the cache")),
 }
 _SWITCHES = {
-    "double_quant": ("method", "quantize the scales of qlora too"),
-    "kbit_prepare": ("method", "PEFT's k-bit preparation of a quantized base"),
-    "experts_quantized": ("method", "quantize routed experts too (default: as the library does)"),
+    "double_quant": ("method", template("quantize the scales of qlora too")),
+    "kbit_prepare": ("method", template("PEFT's k-bit preparation of a quantized base")),
+    "experts_quantized": ("method", template("quantize routed experts too (default: as the library does)")),
     "lora_dora": ("method", "DoRA"),
-    "lora_fused": ("method", "fused LoRA kernels on a quantized base (Unsloth, foak)"),
-    "train_embeddings": ("method", "train the embedding and the head fully, in addition to the adapters"),
-    "master_weights": ("step", "an fp32 copy of the weights in the optimizer"),
-    "fused_norm": ("step", "norm and rotary kernels that save no fp32 copies (Liger)"),
+    "lora_fused": ("method", template("fused LoRA kernels on a quantized base (Unsloth, foak)")),
+    "train_embeddings": (
+        "method",
+        template("train the embedding and the head fully, in addition to the adapters"),
+    ),
+    "master_weights": ("step", template("an fp32 copy of the weights in the optimizer")),
+    "fused_norm": ("step", template("norm and rotary kernels that save no fp32 copies (Liger)")),
     "compiled": ("step", "torch.compile"),
     "outputs_kept": (
         "step",
-        "the loop keeps its logits during the backward pass (default: as the library does)",
+        template("the loop keeps its logits during the backward pass (default: as the library does)"),
     ),
 }
-_GROUPS = {"method": "what is trained", "step": "the step", "GPUs": "several GPUs", "inference": "inference"}
+_GROUPS = {
+    "method": template("what is trained"),
+    "step": template("the step"),
+    "GPUs": template("several GPUs"),
+    "inference": "inference",
+}
 
 
 def add_job_flags(
@@ -79,7 +96,7 @@ def add_job_flags(
     `before` goes before the groups' titles; fields in `without` are taken and not shown, for a sentence that
     says why not; `method` is what --method's help says.
     """
-    numbers = parser.add_argument_group(before + "a model by its numbers")
+    numbers = parser.add_argument_group(before + template("a model by its numbers"))
     for name, text in SHAPE_FLAGS.items():
         numbers.add_argument(flag(name), type=whole, metavar="N", help=text)
     shown = [group for group in _GROUPS if any(group == one[0] for one in _fields(without).values())]
@@ -151,7 +168,7 @@ def whole(text: str) -> int:
     try:
         return int(digits.removesuffix("k")) * times
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number (2048, 4k)") from None
+        raise BadValue(say("{text!r} is not a whole number (2048, 4k)", text=text)) from None
 
 
 def _metavar(allowed: tuple[str, ...], name: str) -> str:

@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.argument_parser import BadValue
 from gpudoctor.errors import IncompleteError, UsageError
+from gpudoctor.lang import say
 
 if TYPE_CHECKING:
     from gpudoctor.estimate import Device, Estimate
@@ -47,7 +49,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         found = 0.0
     if not 1 <= found <= 86400:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 1 to 86400")
+        raise BadValue(say("{text!r} is not a number of seconds from 1 to 86400", text=text))
     return found
 
 
@@ -86,12 +88,19 @@ def known(arguments: argparse.Namespace, card: "Device | None") -> tuple["Calibr
     except CalibrationError as error:
         if explicit:
             raise UsageError(f"--calibration {error}") from None
-        return None, [f"the calibration is not used: {error}"]
+        return None, [say("the calibration is not used: {error}", error=error)]
     found = pick(entries, card, __version__)
     if found is None and explicit:
-        held = ", ".join(dict.fromkeys(entry.gpu for entry in entries)) or "no card"
-        wanted = card.name if card is not None else "no card"
-        return None, [f"{name} is not used: it is for {held}, and the estimate is for {wanted}"]
+        held = ", ".join(dict.fromkeys(entry.gpu for entry in entries)) or say("no card")
+        wanted = card.name if card is not None else say("no card")
+        return None, [
+            say(
+                "{name} is not used: it is for {held}, and the estimate is for {wanted}",
+                name=name,
+                held=held,
+                wanted=wanted,
+            )
+        ]
     return found, []
 
 
@@ -144,10 +153,16 @@ def _write(compared: "MeasuredEstimate", found: "JobMeasurement", path: Path) ->
 
     made = calibration_of(compared, found, __version__)
     if made is None:
-        return f"no calibration was written: the measurement ended with {found.ending.value}"
+        return say("no calibration was written: the measurement ended with {ending}", ending=found.ending.value)
     written = write(path, made)
     count = len(written.observations)
-    return f"calibration of {written.gpu} written to {path} ({count} observation{'s' if count > 1 else ''})"
+    return say(
+        "calibration of {gpu} written to {path} ({count} observation{s})",
+        gpu=written.gpu,
+        path=path,
+        count=count,
+        s=say("s") if count > 1 else "",
+    )
 
 
 def exit_code(answer: "Answer") -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate import from_numbers, lookup
 from gpudoctor.estimate.find import FoundModel, find_cached, find_path, is_path, parse_config
+from gpudoctor.lang import say
 from gpudoctor.model.read_limits import CONFIG
 from gpudoctor.vitals.memory.from_config import DeclaredJob, settle
 
@@ -56,15 +57,19 @@ def _from_hub(name: str) -> FoundModel:
     if raw is not None:
         return parse_config(raw, name)
     if known is None:
-        raise UsageError(f"{name}: not among the known models, and {why} ({unknown})")
-    said = f"{known.assumption}: {why}"
+        raise UsageError(
+            say(
+                "{name}: not among the known models, and {why} ({unknown})", name=name, why=why, unknown=unknown
+            )
+        )
+    said = say("{assumption}: {why}", assumption=known.assumption, why=why)
     return FoundModel(shape=known.preset.shape, assumptions=(said,))
 
 
 def _download(name: str) -> tuple[bytes | None, str]:
     """The config.json from the hub, or None and why not."""
     if os.environ.get("HF_HUB_OFFLINE", "").lower() in {"1", "true", "yes", "on"}:
-        return None, "HF_HUB_OFFLINE forbids access to the hub"
+        return None, say("HF_HUB_OFFLINE forbids access to the hub")
     import http.client
     import urllib.error
     import urllib.request
@@ -79,11 +84,13 @@ def _download(name: str) -> tuple[bytes | None, str]:
             raw = answer.read(CONFIG.most + 1)
     except urllib.error.HTTPError as error:
         if error.code in {401, 403, 404}:
-            return None, f"the hub gives no config.json for it (HTTP {error.code}: misspelt, gated or private)"
-        return None, f"the hub answered HTTP {error.code}"
+            return None, say(
+                "the hub gives no config.json for it (HTTP {code}: misspelt, gated or private)", code=error.code
+            )
+        return None, say("the hub answered HTTP {code}", code=error.code)
     except (OSError, ValueError, http.client.HTTPException):
-        return None, "the hub cannot be reached from here; give a local config.json instead"
-    return (raw, "") if len(raw) <= CONFIG.most else (None, "its config.json is too large")
+        return None, say("the hub cannot be reached from here; give a local config.json instead")
+    return (raw, "") if len(raw) <= CONFIG.most else (None, say("its config.json is too large"))
 
 
 # The training configs that `estimate` is given: files read one after the other into one job.
@@ -95,10 +102,16 @@ def read_job(targets: Sequence[str]) -> DeclaredJob:
     for target in targets:
         if target.endswith((".py", ".ipynb")):
             raise UsageError(
-                f"{target} is a script; add --trace, which imports and runs it, or give a config or --model 7b"
+                say(
+                    "{target} is a script; add --trace, which imports and runs it, or give a config or "
+                    "--model 7b",
+                    target=target,
+                )
             )
         if not os.path.isfile(target):
-            raise UsageError(f"{target}: no such file; name a training config, or a model with --model")
+            raise UsageError(
+                say("{target}: no such file; name a training config, or a model with --model", target=target)
+            )
         file = _add(target, told)
         _follow_deepspeed(file, target, told)
     return told
@@ -113,7 +126,7 @@ def _add(path: str, told: DeclaredJob) -> "ConfigFile":
         text, notes = read_text(path)
         file = parse(path, text, notes)
     except UnreadConfig as error:
-        raise UsageError(f"{path}: {error}") from None
+        raise UsageError(say("{path}: {error}", path=path, error=error)) from None
     read_config(file, told, placed=False)
     return file
 
@@ -128,4 +141,6 @@ def _follow_deepspeed(file: "ConfigFile", target: str, told: DeclaredJob) -> Non
         if os.path.isfile(path):
             _add(path, told)
             return
-    told.assumptions.append(f"{named}, named by {target}, does not exist: ZeRO is not counted")
+    told.assumptions.append(
+        say("{named}, named by {target}, does not exist: ZeRO is not counted", named=named, target=target)
+    )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from gpudoctor.cli.run_common import say
+from gpudoctor.cli.run_common import write_line
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.analytic.state import WORKSPACE, WORKSPACE_HOPPER
 from gpudoctor.estimate.answer import Answer, label
@@ -17,6 +17,7 @@ from gpudoctor.estimate.result import Device, Estimate
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.traced.child import SCRIPT_SECONDS, SECONDS, ask_child
 from gpudoctor.estimate.traced.traced_estimate import TraceComparison, Traced, from_object
+from gpudoctor.lang import say
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.config_json import UnknownArchitecture
@@ -33,7 +34,9 @@ def script_of(arguments: argparse.Namespace) -> str | None:
             raise UsageError("estimate runs a script only with --trace; add --trace, or remove what follows --")
         return None
     if len(arguments.targets) > 1 or arguments.model is not None:
-        raise UsageError(f"{scripts[0]}: a script is traced alone; remove --model and the other targets")
+        raise UsageError(
+            say("{scripts}: a script is traced alone; remove --model and the other targets", scripts=scripts[0])
+        )
     return scripts[0]
 
 
@@ -62,7 +65,7 @@ def alone(
     answer = _ask(None, unknown.config, jobs, card, arguments)
     found = [(job, data) for job, data in zip(jobs, answer["traced"], strict=True) if "error" not in data]
     if not found:
-        raise UsageError(f"{name}: {answer['traced'][0]['error']}")
+        raise UsageError(say("{name}: {error}", name=name, error=answer["traced"][0]["error"]))
     estimates, comparisons = [], []
     for job, data in found:
         traced = from_object(data)
@@ -73,7 +76,9 @@ def alone(
             TraceComparison(method=label(estimate), estimate=estimate, traced=traced, alone=True)
         )
     kind = answer["model"]["model_type"]
-    said = f"gpudoctor has no formula for the architecture {kind}: it traced transformers' own class"
+    said = say(
+        "gpudoctor has no formula for the architecture {kind}: it traced transformers' own class", kind=kind
+    )
     return Answer(
         shape=estimates[0].shape, estimates=tuple(estimates), device=card, own=own, assumptions=(said,),
         traced=tuple(comparisons),
@@ -84,22 +89,35 @@ def script_answer(path: str, card: Device | None, own: bool, arguments: argparse
     """The answer for a user's script, which is run for it."""
     _refuse_formulas(arguments, path)
     if not os.path.isfile(path):
-        raise UsageError(f"{path}: no such file; name a script, a training config, or a model with --model")
-    say(f"gpudoctor: --trace imports and runs {path} on fake tensors, for two optimizer steps")
+        raise UsageError(
+            say("{path}: no such file; name a script, a training config, or a model with --model", path=path)
+        )
+    write_line(
+        say("gpudoctor: --trace imports and runs {path} on fake tensors, for two optimizer steps", path=path)
+    )
     request = {"script": path, "arguments": list(arguments.script_arguments), "workspace": _workspace(card)}
     traced = from_object(ask_child(request, arguments.trace_seconds or SCRIPT_SECONDS)["traced"][0])
-    estimate = _estimate(_shape(path, {}, traced), TrainingJob(), traced, card, "the script")
-    said = f"{path} was imported and run on fake tensors: no weights, no GPU, no data of its own are needed"
+    estimate = _estimate(_shape(path, {}, traced), TrainingJob(), traced, card, say("the script"))
+    said = say(
+        "{path} was imported and run on fake tensors: no weights, no GPU, no data of its own are needed",
+        path=path,
+    )
     return Answer(
         shape=estimate.shape, estimates=(estimate,), device=card, own=own, assumptions=(said,),
-        traced=(TraceComparison(method="the script", estimate=estimate, traced=traced, alone=True),),
+        traced=(TraceComparison(method=say("the script"), estimate=estimate, traced=traced, alone=True),),
     )  # fmt: skip
 
 
 def _refuse_formulas(arguments: argparse.Namespace, name: str) -> None:
     for flag in _FORMULAS_ONLY:
         if getattr(arguments, flag):
-            raise UsageError(f"--{flag} works on formulas, and {name} is only traced; remove --{flag}")
+            raise UsageError(
+                say(
+                    "--{flag} works on formulas, and {name} is only traced; remove --{flag}",
+                    flag=flag,
+                    name=name,
+                )
+            )
 
 
 def _ask(
@@ -136,7 +154,7 @@ def _shape(name: str, model: Mapping[str, Any], traced: Traced) -> ModelShape:
         "vocab": 0,
     }  # fmt: skip
     rest = traced.parameters - ModelShape(**values).parameters.total
-    return ModelShape(**values, extras=(("as counted by its class", rest),))
+    return ModelShape(**values, extras=((say("as counted by its class"), rest),))
 
 
 def _estimate(shape: ModelShape, job: TrainingJob, traced: Traced, card: Device | None, named: str) -> Estimate:

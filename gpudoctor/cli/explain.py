@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import add_color_flag, add_format_flags
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
     from gpudoctor.engine.manual_search import Hit
     from gpudoctor.engine.registry import Registry
     from gpudoctor.model import Check
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor explain DATA001                               by its code, or its name: loader-bound
   gpudoctor explain oom                                   by a word or a symptom
   gpudoctor explain gpu idle between steps
-  gpudoctor explain "CUBLAS_STATUS_NOT_INITIALIZED"       by a message"""
+  gpudoctor explain "CUBLAS_STATUS_NOT_INITIALIZED"       by a message""")
 _CLEAR = 2.0
 """How much better than the second the first hit of a message must be to be shown without a question."""
 _TYPO = 0.75
@@ -32,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words", nargs="+", metavar="WORD", help="a code, a name, a symptom or an error message"
     )
-    add_format_flags(parser, output="write the page to FILE")
+    add_format_flags(parser, output=template("write the page to FILE"))
     add_color_flag(parser)
 
 
@@ -120,5 +121,7 @@ def _near(registry: "Registry", word: str, cutoff: float) -> "type[Check] | None
 
 
 def _unknown(word: str, near: "type[Check] | None") -> UsageError:
-    hint = f"; did you mean {near.code} ({near.name})?" if near is not None else ""
-    return UsageError(f"no check has the code or name {word!r}{hint} (all of them: gpudoctor list)")
+    hint = say("; did you mean {code} ({name})?", code=near.code, name=near.name) if near is not None else ""
+    return UsageError(
+        say("no check has the code or name {word!r}{hint} (all of them: gpudoctor list)", word=word, hint=hint)
+    )

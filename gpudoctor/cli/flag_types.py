@@ -1,7 +1,9 @@
 """Types of flags, shared by the commands: each turns a word into a number or says why it cannot."""
 
-import argparse
 import re
+
+from gpudoctor.cli.argument_parser import BadValue
+from gpudoctor.lang import say
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
 
@@ -14,9 +16,9 @@ def count(text: str) -> int:
     try:
         number = int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+        raise BadValue(say("{text!r} is not a whole number", text=text)) from None
     if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is negative")
+        raise BadValue(say("{text} is negative", text=text))
     return number
 
 
@@ -24,7 +26,7 @@ def positive(text: str) -> int:
     """A whole number from 1 on."""
     number = count(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is below 1")
+        raise BadValue(say("{text} is below 1", text=text))
     return number
 
 
@@ -33,9 +35,9 @@ def seconds(text: str) -> float:
     try:
         number = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
+        raise BadValue(say("{text!r} is not a number of seconds", text=text)) from None
     if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds")
+        raise BadValue(say("{text} is not a positive number of seconds", text=text))
     return number
 
 
@@ -43,11 +45,11 @@ def duration(text: str) -> float:
     """Seconds from `90`, `90s`, `10m`, `1h30m`."""
     found = _DURATION.fullmatch(text.strip().lower())
     if not found or not any(found.groups()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write 90s, 10m or 1h30m")
+        raise BadValue(say("{text!r} is not a time; write 90s, 10m or 1h30m", text=text))
     hours, minutes, rest = (float(part) if part else 0.0 for part in found.groups())
     number = 3600 * hours + 60 * minutes + rest
     if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is too short to work with")
+        raise BadValue(say("{text} is too short to work with", text=text))
     return number
 
 
@@ -55,5 +57,5 @@ def age(text: str) -> float:
     """Seconds from `90m`, `12h`, `30d`, `4w`."""
     found = _AGE.fullmatch(text.strip().lower())
     if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an age; write 12h, 30d or 4w")
+        raise BadValue(say("{text!r} is not an age; write 12h, 30d or 4w", text=text))
     return float(found[1]) * _AGE_SECONDS[found[2]]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import write_file
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 
 if TYPE_CHECKING:
     from gpudoctor.model.flames import FlameProfile
@@ -65,4 +66,4 @@ def write_flamegraph(text: str, arguments: argparse.Namespace) -> None:
     if text:
         write_file(Path(arguments.flamegraph), text, "--flamegraph")
     else:
-        write_text("gpudoctor: --flamegraph: no stack was sampled, so no file was written\n", sys.stderr)
+        write_text(say("gpudoctor: --flamegraph: no stack was sampled, so no file was written\n"), sys.stderr)

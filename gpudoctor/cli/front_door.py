@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 
 CHECK, RUN, WATCH, REPLAY = "check", "run", "watch", "watch --replay"
 REPORT, AUTOPSY, EXPLAIN, COMPARE = "report", "autopsy", "explain", "compare"
@@ -47,8 +49,12 @@ def meant_command(words: Sequence[str], commands: Iterable[str]) -> list[str]:
     meant = [*command.split(), *names, *flags]
     if not {"-q", "--quiet"} & set(flags):
         first = things[0]
-        what = f"{first.name} is {first.what}" if len(things) == 1 else f"{len(things)} things"
-        sys.stderr.write(f"gpudoctor: {what}: gpudoctor {shlex.join(meant)}\n")
+        what = (
+            say("{name} is {what}", name=first.name, what=first.what)
+            if len(things) == 1
+            else say("{things} things", things=len(things))
+        )
+        sys.stderr.write(say("gpudoctor: {what}: gpudoctor {meant}\n", what=what, meant=shlex.join(meant)))
     return meant
 
 
@@ -64,7 +70,14 @@ def refuse_elsewhere(names: Sequence[str]) -> None:
             except UsageError:
                 continue  # `check` has a sentence of its own for it
             if thing.read_by[0] in (WATCH, REPLAY) or suffix == ".zip":
-                raise UsageError(f"{name}: {thing.what}; examine it with `{_typed(thing.read_by[0], name)}`")
+                raise UsageError(
+                    say(
+                        "{name}: {what}; examine it with `{typed}`",
+                        name=name,
+                        what=thing.what,
+                        typed=_typed(thing.read_by[0], name),
+                    )
+                )
 
 
 def _leading(words: Sequence[str]) -> list[str]:
@@ -95,19 +108,25 @@ def _recording(name: str) -> str:
 def recognise(name: str) -> NamedThing:
     """What a name means. Raises `UsageError` for what is not there, and for what nothing examines."""
     if name == "-":
-        return NamedThing(name=name, what="standard input", read_by=(AUTOPSY,))
+        return NamedThing(name=name, what=say("standard input"), read_by=(AUTOPSY,))
     if not os.path.lexists(name):
         if _is_process(name):
-            return NamedThing(name=name, what="a running process", read_by=(WATCH,))
+            return NamedThing(name=name, what=say("a running process"), read_by=(WATCH,))
         if _recording(name) != name:
             return NamedThing(name=name, what="a recording", read_by=(REPORT,))
         if name.isdigit():
             raise UsageError(
-                f"{name}: there is no such file and no such process; what trains here: gpudoctor watch --find"
+                say(
+                    "{name}: there is no such file and no such process; what trains here: gpudoctor watch "
+                    "--find",
+                    name=name,
+                )
             )
         from gpudoctor.vitals.targets import near_name
 
-        raise UsageError(f"{name}: no such file or folder{near_name(Path(name))}")
+        raise UsageError(
+            say("{name}: no such file or folder{near_name}", name=name, near_name=near_name(Path(name)))
+        )
     what, read_by = _of_folder(Path(name)) if os.path.isdir(name) else _of_file(Path(name))
     return NamedThing(name=name, what=what, read_by=read_by)
 
@@ -118,16 +137,26 @@ def _of_folder(folder: Path) -> tuple[str, tuple[str, ...]]:
     try:
         names = os.listdir(folder)
     except OSError as error:
-        raise UsageError(f"{folder}: this folder cannot be read: {error.strerror or error}") from None
+        raise UsageError(
+            say(
+                "{folder}: this folder cannot be read: {strerror}",
+                folder=folder,
+                strerror=error.strerror or error,
+            )
+        ) from None
     if MANIFEST in names or any(item.endswith(SUFFIX) for item in names):
         return "a recording", (REPORT,)
     if any(item.endswith((".pt.trace.json", ".pt.trace.json.gz", ".pftrace", ".pftrace.gz")) for item in names):
-        return "a folder of profiler traces", (REPORT,)
+        return say("a folder of profiler traces"), (REPORT,)
     from gpudoctor.vitals.targets import TargetKind, sort_targets
 
     if inner := sorted(item for item in names if (folder / item / MANIFEST).is_file()):
         raise UsageError(
-            f"{folder}: a folder of recordings; name one: `{_typed(REPORT, str(folder / inner[-1]))}`"
+            say(
+                "{folder}: a folder of recordings; name one: `{typed}`",
+                folder=folder,
+                typed=_typed(REPORT, str(folder / inner[-1])),
+            )
         )
     try:
         (item,) = sort_targets([str(folder)]).items or (None,)
@@ -137,11 +166,11 @@ def _of_folder(folder: Path) -> tuple[str, tuple[str, ...]]:
         try:
             sort_left_behind([str(folder)])
         except UsageError:
-            raise UsageError(f"{error}; nor has it a log or a recording") from None
-        return "a folder of logs", (AUTOPSY,)
+            raise UsageError(say("{error}; nor has it a log or a recording", error=error)) from None
+        return say("a folder of logs"), (AUTOPSY,)
     if item is not None and item.kind is TargetKind.LEFT:
-        return "a folder of records of NCCL Inspector", (AUTOPSY, CHECK)
-    return "a folder of scripts and configs", (CHECK,)
+        return say("a folder of records of NCCL Inspector"), (AUTOPSY, CHECK)
+    return say("a folder of scripts and configs"), (CHECK,)
 
 
 def _of_file(path: Path) -> tuple[str, tuple[str, ...]]:
@@ -149,19 +178,25 @@ def _of_file(path: Path) -> tuple[str, tuple[str, ...]]:
     if suffix in (".py", ".pyw", ".ipynb"):
         return "a notebook" if suffix == ".ipynb" else "a script", (CHECK, AUTOPSY)
     if suffix in _SOURCES:
-        return "a job script", (CHECK,)
+        return say("a job script"), (CHECK,)
     if suffix in _CONFIGS:
         return "a config", (CHECK, AUTOPSY)
     if suffix == ".gdr":
         raise UsageError(
-            f"{path}: a file of a recording; name its folder: gpudoctor report {shlex.quote(str(path.parent))}"
+            say(
+                "{path}: a file of a recording; name its folder: gpudoctor report {quote}",
+                path=path,
+                quote=shlex.quote(str(path.parent)),
+            )
         )
     if path.name.removesuffix(".gz").endswith(_NSIGHT):
-        return "a report of Nsight Systems", (REPORT,)
+        return say("a report of Nsight Systems"), (REPORT,)
     try:
         return _by_content(path, suffix)
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise UsageError(
+            say("{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error)
+        ) from None
 
 
 def _by_content(path: Path, suffix: str) -> tuple[str, tuple[str, ...]]:
@@ -173,42 +208,50 @@ def _by_content(path: Path, suffix: str) -> tuple[str, tuple[str, ...]]:
     from gpudoctor.vitals.recording.smi import is_smi_log
 
     if zipfile.is_zipfile(path):
-        return "a recording in a zip file", (REPORT,)
+        return say("a recording in a zip file"), (REPORT,)
     with open_unpacked(path) as stream:
         head = stream.read(_HEAD) or b""
     if _TAPE in head:
-        return "a recording of `gpudoctor watch`", (REPLAY,)
+        return say("a recording of `gpudoctor watch`"), (REPLAY,)
     if found := _REPORT_OF_OURS.search(head):
         kind = found[1].decode()
         raise UsageError(
-            f"{path}: {'an' if kind == 'estimate' else 'a'} {kind} that gpudoctor wrote; name what it is about"
+            say(
+                "{path}: {article} {kind} that gpudoctor wrote; name what it is about",
+                path=path,
+                article=say("an") if kind == "estimate" else "a",
+                kind=kind,
+            )
         )
     kind = kind_of(path)
     others = {
-        LeftKind.FLIGHT: ("a dump of the flight recorder", (AUTOPSY, CHECK)),
-        LeftKind.INSPECTOR: ("a record of NCCL Inspector", (AUTOPSY, CHECK)),
-        LeftKind.STACKS: ("a stack dump", (AUTOPSY, CHECK)),
-        LeftKind.SCHEDULER: ("a record of the scheduler", (AUTOPSY, CHECK)),
-        LeftKind.SURVEY: ("an output of nvidia-smi", (REPORT, AUTOPSY)),
-        LeftKind.SNAPSHOT: ("a memory snapshot", (REPORT, AUTOPSY, CHECK)),
-        LeftKind.KERNEL_LOG: ("a kernel log", (REPORT, AUTOPSY, CHECK)),
+        LeftKind.FLIGHT: (say("a dump of the flight recorder"), (AUTOPSY, CHECK)),
+        LeftKind.INSPECTOR: (say("a record of NCCL Inspector"), (AUTOPSY, CHECK)),
+        LeftKind.STACKS: (say("a stack dump"), (AUTOPSY, CHECK)),
+        LeftKind.SCHEDULER: (say("a record of the scheduler"), (AUTOPSY, CHECK)),
+        LeftKind.SURVEY: (say("an output of nvidia-smi"), (REPORT, AUTOPSY)),
+        LeftKind.SNAPSHOT: (say("a memory snapshot"), (REPORT, AUTOPSY, CHECK)),
+        LeftKind.KERNEL_LOG: (say("a kernel log"), (REPORT, AUTOPSY, CHECK)),
     }
     if kind in others:
         return others[kind]
     if is_trace(path) or is_perfetto(path):
-        return "a profiler trace", (REPORT,)
+        return say("a profiler trace"), (REPORT,)
     if is_smi_log(path):
-        return "a log of nvidia-smi", (REPORT,)
+        return say("a log of nvidia-smi"), (REPORT,)
     if kind is LeftKind.CONFIG or suffix == ".json":
         return "a config", (CHECK, AUTOPSY)
     if b"\0" in read_head(path, _HEAD) and not head.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in head:
         raise UsageError(
-            f"{path}: a binary file of no kind that gpudoctor reads; name a script, a config, a log, a trace, "
-            "a recording or a process id"
+            say(
+                "{path}: a binary file of no kind that gpudoctor reads; name a script, a config, a log, "
+                "a trace, a recording or a process id",
+                path=path,
+            )
         )
     first = head.split(b"\n", 1)[0]
     if first.startswith(b"#!"):
-        return ("a script", (CHECK, AUTOPSY)) if b"python" in first else ("a job script", (CHECK,))
+        return ("a script", (CHECK, AUTOPSY)) if b"python" in first else (say("a job script"), (CHECK,))
     return "a log", (AUTOPSY, CHECK)
 
 
@@ -217,18 +260,30 @@ def _common(things: Sequence[NamedThing]) -> str:
     shared = [name for name in things[0].read_by if all(name in other.read_by for other in things)]
     names = [thing.name for thing in things]
     if not shared:
-        ways = "; ".join(
-            f"{thing.name} is {thing.what}: `{_typed(thing.read_by[0], thing.name)}`" for thing in things
+        ways = concatenated(
+            "; ",
+            (
+                say(
+                    "{name} is {what}: `{typed}`",
+                    name=thing.name,
+                    what=thing.what,
+                    typed=_typed(thing.read_by[0], thing.name),
+                )
+                for thing in things
+            ),
         )
-        raise UsageError(f"no command examines these together: {ways}")
+        raise UsageError(say("no command examines these together: {ways}", ways=ways))
     if (
         len(things) == 2
         and shared[0] == REPORT
         and all(thing.what.startswith("a recording") for thing in things)
     ):
         raise UsageError(
-            f"two recordings: compare two runs with `{_typed(COMPARE, *names)}`, or join two nodes of one run "
-            f"with `{_typed(REPORT, *names)}`"
+            say(
+                "two recordings: compare two runs with `{typed}`, or join two nodes of one run with `{typed2}`",
+                typed=_typed(COMPARE, *names),
+                typed2=_typed(REPORT, *names),
+            )
         )
     if AUTOPSY in shared and any(thing.read_by[0] == AUTOPSY for thing in things):
         return AUTOPSY
@@ -244,22 +299,37 @@ def _refuse_words(words: Sequence[str], commands: Iterable[str]) -> None:
     word = words[0]
     if starts_a_command(words):
         raise UsageError(
-            f"gpudoctor runs nothing without `run`: `{shlex.join(('gpudoctor', RUN, '--', *words))}` "
-            f"(or examine its script: {_examined(meant_instead(words))})"
+            say(
+                "gpudoctor runs nothing without `run`: `{value}` (or examine its script: {examined})",
+                value=shlex.join(("gpudoctor", RUN, "--", *words)),
+                examined=_examined(meant_instead(words)),
+            )
         )
     if _CODE.fullmatch(word):
-        raise UsageError(f"{word}: read about a check with `{_typed(EXPLAIN, word)}`")
+        raise UsageError(
+            say("{word}: read about a check with `{typed}`", word=word, typed=_typed(EXPLAIN, word))
+        )
     if _MODEL.fullmatch(word):
-        raise UsageError(f"{word}: the memory of a model: `gpudoctor estimate --model {word}`")
+        raise UsageError(say("{word}: the memory of a model: `gpudoctor estimate --model {word}`", word=word))
     from difflib import get_close_matches
 
     if near := get_close_matches(word.lower(), list(commands), n=2, cutoff=0.6):
         also = " or ".join(f"`{shlex.join(('gpudoctor', name, *words[1:]))}`" for name in near)
-        raise UsageError(f"{word!r} is not a command; did you mean {also}? (all of them: gpudoctor --help)")
+        raise UsageError(
+            say(
+                "{word!r} is not a command; did you mean {also}? (all of them: gpudoctor --help)",
+                word=word,
+                also=also,
+            )
+        )
     if not _looks_like_a_path(word) and not word.isdigit():
         raise UsageError(
-            f"{word!r} is not a command, a file or a process; search the manual: `{_typed(EXPLAIN, word)}` "
-            "(all commands: gpudoctor --help)"
+            say(
+                "{word!r} is not a command, a file or a process; search the manual: `{typed}` (all "
+                "commands: gpudoctor --help)",
+                word=word,
+                typed=_typed(EXPLAIN, word),
+            )
         )
 
 
@@ -301,7 +371,11 @@ def _command(words: Sequence[str]) -> str:
         return ""
     run = shlex.join(("gpudoctor", "run", "--", *words))
     check = shlex.join(("gpudoctor", "check", script, *(("--", *found.arguments) if found.arguments else ())))
-    return f"check takes files, not a command; examine the script: `{check}`, or run the command: `{run}`"
+    return say(
+        "check takes files, not a command; examine the script: `{check}`, or run the command: `{run}`",
+        check=check,
+        run=run,
+    )
 
 
 def _module_file(module: str | None) -> str | None:
@@ -314,4 +388,4 @@ def _module_file(module: str | None) -> str | None:
 
 def _arguments(script: str, rest: Sequence[str]) -> str:
     check = shlex.join(("gpudoctor", "check", script, "--", *rest))
-    return f"put the arguments of {script} after --: `{check}`"
+    return say("put the arguments of {script} after --: `{check}`", script=script, check=check)

@@ -7,42 +7,31 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import show, write_file
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import rendered, say, template
 
 if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor init                    [tool.gpudoctor] in pyproject.toml, else a new gpudoctor.toml
   gpudoctor init --print            show what would be written, write nothing
   gpudoctor init --pre-commit       also a hook in a new .pre-commit-config.yaml
-What a file has stays as it is. A second run changes nothing."""
+What a file has stays as it is. A second run changes nothing.""")
 OWN, PROJECT, HOOKS = "gpudoctor.toml", "pyproject.toml", ".pre-commit-config.yaml"
-_TEMPLATE = """\
-# Settings of gpudoctor. Each key may be left out. `gpudoctor explain CODE` prints a check and its thresholds.
-
-# The lowest severity that gives exit code 1: "error", "warning", "note" or "never".
-fail-on = "error"
-
-# The checks that run: codes, topics or names. An empty list runs all of them (`gpudoctor list`).
-select = []
-
-# Findings of an old project that are known. Write the file with: gpudoctor check --write-baseline FILE
-# baseline = "gpudoctor-baseline.json"
-
-# Findings that are silenced and still counted, each with its reason.
-# In a script, one line does the same: `# gpudoctor: ignore[CODE] reason`.
-# [{table}ignore]
-# {code} = "why it does not apply here"
-
-# Findings that are silenced in some files.
-# [{table}per-file-ignores]
-# "legacy/*.py" = ["{topic}"]
-
-# Thresholds of this project.
-# [{table}thresholds]
-# {code}.{threshold} = {value}
-"""
+_TEMPLATE = template(
+    "# Settings of gpudoctor. Each key may be left out. `gpudoctor explain CODE` prints a "
+    'check and its thresholds.\n\n# The lowest severity that gives exit code 1: "error", '
+    '"warning", "note" or "never".\nfail-on = "error"\n\n# The checks that run: '
+    "codes, topics or names. An empty list runs all of them (`gpudoctor list`).\nselect = "
+    "[]\n\n# Findings of an old project that are known. Write the file with: gpudoctor check "
+    '--write-baseline FILE\n# baseline = "gpudoctor-baseline.json"\n\n# Findings that are '
+    "silenced and still counted, each with its reason.\n# In a script, one line does the "
+    'same: `# gpudoctor: ignore[CODE] reason`.\n# [{table}ignore]\n# {code} = "why it '
+    'does not apply here"\n\n# Findings that are silenced in some files.\n# '
+    '[{table}per-file-ignores]\n# "legacy/*.py" = ["{topic}"]\n\n# Thresholds of '
+    "this project.\n# [{table}thresholds]\n# {code}.{threshold} = {value}\n"
+)
 _HOOK = """\
   - repo: local
     hooks:
@@ -65,14 +54,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--print", dest="show", action="store_true", help="show what would be written, write nothing"
     )
-    parser.add_argument("--pre-commit", action="store_true", help=f"also write a hook into a new {HOOKS}")
+    parser.add_argument(
+        "--pre-commit", action="store_true", help=say("also write a hook into a new {hooks}", hooks=HOOKS)
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write what is missing, and say what was written and what was there."""
     folder = Path(arguments.folder)
     if not folder.is_dir():
-        raise UsageError(f"{folder}: no such folder; name the project's folder")
+        raise UsageError(say("{folder}: no such folder; name the project's folder", folder=folder))
     _settings(folder, arguments.show)
     if arguments.pre_commit:
         _hook(folder, arguments.show)
@@ -87,14 +78,14 @@ def _settings(folder: Path, only_show: bool) -> None:
     registry = load_registry()
     if own.is_file():
         read_settings(own, registry)
-        show(f"{own}: it is there already; nothing was changed\n")
+        show(say("{own}: it is there already; nothing was changed\n", own=own))
         return
     if not project.is_file():
         _put(own, "", section("", registry), only_show)
         return
     before = _valid(project)
     if "gpudoctor" in before:
-        show(f"{project}: [tool.gpudoctor] is there already; nothing was changed\n")
+        show(say("{project}: [tool.gpudoctor] is there already; nothing was changed\n", project=project))
         return
     _put(
         project,
@@ -115,9 +106,13 @@ def _valid(path: Path) -> "dict[str, object]":
     try:
         tool = tomllib.loads(path.read_bytes().decode("utf-8")).get("tool", {})
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise UsageError(
+            say("{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error)
+        ) from None
     except ValueError as error:
-        raise UsageError(f"{path}: not valid TOML: {error}; correct it first") from None
+        raise UsageError(
+            say("{path}: not valid TOML: {error}; correct it first", path=path, error=error)
+        ) from None
     return tool if isinstance(tool, dict) else {}
 
 
@@ -125,8 +120,9 @@ def section(table: str, registry: "Registry") -> str:
     """The keys with comments; their examples are of the first check with a threshold."""
     code, check = next((code, check) for code, check in registry.checks.items() if check.thresholds)
     first = check.thresholds[0]
-    return _TEMPLATE.format(
-        table=table, code=code, topic=str(code).rstrip("0123456789"), threshold=first.name, value=first.default
+    topic = str(code).rstrip("0123456789")
+    return rendered(
+        say(_TEMPLATE, table=table, code=code, topic=topic, threshold=first.name, value=first.default)
     )
 
 
@@ -145,15 +141,21 @@ def _put(path: Path, before: str, added: str, only_show: bool) -> None:
         path.write_bytes(text.encode("utf-8"))
     if mode is not None:
         os.chmod(path, mode & 0o7777)
-    show(f"{path}: {'settings were added at its end' if before else 'written'}\n")
+    show(
+        say(
+            "{path}: {before}\n",
+            path=path,
+            before=say("settings were added at its end") if before else say("written"),
+        )
+    )
 
 
 def _hook(folder: Path, only_show: bool) -> None:
     path = folder / HOOKS
     before = path.read_text(encoding="utf-8") if path.is_file() else ""
     if "gpudoctor" in before:
-        show(f"{path}: a hook of gpudoctor is there already; nothing was changed\n")
+        show(say("{path}: a hook of gpudoctor is there already; nothing was changed\n", path=path))
     elif before:
-        show(f"{path}: it has other hooks; add this below `repos:`\n{_HOOK}")
+        show(say("{path}: it has other hooks; add this below `repos:`\n{hook}", path=path, hook=_HOOK))
     else:
         _put(path, "", f"repos:\n{_HOOK}", only_show)

@@ -5,15 +5,16 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import add_color_flag, add_format_flags
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
     from gpudoctor.report.pages import Override
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor list                    every check, by topic
   gpudoctor list data               the checks of a topic
-  gpudoctor list slow checkpoint    a search, the most likely first"""
+  gpudoctor list slow checkpoint    a search, the most likely first""")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "gpudoctor list [options] [WORD ...]"
     parser.epilog = EPILOG
     parser.add_argument("words", nargs="*", metavar="WORD", help="a topic (data, mem), or words to search for")
-    add_format_flags(parser, output="write the list to FILE")
+    add_format_flags(parser, output=template("write the list to FILE"))
     add_color_flag(parser)
     parser.add_argument(
         "--overrides",
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not checks:
             checks, ranked = [hit.check for hit in search(registry, query)], True
         if not checks:
-            raise UsageError(f"no check is about {query!r} (all of them: gpudoctor list)")
+            raise UsageError(say("no check is about {query!r} (all of them: gpudoctor list)", query=query))
     if not ranked:
         checks.sort(key=lambda check: topic_order(check.code))
     pages = [read_page(check, answered=check.code in registry.rules) for check in checks]

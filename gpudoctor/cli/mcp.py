@@ -6,14 +6,15 @@ import sys
 from importlib.util import find_spec
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say, template
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor setup --agent claude                     register the server with an agent, and its skill
   uvx --from './gpudoctor[mcp]' gpudoctor mcp          what an agent starts
 Tools: check, estimate, run, verify, apply, watch, autopsy, preflight, report, compare, explain, list, more.
-The server needs the extra `mcp` and no torch. It starts only commands that a call names."""
-INSTALL = "pip install 'mcp>=1.24'"
+The server needs the extra `mcp` and no torch. It starts only commands that a call names.""")
+INSTALL = say("pip install 'mcp>=1.24'")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +26,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(_arguments: argparse.Namespace) -> int:
     """Serve until the agent closes standard input. Raises `UsageError` without the package."""
     if find_spec("mcp") is None:
-        raise UsageError(f"the package mcp is not installed in {sys.prefix}; install it: {INSTALL}")
+        raise UsageError(
+            say(
+                "the package mcp is not installed in {prefix}; install it: {install}",
+                prefix=sys.prefix,
+                install=INSTALL,
+            )
+        )
     from gpudoctor.agents.protocol import serve
 
     serve()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import write_file
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -62,7 +63,9 @@ def write_baseline(report: "Report", path: str) -> int:
 
     findings = [item.finding for item in report.findings]
     write_file(Path(path), baseline_text(findings), flag="--write-baseline")
-    write_text(f"gpudoctor: {len(findings)} findings written to {path}\n", sys.stderr)
+    write_text(
+        say("gpudoctor: {findings} findings written to {path}\n", findings=len(findings), path=path), sys.stderr
+    )
     return 0
 
 
@@ -84,7 +87,7 @@ def recorded_diff(report: "Report") -> str:
     from gpudoctor.mend.plan import make_plan
 
     diff = make_plan(report.findings, unsafe=False).diff
-    return diff or "gpudoctor: no edit can be made without your decision\n"
+    return diff or say("gpudoctor: no edit can be made without your decision\n")
 
 
 def write_diff(diff: str) -> None:
@@ -95,8 +98,10 @@ def write_diff(diff: str) -> None:
     write_text(diff, sys.stdout)
     if printable(diff) != diff:
         write_text(
-            "gpudoctor: these files contain control characters, shown as escapes, so this diff will not "
-            "apply to them; --diff --output FILE and --fix write them as they are\n",
+            say(
+                "gpudoctor: these files contain control characters, shown as escapes, so this diff will not "
+                "apply to them; --diff --output FILE and --fix write them as they are\n"
+            ),
             sys.stderr,
         )
 
@@ -111,9 +116,17 @@ def apply_fix(report: "Report", arguments: argparse.Namespace) -> bool:
     for item in plan.files:
         for applied in item.applied:
             place = f"{item.name}:{applied.line}" if applied.line else item.name
-            write_text(f"gpudoctor: fixed {place}  {applied.remedy}  {applied.title}\n", sys.stderr)
+            write_text(
+                say(
+                    "gpudoctor: fixed {place}  {remedy}  {title}\n",
+                    place=place,
+                    remedy=applied.remedy,
+                    title=applied.title,
+                ),
+                sys.stderr,
+            )
     if not plan.files:
-        write_text("gpudoctor: no edit can be made without your decision\n", sys.stderr)
+        write_text(say("gpudoctor: no edit can be made without your decision\n"), sys.stderr)
     tell_left(plan)
     return bool(plan.files)
 
@@ -129,4 +142,12 @@ def tell_left(plan: "EditPlan") -> None:
     from gpudoctor.ui.encoding import write_text
 
     for item in plan.left:
-        write_text(f"gpudoctor: left {item.path}  {item.remedy}: {item.reason}\n", sys.stderr)
+        write_text(
+            say(
+                "gpudoctor: left {path}  {remedy}: {reason}\n",
+                path=item.path,
+                remedy=item.remedy,
+                reason=item.reason,
+            ),
+            sys.stderr,
+        )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 
 if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
@@ -104,7 +105,14 @@ def write_file(path: Path, text: str, flag: str = "--output") -> None:
                 os.unlink(name)
             raise
     except OSError as error:
-        raise UsageError(f"{flag} {path}: cannot be written: {error.strerror or error}") from error
+        raise UsageError(
+            say(
+                "{flag} {path}: cannot be written: {strerror}",
+                flag=flag,
+                path=path,
+                strerror=error.strerror or error,
+            )
+        ) from error
 
 
 def _umask() -> int:
@@ -223,4 +231,4 @@ def note_problems(registry: "Registry") -> None:
     from gpudoctor.ui.encoding import write_text
 
     for problem in registry.problems:
-        write_text(f"gpudoctor: {problem}\n", sys.stderr)
+        write_text(say("gpudoctor: {problem}\n", problem=problem), sys.stderr)

@@ -3,83 +3,76 @@
 import argparse
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
 
 from gpudoctor import __version__
+from gpudoctor.cli.argument_parser import Parser
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import LANGUAGES
+from gpudoctor.lang import LANGUAGES, say, template, term
+from gpudoctor.text import capitalised
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "check": (
         "gpudoctor.cli.check",
-        "examine this machine, scripts, configs and job scripts; runs no user code",
+        template("examine this machine, scripts, configs and job scripts; runs no user code"),
     ),
     "estimate": (
         "gpudoctor.cli.estimate",
-        "predict the GPU memory of a training job: fits, tight or does not fit",
+        template("predict the GPU memory of a training job: fits, tight or does not fit"),
     ),
     "run": (
         "gpudoctor.cli.run",
-        "run a command unchanged, record its training, and diagnose what is slow or broken",
+        template("run a command unchanged, record its training, and diagnose what is slow or broken"),
     ),
     "verify": (
         "gpudoctor.cli.verify",
-        "test the remedies on a command in pairs of bounded runs; print the proven patch",
+        template("test the remedies on a command in pairs of bounded runs; print the proven patch"),
     ),
     "apply": (
         "gpudoctor.cli.apply",
-        "write the edits of a saved JSON report: those that trials have proven, or named ones",
+        template("write the edits of a saved JSON report: those that trials have proven, or named ones"),
     ),
     "report": (
         "gpudoctor.cli.report",
-        "report on a recorded run, in any format; join the recordings of several nodes",
+        template("report on a recorded run, in any format; join the recordings of several nodes"),
     ),
     "recordings": (
         "gpudoctor.cli.recordings",
-        "list the recordings on this machine: date, command, verdict, size; remove them",
+        template("list the recordings on this machine: date, command, verdict, size; remove them"),
     ),
     "autopsy": (
         "gpudoctor.cli.autopsy",
-        "find what killed a job first, from the logs that it left behind",
+        template("find what killed a job first, from the logs that it left behind"),
     ),
     "preflight": (
         "gpudoctor.cli.preflight",
-        "measure nodes, cards, links and the network before the job does; names the bad one",
+        template("measure nodes, cards, links and the network before the job does; names the bad one"),
     ),
     "watch": (
         "gpudoctor.cli.watch",
-        "examine a running process, no preparation needed: what it waits for, what to do",
+        template("examine a running process, no preparation needed: what it waits for, what to do"),
     ),
     "compare": (
         "gpudoctor.cli.compare",
-        "compare two recordings: step time with an interval, phases, memory; for CI too",
+        template("compare two recordings: step time with an interval, phases, memory; for CI too"),
     ),
-    "explain": ("gpudoctor.cli.explain", "print the manual page of a check"),
-    "list": ("gpudoctor.cli.list", "list every check: code, name, what it reads"),
-    "init": ("gpudoctor.cli.init", "write a settings section with comments for this project"),
+    "explain": ("gpudoctor.cli.explain", template("print the manual page of a check")),
+    "list": ("gpudoctor.cli.list", template("list every check: code, name, what it reads")),
+    "init": ("gpudoctor.cli.init", template("write a settings section with comments for this project")),
     "mcp": (
         "gpudoctor.cli.mcp",
-        "serve coding agents: the Model Context Protocol on standard input and output",
+        template("serve coding agents: the Model Context Protocol on standard input and output"),
     ),
     "setup": (
         "gpudoctor.cli.setup",
-        "register the server and a skill with Claude Code, Codex, Cursor or VS Code",
+        template("register the server and a skill with Claude Code, Codex, Cursor or VS Code"),
     ),
-    "completion": ("gpudoctor.cli.completion", "print a shell completion script"),
+    "completion": ("gpudoctor.cli.completion", template("print a shell completion script")),
 }
 """Command name to its module and its one-line help."""
 
-EPILOG = """\
+EPILOG = template("""\
 exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 examination incomplete.
-gpudoctor never sends your data anywhere."""
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser that raises instead of exiting, so that `main` alone decides exit codes."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise `UsageError` with argparse's sentence and where to look."""
-        raise UsageError(f"{message}; see: {self.prog} --help")
+gpudoctor never sends your data anywhere.""")
 
 
 LANGUAGE_FLAG = "--lang"
@@ -117,7 +110,6 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         prog="gpudoctor",
         description="A doctor for deep-learning training: names the cause with evidence, ranks the remedies.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gpudoctor {__version__}")
     add_language(parser)
@@ -128,8 +120,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         command = commands.add_parser(
             name,
             help=summary,
-            description=summary[0].upper() + summary[1:] + ".",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            description=say("{summary}.", summary=capitalised(term(summary))),
         )
         add_language(command)
         if only is None or name == only:
@@ -185,7 +176,7 @@ def _near_flag(parser: argparse.ArgumentParser, command: str, left: Sequence[str
         for flag in action.choices[command]._option_string_actions
     ]
     near = get_close_matches(left[0].partition("=")[0], flags, n=1, cutoff=0.7)
-    return f"; did you mean {near[0]}?" if near else ""
+    return say("; did you mean {near}?", near=near[0]) if near else ""
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -195,7 +186,10 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if "--" in words:
         cut = words.index("--")
         words, rest = words[:cut], words[cut + 1 :]
-    if not words:
+    if not words or words in (
+        [LANGUAGE_FLAG, named_language(words)],
+        [f"{LANGUAGE_FLAG}={named_language(words)}"],
+    ):
         return argparse.Namespace(run=_start_here, command="", script_arguments=tuple(rest))
     if not words[0].startswith("-") and words[0] not in COMMANDS:
         from gpudoctor.cli.front_door import meant_command
@@ -214,6 +208,13 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
             if sentence := meant_instead([*words[1:], *rest]):
                 raise UsageError(sentence)
         near = _near_flag(parser, words[0], left)
-        raise UsageError(f"unknown arguments: {' '.join(left)}{near}; see: gpudoctor {words[0]} --help")
+        raise UsageError(
+            say(
+                "unknown arguments: {left}{near}; see: gpudoctor {words} --help",
+                left=" ".join(left),
+                near=near,
+                words=words[0],
+            )
+        )
     arguments.script_arguments = tuple(rest)
     return arguments

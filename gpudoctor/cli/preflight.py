@@ -17,12 +17,13 @@ from gpudoctor.cli.reporting import (
     load_settings,
 )
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
     from gpudoctor.model import Patient
     from gpudoctor.model.signs.preflight import Preflight
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor preflight                                       this machine
   srun gpudoctor preflight --quick                          every node of a Slurm job
@@ -32,7 +33,7 @@ examples:
   srun gpudoctor preflight --exclude-to bad.txt || sbatch --exclude=$(cat bad.txt) job.sbatch
 rank 0 prints the report; every rank ends with its exit code.
 exit codes: 0 well, 1 findings or a node to leave out, 2 wrong usage or ranks that contradict each other,
-3 if a part was not measured."""
+3 if a part was not measured.""")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -163,7 +164,9 @@ def _patient(preflight: "Preflight", arguments: argparse.Namespace) -> "Patient"
 
     sign = Sign.of("the preflight", preflight)
     if len(preflight.nodes) > 1:
-        return Patient(PatientKind.CLUSTER, f"{len(preflight.nodes)} nodes", Signs(preflight=sign))
+        return Patient(
+            PatientKind.CLUSTER, say("{nodes} nodes", nodes=len(preflight.nodes)), Signs(preflight=sign)
+        )
     from gpudoctor.vitals.build_patient import PatientRequest, admit
     from gpudoctor.vitals.targets import sort_targets
 

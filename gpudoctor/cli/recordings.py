@@ -17,11 +17,14 @@ from gpudoctor.cli.output import (
     wants_colour,
 )
 from gpudoctor.errors import IncompleteError, UsageError
+from gpudoctor.lang import rendered, template, tr
+from gpudoctor.lang.message import concatenated
+from gpudoctor.lang.wrapping import cells, padded
 
 if TYPE_CHECKING:
     from gpudoctor.recorder.kept_recordings import KeptRecording
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor recordings                                 all of them, the newest first
   gpudoctor report run-20261121-081502-4711            report on one, by its name
@@ -29,7 +32,7 @@ examples:
   gpudoctor recordings --older-than 30d --yes          remove without a question
   gpudoctor recordings --remove 'run-202611*'          by name or pattern
 Nothing is removed without --yes or your answer. A recording that is being written is never removed.
-exit codes: 0; 2 wrong usage; 3 a recording could not be removed."""
+exit codes: 0; 2 wrong usage; 3 a recording could not be removed.""")
 MANY, MUCH = 50, 2 << 30
 """Recordings, or bytes of them, from which `gpudoctor run` says that they pile up."""
 
@@ -74,26 +77,32 @@ def _remove(recordings: "list[KeptRecording]", arguments: argparse.Namespace) ->
     unwanted = chosen(recordings, names, arguments.older_than, arguments.keep)
     if not unwanted:
         if names and not chosen(recordings, names):
-            running = "; it is being written now" if any(item.running for item in recordings) else ""
+            running = tr("; it is being written now") if any(item.running for item in recordings) else ""
             raise UsageError(
                 f"--remove {' '.join(arguments.remove)}: no recording has this name{running} "
                 "(all of them: gpudoctor recordings)"
             )
-        show("nothing to remove\n")
+        show(tr("nothing to remove\n"))
         return 0
-    what = f"{counted(len(unwanted), 'recording')}, {size(sum(item.bytes for item in unwanted))}"
+    what = tr(
+        "{counted}, {unwanted}",
+        counted=counted(len(unwanted), "recording"),
+        unwanted=size(sum(item.bytes for item in unwanted)),
+    )
     if not arguments.yes:
         page(
             _listed(unwanted, text_width(), wants_colour(arguments.color, sys.stdout.isatty()), total=False),
             rendered=True,
         )
-        if not answers_yes(f"remove {what}?"):
-            show(f"nothing was removed; these are {what}; remove them: add --yes\n")
+        if not answers_yes(tr("remove {what}?", what=what)):
+            show(tr("nothing was removed; these are {what}; remove them: add --yes\n", what=what))
             return 0
-    failed = [f"{item.path}: {reason}" for item in unwanted if (reason := remove(item))]
-    show(f"removed {counted(len(unwanted) - len(failed), 'recording')}\n")
+    failed = [
+        tr("{path}: {reason}", path=item.path, reason=reason) for item in unwanted if (reason := remove(item))
+    ]
+    show(tr("removed {counted}\n", counted=counted(len(unwanted) - len(failed), "recording")))
     if failed:
-        raise IncompleteError("; ".join(failed))
+        raise IncompleteError(concatenated("; ", failed))
     return 0
 
 
@@ -127,32 +136,37 @@ def _listed(recordings: "list[KeptRecording]", width: int, colour: bool, *, tota
 
     canvas = Canvas(width, colour)
     if not recordings:
-        canvas.paragraph(f"No recording in {state_folder()}.")
-        canvas.literal("make one: gpudoctor run -- python train.py")
+        canvas.paragraph(tr("No recording in {state_folder}.", state_folder=state_folder()))
+        canvas.literal(tr("make one: gpudoctor run -- python train.py"))
         return canvas.text()
     now = time.time()
     rows = [
         (
             item.name,
             ago(now - item.started),
-            "? steps" if item.steps is None else counted(item.steps, "step"),
+            tr("? steps") if item.steps is None else rendered(counted(item.steps, "step")),
             size(item.bytes),
             short_command(item.command),
         )
         for item in recordings
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    widths = [max(cells(row[column]) for row in rows) for column in range(4)]
     for row, item in zip(rows, recordings, strict=True):
-        cells = [cell.ljust(size) for cell, size in zip(row[:4], widths, strict=True)]
-        canvas.clipped("  ".join([*cells, row[4]]))
+        aligned = [padded(cell, wide) for cell, wide in zip(row[:4], widths, strict=True)]
+        canvas.clipped("  ".join([*aligned, row[4]]))
         canvas.clipped(" ".join(item.outcome.split()), indent=4)
     if total:
         canvas.blank()
         canvas.literal(
-            f"{counted(len(rows), 'recording')}, {size(sum(i.bytes for i in recordings))} in {state_folder()}"
+            tr(
+                "{counted}, {recordings} in {state_folder}",
+                counted=counted(len(rows), "recording"),
+                recordings=size(sum(i.bytes for i in recordings)),
+                state_folder=state_folder(),
+            )
         )
-        canvas.literal(f"report on one: gpudoctor report {recordings[0].name}")
-        canvas.literal("remove all but the 10 newest: gpudoctor recordings --keep 10")
+        canvas.literal(tr("report on one: gpudoctor report {name}", name=recordings[0].name))
+        canvas.literal(tr("remove all but the 10 newest: gpudoctor recordings --keep 10"))
     return canvas.text()
 
 
@@ -163,13 +177,15 @@ def short_command(words: tuple[str, ...]) -> str:
 
 def ago(seconds: float) -> str:
     """An age: `just now`, `5 min ago`, `3 h ago`, `12 days ago`."""
+    from gpudoctor.text import count as counted
+
     if seconds < 60:
-        return "just now"
+        return tr("just now")
     for unit, name in ((86400, "day"), (3600, "h"), (60, "min")):
         if (number := int(seconds // unit)) >= 1:
-            plural = "s" if name == "day" and number > 1 else ""
-            return f"{number} {name}{plural} ago"
-    return "just now"
+            age = counted(number, "day") if name == "day" else f"{number} {name}"
+            return tr("{age} ago", age=age)
+    return tr("just now")
 
 
 def piled_up() -> str:
@@ -180,5 +196,5 @@ def piled_up() -> str:
     number = len(recording_folders())
     if number < MANY:
         return ""
-    many = f"{counted(number, 'recording')} piled up"
-    return f"gpudoctor: {many}; see and remove them: gpudoctor recordings --keep 10"
+    many = tr("{counted} piled up", counted=counted(number, "recording"))
+    return tr("gpudoctor: {many}; see and remove them: gpudoctor recordings --keep 10", many=many)

@@ -12,15 +12,16 @@ from gpudoctor.cli.flamegraph_flag import (
     write_flamegraph,
 )
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
-from gpudoctor.cli.run_common import keep_shown, say
+from gpudoctor.cli.run_common import keep_shown, write_line
 from gpudoctor.cli.run_hooks import add_tensorboard_flag, write_events
 from gpudoctor.errors import IncompleteError, UsageError
+from gpudoctor.lang import say, template
 from gpudoctor.text import cut
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.recording import Recording
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor report                                                    the last recording
   gpudoctor report run-20261121-081502-4711                           one of `gpudoctor recordings`
@@ -31,7 +32,7 @@ examples:
   gpudoctor report q.txt           a saved nvidia-smi -q, or -q -x: the state of the machine that wrote it
   gpudoctor report dmesg.log       a saved kernel log: dmesg, journalctl -k, syslog, also .gz; its Xid events
   gpudoctor report mem.pickle      a memory snapshot of PyTorch (_dump_snapshot): which lines hold the memory
-exit codes: those of `gpudoctor check`."""
+exit codes: those of `gpudoctor check`.""")
 _LONGEST = 80
 """Characters of a command that are shown."""
 
@@ -89,11 +90,21 @@ def _last(*, quiet: bool) -> str:
     newest = newest_recording()
     if newest is None:
         raise UsageError(
-            f"no recording is in {state_folder()}; name one, or make one: gpudoctor run -- python train.py"
+            say(
+                "no recording is in {state_folder}; name one, or make one: gpudoctor run -- python train.py",
+                state_folder=state_folder(),
+            )
         )
     if not quiet:
         command = cut(short_command(newest.command), _LONGEST)
-        say(f"gpudoctor: the last recording, {newest.name} ({ago(time.time() - newest.started)}): {command}")
+        write_line(
+            say(
+                "gpudoctor: the last recording, {name} ({ago}): {command}",
+                name=newest.name,
+                ago=ago(time.time() - newest.started),
+                command=command,
+            )
+        )
     return str(newest.path)
 
 

@@ -18,7 +18,7 @@ from gpudoctor.cli.output import (
     write_file,
 )
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import tr
+from gpudoctor.lang import template, tr
 
 if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
@@ -37,7 +37,7 @@ def add_report_flags(parser: argparse.ArgumentParser, *, json: bool = True) -> N
     add_format_flags(
         report,
         FORMAT_NAMES,
-        "write the report to FILE, a short summary to stderr (-: standard output)",
+        template("write the report to FILE, a short summary to stderr (-: standard output)"),
         json=json,
     )
     report.add_argument(

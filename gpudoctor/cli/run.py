@@ -28,12 +28,13 @@ from gpudoctor.cli.run_common import (
     examine_recorded,
     keep_shown,
     request_of,
-    say,
     short_report,
+    write_line,
 )
 from gpudoctor.cli.run_hooks import Alarm, add_alarm_flags, hang_text, write_events
 from gpudoctor.cli.time_limited import Expired, Fault, limited
 from gpudoctor.errors import DoctorError
+from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
@@ -77,7 +78,7 @@ class Interrupts:
                 signal.signal(number, signal.SIG_IGN if last else handler)
 
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor run -- python train.py --epochs 1
   gpudoctor run --steps 200 -- torchrun --nproc_per_node=4 train.py
@@ -87,7 +88,7 @@ After --steps or --seconds it gets SIGINT (as from Ctrl-C), 30 s later SIGTERM (
 Your own Ctrl-C reaches it unchanged, and gpudoctor waits. The third Ctrl-C ends it within 5 s.
 exit codes: the command's own (after --steps or --seconds often 130 or 1, as on Ctrl-C), 128+n
 when signal n killed it, 127 when there is no such command; with --fail-on those of `gpudoctor check`, and 1
-when the command failed by itself."""
+when the command failed by itself.""")
 _HEARTBEAT = 10.0
 """Seconds without a step after which a rank writes where it is, unless --hang-after is shorter."""
 _STILL = 10.0
@@ -150,7 +151,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     request = request_of(arguments)
     folder, remark = new_folder(arguments.recording)
-    say(remark)
+    write_line(remark)
     output = own_output()
     alarm = Alarm(arguments.on_finding, folder) if arguments.on_finding else None
     interrupts = Interrupts()
@@ -184,23 +185,36 @@ def _reported(
             _afterwards(made, arguments, alarm)
             keep_shown(folder, made.verdict, made.steps)
             if not arguments.quiet:
-                say(piled_up())
+                write_line(piled_up())
     except Expired as error:
-        say(f"gpudoctor: {error}; make it with: gpudoctor report {folder}")
-        say(short_report(command, folder, *ended))
+        write_line(
+            say("gpudoctor: {error}; make it with: gpudoctor report {folder}", error=error, folder=folder)
+        )
+        write_line(short_report(command, folder, *ended))
         found = error.exit_code
     except DoctorError as error:
-        say(f"gpudoctor: {error}")
+        write_line(say("gpudoctor: {error}", error=error))
         found = error.exit_code
     except KeyboardInterrupt:
-        say(f"gpudoctor: interrupted; make the report with: gpudoctor report {folder}")
+        write_line(
+            say("gpudoctor: interrupted; make the report with: gpudoctor report {folder}", folder=folder)
+        )
     except (OSError, ValueError) as error:
-        say(f"gpudoctor: the report could not be written ({error}); make it with: gpudoctor report {folder}")
+        write_line(
+            say(
+                "gpudoctor: the report could not be written ({error}); make it with: gpudoctor report {folder}",
+                error=error,
+                folder=folder,
+            )
+        )
     except Exception as error:  # noqa: BLE001  # a fault of our own is none of the training's
-        say(
-            f"{str(error) if isinstance(error, Fault) else traceback.format_exc().rstrip()}\n"
-            "gpudoctor: internal error (see above); no report was written. "
-            f"The command's exit code is unchanged. Recording: {folder}"
+        write_line(
+            say(
+                "{error}\ngpudoctor: internal error (see above); no report was written. The command's "
+                "exit code is unchanged. Recording: {folder}",
+                error=str(error) if isinstance(error, Fault) else traceback.format_exc().rstrip(),
+                folder=folder,
+            )
         )
     finally:
         if alarm is not None:
@@ -275,7 +289,7 @@ def _afterwards(made: _Made, arguments: argparse.Namespace, alarm: Alarm | None)
     if alarm is not None:
         alarm.end(made.findings)
     if made.diff:
-        say(made.diff.rstrip("\n"))
+        write_line(made.diff.rstrip("\n"))
     if made.flamegraph is not None:
         write_flamegraph(made.flamegraph, arguments)
     if made.events is not None:
@@ -317,7 +331,7 @@ def _record(
 
     def tell(text: str) -> None:
         line.release()
-        say(text)
+        write_line(text)
 
     def observe(now: "Now", passed: float) -> None:
         nonlocal last

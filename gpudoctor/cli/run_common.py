@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpudoctor.cli.flag_types import seconds
 from gpudoctor.cli.reporting import choose_checks, load_settings
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import rendered, say
 from gpudoctor.text import duration
 
 if TYPE_CHECKING:
@@ -37,9 +38,13 @@ def command_of(arguments: argparse.Namespace, name: str) -> tuple[str, ...]:
     rest = arguments.script_arguments
     words = (*arguments.words, "--", *rest) if arguments.words and rest else (*arguments.words, *rest)
     if not words:
-        raise UsageError(f"no command was given; put it after --: gpudoctor {name} -- python train.py")
+        raise UsageError(
+            say("no command was given; put it after --: gpudoctor {name} -- python train.py", name=name)
+        )
     if words[0].startswith("-"):
-        raise UsageError(f"{words[0]} is not a flag of {name}; see: gpudoctor {name} --help")
+        raise UsageError(
+            say("{words} is not a flag of {name}; see: gpudoctor {name} --help", words=words[0], name=name)
+        )
     return tuple(words)
 
 
@@ -119,16 +124,29 @@ def short_report(command: tuple[str, ...], folder: Path, ending: "CommandEnd", l
 
     words = " ".join(mask_arguments(command))
     who = {"steps": " (--steps)", "seconds": " (--seconds)", "interrupt": " (interrupted)"}
-    code = f"by {ending.signal}" if ending.signal else f"with exit code {ending.exit_code}"
+    code = (
+        say("by {signal}", signal=ending.signal)
+        if ending.signal
+        else say("with exit code {exit_code}", exit_code=ending.exit_code)
+    )
     lines = [
-        f"{words[:_LONGEST]}: ended {code} after {duration(round(ending.seconds, 1))}"
-        f"{who.get(ending.stopped_by or '', '')}"
+        say(
+            "{words}: ended {code} after {seconds}{who}",
+            words=words[:_LONGEST],
+            code=code,
+            seconds=duration(round(ending.seconds, 1)),
+            who=who.get(ending.stopped_by or "", ""),
+        )
     ]
     if last is not None:
         slowest = max((rank.seconds for rank in last.ranks if rank.seconds > 0), default=0.0)
-        each = f", {duration(slowest)} a step" if slowest else ""
-        lines.append(f"{last.step:,} steps or more{each}, ranks: {len(last.ranks)}")
-    lines.append(f"recording: {folder}")
+        each = say(", {slowest} a step", slowest=duration(slowest)) if slowest else ""
+        lines.append(
+            say(
+                "{step:,} steps or more{each}, ranks: {ranks}", step=last.step, each=each, ranks=len(last.ranks)
+            )
+        )
+    lines.append(say("recording: {folder}", folder=folder))
     return "\n".join(f"  {line}" for line in lines)
 
 
@@ -140,10 +158,10 @@ def keep_shown(folder: Path, verdict: str, steps: int) -> None:
         keep_verdict(folder, verdict, steps)
 
 
-def say(text: str) -> None:
+def write_line(text: str) -> None:
     """A line on standard error, where there still is one."""
     if text:
         from gpudoctor.ui.encoding import write_text
 
         with suppress(OSError, ValueError):
-            write_text(text + "\n", sys.stderr)
+            write_text(rendered(text) + "\n", sys.stderr)

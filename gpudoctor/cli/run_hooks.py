@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.child_process import child_code
 from gpudoctor.model.external_files import load_json, read_text
 from gpudoctor.model.read_limits import REPORT
@@ -45,11 +47,22 @@ def add_tensorboard_flag(group: "argparse._ArgumentGroup | argparse.ArgumentPars
 
 def hang_text(still: float, standings: Sequence["RankStanding"]) -> str:
     """The words for a run that stands still."""
-    lines = [f"gpudoctor: no step has ended for {duration(float(round(still)))}; the command is still running."]
+    lines = [
+        say(
+            "gpudoctor: no step has ended for {still}; the command is still running.",
+            still=duration(float(round(still))),
+        )
+    ]
     for item in standings:
-        who = f"rank {_ranges(item.ranks)}" if len(item.ranks) == 1 else f"ranks {_ranges(item.ranks)}"
-        at = ", ".join(filter(None, (item.phase.replace("_", " "), item.place)))
-        lines.append(f"  {who}: {item.step:,} steps done{', in ' + at if at else ''}")
+        who = (
+            say("rank {ranges}", ranges=_ranges(item.ranks))
+            if len(item.ranks) == 1
+            else say("ranks {ranges}", ranges=_ranges(item.ranks))
+        )
+        at = concatenated(", ", filter(None, (item.phase.replace("_", " "), item.place)))
+        lines.append(
+            say("  {who}: {step:,} steps done{at}", who=who, step=item.step, at=", in " + at if at else "")
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.agents.agent_files import AGENTS, SCOPES
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
     from gpudoctor.agents.agent_files import AgentFiles
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor setup --agent claude                    .mcp.json and .claude/skills of this project
   gpudoctor setup --agent codex --scope user        ~/.codex/config.toml and ~/.agents/skills
@@ -22,7 +23,7 @@ examples:
   gpudoctor setup --agent cursor --remove           take both out again
   gpudoctor setup --agent claude --command "uvx --from './gpudoctor[mcp]' gpudoctor mcp"
 Other servers, keys and comments of the settings stay as they are. Without --command the agent starts this
-installation by its full path; for a project that others use, name a command that they have."""
+installation by its full path; for a project that others use, name a command that they have.""")
 NAME = "gpudoctor"
 _SKILL = Path(__file__).resolve().parents[1] / "agents" / "skill" / "SKILL.md"
 
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         home = Path.home()
     except RuntimeError as error:
-        raise UsageError(f"your home folder is unknown ({error}); set HOME") from error
+        raise UsageError(say("your home folder is unknown ({error}); set HOME", error=error)) from error
     files = files_of(arguments.agent, arguments.scope, Path.cwd(), home, os.environ)
     old = _read(files.settings)
     new = _settings(files, old, arguments)
@@ -63,9 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
     if new != old:
         _write(files.settings, new)
     _write(skill, _SKILL.read_text(encoding="utf-8"))
-    _say(f"server: {files.settings}")
-    _say(f"skill: {skill}")
-    _say(f"next: {files.note}")
+    _say(say("server: {settings}", settings=files.settings))
+    _say(say("skill: {skill}", skill=skill))
+    _say(say("next: {note}", note=files.note))
     _warn_without_package(arguments.server)
     return 0
 
@@ -80,7 +81,7 @@ def _read(path: Path) -> str:
         return read_text(path, REPORT)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(f"{path}: cannot be read: {reason}") from error
+        raise UsageError(say("{path}: cannot be read: {reason}", path=path, reason=reason)) from error
 
 
 def _settings(files: "AgentFiles", old: str, arguments: argparse.Namespace) -> str:
@@ -117,7 +118,9 @@ def _write(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{path.parent}: cannot be made: {error.strerror or error}") from error
+        raise UsageError(
+            say("{parent}: cannot be made: {strerror}", parent=path.parent, strerror=error.strerror or error)
+        ) from error
     mode = path.stat().st_mode & 0o777 if path.exists() else None
     write_file(path, text, flag="setup")
     if mode is not None:
@@ -127,14 +130,14 @@ def _write(path: Path, text: str) -> None:
 def _remove(settings: Path, old: str, new: str, skill: Path) -> None:
     if new != old:
         _write(settings, new)
-        _say(f"server removed from {settings}")
+        _say(say("server removed from {settings}", settings=settings))
     else:
-        _say(f"{settings} does not have the server")
+        _say(say("{settings} does not have the server", settings=settings))
     if skill.is_file():
         skill.unlink()
         with suppress(OSError):  # something else is in there
             skill.parent.rmdir()
-        _say(f"skill removed: {skill}")
+        _say(say("skill removed: {skill}", skill=skill))
 
 
 def _print(settings: Path, new: str, skill: Path) -> None:
@@ -148,10 +151,10 @@ def _warn_without_package(command: str | None) -> None:
     from importlib.util import find_spec
 
     if command is None and find_spec("mcp") is None:
-        _say("the server needs the package mcp: pip install 'mcp>=1.24'")
+        _say(say("the server needs the package mcp: pip install 'mcp>=1.24'"))
 
 
 def _say(text: str) -> None:
     from gpudoctor.ui.encoding import write_text
 
-    write_text(f"gpudoctor: {text}\n", sys.stderr)
+    write_text(say("gpudoctor: {text}\n", text=text), sys.stderr)

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from gpudoctor.lang import tr, word
+
 _SUFFIXES = (".log", ".out", ".err")
 _FOLDERS = (".", "logs")
 """Where logs are looked for."""
@@ -36,13 +38,13 @@ def run() -> int:
     from gpudoctor.cli.output import show
 
     parts = [*_trainings(), *_logs(), *_recording(), *_scripts(), *_gpus()]
-    lines = ["gpudoctor finds out why a training is slow, wrong or dead."]
+    lines = [tr("gpudoctor finds out why a training is slow, wrong or dead.")]
     if not parts:
-        lines += ["", "Nothing to examine is in this folder: no script, no log, no recording."]
-        parts = [("this machine", ("gpudoctor check",))]
+        lines += ["", tr("Nothing to examine is in this folder: no script, no log, no recording.")]
+        parts = [(tr("this machine"), ("gpudoctor check",))]
     for what, commands in parts:
         lines += ["", _cut(what), *(f"    {command}" for command in commands)]
-    lines += ["", "all commands: gpudoctor --help"]
+    lines += ["", tr("all commands: gpudoctor --help")]
     show("\n".join(lines) + "\n")
     return 0
 
@@ -67,10 +69,13 @@ def _trainings() -> Iterator[tuple[str, tuple[str, ...]]]:
     found = torch_processes()
     if len(found) == 1:
         pid, words = found[0]
-        yield f"A training runs: pid {pid}, {_masked(words)}", (f"gpudoctor watch {pid}",)
+        yield (
+            tr("A training runs: pid {pid}, {masked}", pid=pid, masked=_masked(words)),
+            (f"gpudoctor watch {pid}",),
+        )
     elif found:
         yield (
-            f"{len(found)} processes that use torch run:",
+            tr("{found} processes that use torch run:", found=len(found)),
             tuple(f"gpudoctor watch {pid}".ljust(26) + _cut(_masked(words))[:40] for pid, words in found[:5]),
         )
 
@@ -91,7 +96,12 @@ def _logs() -> Iterator[tuple[str, tuple[str, ...]]]:
             from gpudoctor.model.redaction import mask_text
 
             yield (
-                f"{path} ended in an error {ago(now - written)}: {mask_text(line)}",
+                tr(
+                    "{path} ended in an error {ago}: {mask_text}",
+                    path=path,
+                    ago=ago(now - written),
+                    mask_text=mask_text(line),
+                ),
                 (f"gpudoctor autopsy {shlex.quote(path)}",),
             )
             return
@@ -132,8 +142,17 @@ def _recording() -> Iterator[tuple[str, tuple[str, ...]]]:
     when = ago(time.time() - newest.started)
     if newest.running:
         return
-    how = "died" if newest.died else "was recorded"
-    yield f"{short_command(newest.command)} {how} {when}: {newest.outcome}", ("gpudoctor report",)
+    how = word("died") if newest.died else tr("was recorded")
+    yield (
+        tr(
+            "{short_command} {how} {when}: {outcome}",
+            short_command=short_command(newest.command),
+            how=how,
+            when=when,
+            outcome=newest.outcome,
+        ),
+        ("gpudoctor report",),
+    )
 
 
 def _scripts() -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -151,11 +170,14 @@ def _scripts() -> Iterator[tuple[str, tuple[str, ...]]]:
     if rated:
         _, _, name = max(rated)
         quoted = shlex.quote(name)
-        more = f" ({len(rated) - 1} more here)" if len(rated) > 1 else ""
-        yield f"{name} trains a model{more}", (f"gpudoctor check {quoted}", f"gpudoctor run -- python {quoted}")
+        more = tr(" ({rated} more here)", rated=len(rated) - 1) if len(rated) > 1 else ""
+        yield (
+            tr("{name} trains a model{more}", name=name, more=more),
+            (f"gpudoctor check {quoted}", f"gpudoctor run -- python {quoted}"),
+        )
     if jobs:
         name = shlex.quote(min(jobs))
-        yield f"{min(jobs)} is a job script", (f"gpudoctor check {name}",)
+        yield tr("{jobs} is a job script", jobs=min(jobs)), (f"gpudoctor check {name}",)
 
 
 def _rating(entry: "os.DirEntry[str]") -> int:
@@ -184,4 +206,4 @@ def _gpus() -> Iterator[tuple[str, tuple[str, ...]]]:
             names[name] = names.get(name, 0) + 1
     if names:
         listed = ", ".join(f"{number} x {name}" if number > 1 else name for name, number in names.items())
-        yield f"This machine has {listed}", ("gpudoctor check",)
+        yield tr("This machine has {listed}", listed=listed), ("gpudoctor check",)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.read_limits import CONFIG
 
@@ -24,7 +25,9 @@ _REFUSED = frozenset({
     "experts_quantized", "nodes", "tp", "pp", "cp", "ep",
 })  # fmt: skip
 """Fields that no synthetic job can have; they are taken, or `--mode` were short for `--model`."""
-_OF_COMMAND = "describes a synthetic job, which has no COMMAND; put a command's own flags after the command"
+_OF_COMMAND = say(
+    "describes a synthetic job, which has no COMMAND; put a command's own flags after the command"
+)
 
 
 def add_synthetic_flags(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +54,7 @@ def asked(arguments: argparse.Namespace) -> bool:
     if not given:
         return False
     if arguments.words or arguments.script_arguments:
-        raise UsageError(f"{given[0]} {_OF_COMMAND}")
+        raise UsageError(say("{given} {of_command}", given=given[0], of_command=_OF_COMMAND))
     return True
 
 
@@ -102,11 +105,17 @@ def _defaults(found: "FoundModel", fields: dict[str, Any]) -> list[str]:
     said = []
     if "method" not in fields:
         fields["method"] = "full"
-        said.append("--method full, as none was named")
+        said.append(say("--method full, as none was named"))
     longest = found.shape.max_positions
     if "seq" not in fields and found.shape.positions == "learned" and 0 < longest < 2048:
         fields["seq"] = longest
-        said.append(f"sequence {longest}, the most that {found.shape.name} has positions for")
+        said.append(
+            say(
+                "sequence {longest}, the most that {name} has positions for",
+                longest=longest,
+                name=found.shape.name,
+            )
+        )
     return said
 
 
@@ -135,7 +144,15 @@ def _read_deepspeed(path: str | None, fields: dict[str, Any]) -> tuple[dict[str,
     for name, value in told.fields.items():
         if name in fields and fields[name] != value and name not in _SAID:
             shown = name.replace("_", "-")
-            raise UsageError(f"--{shown} {fields[name]} and {path} ({value}) disagree; remove one of them")
+            raise UsageError(
+                say(
+                    "--{shown} {fields} and {path} ({value}) disagree; remove one of them",
+                    shown=shown,
+                    fields=fields[name],
+                    path=path,
+                    value=value,
+                )
+            )
     settled = settle({key: value for key, value in fields.items() if key not in _SAID}, told)
     low = raw.get("bf16"), raw.get("fp16")
     if any(isinstance(section, dict) and section.get("enabled") is True for section in low):

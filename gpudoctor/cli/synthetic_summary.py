@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpudoctor.lang import say
 from gpudoctor.model.run import MemoryRow, SyntheticSummary
 
 if TYPE_CHECKING:
@@ -21,7 +22,12 @@ def title_of(plan: "Synthetic") -> str:
     from gpudoctor.estimate.answer import label
     from gpudoctor.report.estimate_words import job_text
 
-    return f"{plan.shape.name}, {label(plan.estimate)}, {job_text(plan.job)}"
+    return say(
+        "{name}, {label}, {job_text}",
+        name=plan.shape.name,
+        label=label(plan.estimate),
+        job_text=job_text(plan.job),
+    )
 
 
 def summary_of(
@@ -70,11 +76,20 @@ def _rows(plan: "Synthetic", compared: "MeasuredEstimate | None") -> tuple[Memor
 
 def _ended(compared: "MeasuredEstimate | None") -> str:
     if compared is None:
-        return "nothing was measured"
+        return say("nothing was measured")
     found = compared.measurement
     if not found.said and found.last is None:
-        return "it made too few steps"
-    return f"{found.ending.value}: {found.said} (reached: {found.reached})" if found.said else ""
+        return say("it made too few steps")
+    return (
+        say(
+            "{ending}: {said} (reached: {reached})",
+            ending=found.ending.value,
+            said=found.said,
+            reached=found.reached,
+        )
+        if found.said
+        else ""
+    )
 
 
 def _notes(compared: "MeasuredEstimate | None") -> tuple[str, ...]:

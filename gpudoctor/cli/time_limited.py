@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from gpudoctor.errors import DoctorError
+from gpudoctor.lang import say
 from gpudoctor.text import duration
 
 T = TypeVar("T")
@@ -69,7 +70,7 @@ def limited(work: Callable[[], T], seconds: float) -> T:
     if not answer:
         if ended_by in ASKED:
             raise KeyboardInterrupt  # the signal is for both of us, and the child had it first
-        raise Fault("the process that made the report died")
+        raise Fault(say("the process that made the report died"))
     kind, value = pickle.loads(answer)  # of a child of our own
     if kind == "error":
         raise _Told(*value)
@@ -106,7 +107,7 @@ def _answer(reading: int, seconds: float) -> bytes:
             if not part:
                 return b"".join(parts)
             parts.append(part)
-    raise Expired(f"the report was not finished in {duration(seconds)}")
+    raise Expired(say("the report was not finished in {seconds}", seconds=duration(seconds)))
 
 
 def _end(pid: int) -> int:

@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.flag_types import duration, positive
 from gpudoctor.cli.reporting import add_report_flags, check_output, rendered, send
-from gpudoctor.cli.run_common import FAILED, add_command, add_within, command_of, keep_shown, request_of, say
+from gpudoctor.cli.run_common import (
+    FAILED,
+    add_command,
+    add_within,
+    command_of,
+    keep_shown,
+    request_of,
+    write_line,
+)
 from gpudoctor.cli.synthetic_flags import add_synthetic_flags
 from gpudoctor.cli.time_limited import limited
 from gpudoctor.errors import DoctorError
+from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
     from gpudoctor.cli.verify_result import VerifyResult
@@ -21,7 +30,7 @@ if TYPE_CHECKING:
     from gpudoctor.trial.processes import CleanupWatchdog
     from gpudoctor.trial.unchanged import Unchanged
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor verify -- python train.py
   gpudoctor verify --budget 5m --top 2 -- torchrun --nproc_per_node=2 train.py
@@ -38,7 +47,7 @@ weights and tokens: estimated and measured memory, speed, and the same trials. I
 output. It needs the packages of the extra `train`: `pip install '.[train]'`
 in a copy of gpudoctor's repository.
 exit codes: those of the command's first run, 0 where it was ended once enough was seen; with --fail-on those of
-`gpudoctor check`; of a synthetic job also 1 where it does not fit into this machine."""
+`gpudoctor check`; of a synthetic job also 1 where it does not fit into this machine.""")
 BUDGET = 600.0
 INTERRUPTED = 130
 
@@ -128,16 +137,18 @@ def _examine(
         with _scratch() as (scratch, watchdog), _ending_by_signals():
             return examine_synthetic(scratch, watchdog, request, arguments)
     folder, remark = new_folder(arguments.recording)
-    say(remark)
+    write_line(remark)
     files = None
     try:
         with _scratch() as (scratch, watchdog), _ending_by_signals():
             files = Unchanged(command, without=(str(folder), str(scratch)))
             result = examine_and_try(command, folder, scratch, watchdog, request, arguments)
     except Interrupted as error:
-        raise Interrupted(error.number, f"; {files.look().words}" if files is not None else "") from None
+        raise Interrupted(
+            error.number, say("; {words}", words=files.look().words) if files is not None else ""
+        ) from None
     except KeyboardInterrupt:
-        say(f"gpudoctor: {files.look().words}" if files is not None else "")
+        write_line(say("gpudoctor: {words}", words=files.look().words) if files is not None else "")
         raise
     return _compared(result, files)
 
@@ -192,6 +203,6 @@ class Interrupted(DoctorError):
     """A signal asked us to end."""
 
     def __init__(self, number: int, files: str = "") -> None:
-        super().__init__(f"ended by signal {number}{files}")
+        super().__init__(say("ended by signal {number}{files}", number=number, files=files))
         self.number = number
         self.exit_code = 128 + number

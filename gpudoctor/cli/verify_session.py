@@ -9,11 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.run_common import examine_recorded, say
+from gpudoctor.cli.run_common import examine_recorded, write_line
 from gpudoctor.cli.time_limited import Expired, limited
 from gpudoctor.cli.verify_ailments import Ailments
 from gpudoctor.cli.verify_result import TrialJob, VerifyResult
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
@@ -38,10 +40,13 @@ def check_trials(command: tuple[str, ...] | None, arguments: argparse.Namespace)
     asked = _asked(arguments)
     if len(asked) > 1:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in asked)
-        raise UsageError(f"{flags} are separate trials; use one of them")
+        raise UsageError(say("{flags} are separate trials; use one of them", flags=flags))
     if asked and (arguments.remedy or arguments.keep or arguments.diff):
         raise UsageError(
-            f"--{asked[0].replace('_', '-')} tries no remedy; remove the flags that name, keep or print one"
+            say(
+                "--{asked} tries no remedy; remove the flags that name, keep or print one",
+                asked=asked[0].replace("_", "-"),
+            )
         )
     if command is not None:
         _named_arms(command, arguments)
@@ -129,7 +134,7 @@ def examine_and_try(
 
 def _tell(line: "StatusLine", text: str) -> None:
     line.release()
-    say(text)
+    write_line(text)
 
 
 def _diagnosed(
@@ -142,7 +147,11 @@ def _diagnosed(
         )
     except Expired as error:
         raise Expired(
-            f"{error}, so nothing was tried; make the report with: gpudoctor report {folder}"
+            say(
+                "{error}, so nothing was tried; make the report with: gpudoctor report {folder}",
+                error=error,
+                folder=folder,
+            )
         ) from None
 
 
@@ -221,18 +230,28 @@ def _status(session: "TrialSession", arm: str) -> str:
 
     left = duration(float(round(session.left)))
     if session.current is None:
-        words = ["one run" if session.doing else "the command as it is"]
+        words = [say("one run") if session.doing else say("the command as it is")]
     else:
         done = len(session.current.pairs)
         likely = next((look for look in LOOKS if look > done), LOOKS[-1])
         about = 2 * (likely - done) * session.lap_seconds
-        words = [f"pair {done + 1} of {likely} to {LOOKS[-1]}" if done + 1 < LOOKS[-1] else f"pair {done + 1}"]
+        words = [
+            say("pair {done} of {likely} to {looks}", done=done + 1, likely=likely, looks=LOOKS[-1])
+            if done + 1 < LOOKS[-1]
+            else say("pair {done}", done=done + 1)
+        ]
         if arm:
-            words.append("with it" if arm == session.current.arm.name else "without it")
-        words.append(f"about {duration(float(round(min(about, session.left))))} for this change")
-    number = f" ({len(session.attempts) + 1} of {session.changes})" if session.changes > 1 else ""
+            words.append(say("with it") if arm == session.current.arm.name else say("without it"))
+        words.append(
+            say("about {about} for this change", about=duration(float(round(min(about, session.left)))))
+        )
+    number = (
+        say(" ({attempts} of {changes})", attempts=len(session.attempts) + 1, changes=session.changes)
+        if session.changes > 1
+        else ""
+    )
     doing = f"{session.doing}{number}" if session.doing and session.doing != "together" else session.doing
-    return " · ".join(["gpudoctor", doing or arm, *words, f"at most {left} in all"])
+    return concatenated(" · ", ["gpudoctor", doing or arm, *words, say("at most {left} in all", left=left)])
 
 
 def plan_text(session: "TrialSession") -> str:
@@ -242,8 +261,13 @@ def plan_text(session: "TrialSession") -> str:
 
     lap = session.lap_seconds
     least = min(session.left, 2 * LOOKS[0] * lap * session.changes)
-    return (
-        f"gpudoctor: {count(session.changes, 'change')} to try in pairs of runs of {duration(round(lap, 1))}, "
-        f"{LOOKS[0]} to {LOOKS[-1]} pairs each: {duration(float(round(least)))} or more, "
-        f"at most {duration(float(round(session.left)))}"
+    return say(
+        "gpudoctor: {changes} to try in pairs of runs of {lap}, {looks} to {most} pairs each: "
+        "{least} or more, at most {left}",
+        changes=count(session.changes, "change"),
+        lap=duration(round(lap, 1)),
+        looks=LOOKS[0],
+        most=LOOKS[-1],
+        least=duration(float(round(least))),
+        left=duration(float(round(session.left))),
     )

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpudoctor.cli.run_common import say
+from gpudoctor.cli.run_common import write_line
 from gpudoctor.cli.synthetic_flags import here, plan_of
 from gpudoctor.cli.verify_session import examine_and_try
 from gpudoctor.errors import DoctorError, UsageError
+from gpudoctor.lang import say
 from gpudoctor.text import duration
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _SHARE = 0.5
 """Of the budget that the memory run may take: with DeepSpeed it compiles."""
-_SILENT_TOPIC, _RANDOM_DATA = "DATA", "its data are random tokens"
+_SILENT_TOPIC, _RANDOM_DATA = "DATA", say("its data are random tokens")
 """The topic that says nothing of a synthetic job, and why; other checks say so themselves."""
 _QUIET = {
     "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false",
@@ -75,7 +76,9 @@ class SyntheticRun:
         limit = _SHARE * self.arguments.budget
 
         def watch(passed: float) -> None:
-            line.show(f"gpudoctor · its memory, by instant · {duration(float(round(passed)))}")
+            line.show(
+                say("gpudoctor · its memory, by instant · {passed}", passed=duration(float(round(passed))))
+            )
 
         with guard.protect(folder) as protection:
             found = measure_program(
@@ -138,7 +141,7 @@ def examine_synthetic(
     finally:
         line.close()
     folder, remark = new_folder(arguments.recording)
-    say(remark)
+    write_line(remark)
     job.write(folder)
     with _surrounded():
         result = examine_and_try(job.command, folder, scratch, watchdog, _silenced(request), arguments, job)
@@ -163,7 +166,9 @@ def _silenced(request: "Request") -> "Request":
     for code, check in request.registry.checks.items():
         if check.silent_on_synthetic is not None:
             reasons.setdefault(code, check.silent_on_synthetic)
-    mute: dict[Any, str | None] = {code: f"a synthetic job: {reason}" for code, reason in reasons.items()}
+    mute: dict[Any, str | None] = {
+        code: say("a synthetic job: {reason}", reason=reason) for code, reason in reasons.items()
+    }
     selection = replace(request.selection, ignored={**mute, **request.selection.ignored})
     return replace(request, selection=selection)
 

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.argument_parser import BadValue
 from gpudoctor.cli.flag_types import positive, seconds
 from gpudoctor.cli.flamegraph_flag import (
     add_flamegraph_flag,
@@ -15,6 +16,7 @@ from gpudoctor.cli.flamegraph_flag import (
 )
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, load_settings
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from gpudoctor.model.watch import FoundJob
     from gpudoctor.watch.tick_source import Outlet, TickSource
 
-EPILOG = """\
+EPILOG = template("""\
 examples:
   gpudoctor watch                            the training of this machine; a list where several run
   gpudoctor watch --find                     which processes train here
@@ -33,7 +35,7 @@ examples:
   gpudoctor watch 48213 --plain              a line a tick, for a log
   gpudoctor watch 48213 --record w.gz; gpudoctor watch --replay w.gz
 gpudoctor only reads the process: it never stops, signals or changes it.
-exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 it cannot be watched."""
+exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 it cannot be watched.""")
 INTERVAL, WINDOW = 1.0, 120.0
 
 
@@ -221,16 +223,23 @@ def _only_job(arguments: argparse.Namespace) -> int | None:
     if len(jobs) == 1:
         if not arguments.quiet:
             write_text(
-                f"gpudoctor: the only training here is pid {jobs[0].pid}: {jobs[0].command}\n", sys.stderr
+                say(
+                    "gpudoctor: the only training here is pid {pid}: {command}\n",
+                    pid=jobs[0].pid,
+                    command=jobs[0].command,
+                ),
+                sys.stderr,
             )
         return jobs[0].pid
     _show_jobs(jobs, arguments)
-    write_text(f"gpudoctor: {len(jobs)} trainings run on this machine; name one of them\n", sys.stderr)
+    write_text(
+        say("gpudoctor: {jobs} trainings run on this machine; name one of them\n", jobs=len(jobs)), sys.stderr
+    )
     return None
 
 
 def _port(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() else -1
     if not 1 <= number <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port (1 to 65535)")
+        raise BadValue(say("{text!r} is not a port (1 to 65535)", text=text))
     return number

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import write_file
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import tr
 
 if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
@@ -52,8 +53,14 @@ def show(open_source: Opened, arguments: argparse.Namespace) -> int:
     columns, lines = os.get_terminal_size(sys.stdout.fileno())
     if columns < LEAST_WIDTH // 2 or lines < LEAST_HEIGHT // 2:
         raise UsageError(
-            f"the terminal has {columns} x {lines} characters and the live view needs {LEAST_WIDTH} x "
-            f"{LEAST_HEIGHT}; make it larger, or use --plain"
+            tr(
+                "the terminal has {columns} x {lines} characters and the live view needs {least_width} x "
+                "{least_height}; make it larger, or use --plain",
+                columns=columns,
+                lines=lines,
+                least_width=LEAST_WIDTH,
+                least_height=LEAST_HEIGHT,
+            )
         )
     lazy = LazySource(open_source)
     view = View(replay=arguments.replay or "", recording=arguments.record or "")
@@ -63,7 +70,7 @@ def show(open_source: Opened, arguments: argparse.Namespace) -> int:
         raise app.fatal
     if app.whole is None:
         return 0
-    write_text(f"gpudoctor: {app.whole.report.summary.verdict}\n", sys.stderr)
+    write_text(tr("gpudoctor: {verdict}\n", verdict=app.whole.report.summary.verdict), sys.stderr)
     return exit_code(app.whole.report, arguments.fail_on, arguments.strict)
 
 
@@ -116,4 +123,4 @@ def _rendered(tick: "Tick", arguments: argparse.Namespace) -> str:
 
 def _kill(pid: int) -> str:
     os.kill(pid, signal.SIGTERM)
-    return f"SIGTERM sent to {pid}"
+    return tr("SIGTERM sent to {pid}", pid=pid)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.reporting import deliver
 from gpudoctor.errors import IncompleteError
+from gpudoctor.lang import rendered, tr
 from gpudoctor.text import duration
 
 if TYPE_CHECKING:
@@ -46,11 +47,17 @@ def _last(
         if not arguments.replay and (left <= 0 or tick.window.ended):
             last = source.tick(last=True) or last
             break
-        show(f"watching: {tick.window.samples} samples, {duration(max(0, round(left)))} to go")
+        show(
+            tr(
+                "watching: {samples} samples, {value} to go",
+                samples=tick.window.samples,
+                value=duration(max(0, round(left))),
+            )
+        )
         if not arguments.replay:
             time.sleep(max(0.0, min(arguments.interval, left)))
     if last is None:
-        raise IncompleteError(f"{arguments.replay}: the recording has no tick")
+        raise IncompleteError(tr("{replay}: the recording has no tick", replay=arguments.replay))
     return last
 
 
@@ -71,7 +78,7 @@ def stream(source: "TickSource", arguments: argparse.Namespace) -> int:
         if tick is None:
             return code
         text = render_line(_shared(tick, arguments)) if arguments.json else plain_line(tick, before) + "\n"
-        before = one_line(printable(tick.report.summary.verdict))
+        before = one_line(printable(rendered(tick.report.summary.verdict)))
         code = exit_code(tick.report, arguments.fail_on, arguments.strict)
         write_text(text, sys.stdout, rendered=bool(arguments.json))
         if last or (tick.window.ended and not arguments.replay):

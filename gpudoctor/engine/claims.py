@@ -11,6 +11,8 @@ from typing import Generic, TypeVar
 from gpudoctor.analysis.saved_gpus import not_held
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.workload import runs_here
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Crashed, Outcome, Passed, Patient, PatientKind, Ranked, Severity
 from gpudoctor.model.comparison import Change, Ratio
 from gpudoctor.model.proof import TrialRow
@@ -112,13 +114,13 @@ class ComparedRuns:
 
 def _crashed(case: Examined | Ran) -> str:
     number = sum(isinstance(item, Crashed) for item in case.outcomes)
-    return f"{count(number, 'check')} crashed" if number else ""
+    return say("{checks} crashed", checks=count(number, "check")) if number else ""
 
 
 def _nothing_passed(case: Examined) -> str:
     if case.notes or any(isinstance(item, Passed) for item in case.outcomes):
         return ""
-    return "nothing could be examined"
+    return say("nothing could be examined")
 
 
 def nothing_read(patient: Patient) -> bool:
@@ -133,21 +135,21 @@ def nothing_read(patient: Patient) -> bool:
 
 
 def _unread(case: Examined) -> str:
-    return "a part of it could not be examined" if case.incomplete else ""
+    return say("a part of it could not be examined") if case.incomplete else ""
 
 
 def _no_gpu(case: Examined) -> str:
     survey = optional(lambda: case.patient.gpu_survey)
     if survey is None:
-        return "the GPUs were not examined"
-    return "" if survey.gpus else f"no GPU was examined ({survey.absence})"
+        return say("the GPUs were not examined")
+    return "" if survey.gpus else say("no GPU was examined ({absence})", absence=survey.absence)
 
 
 def _no_training(case: Examined) -> str:
     source = optional(lambda: case.patient.source)
     configs = optional(lambda: case.patient.configs)
     found = (source is not None and source.trains) or (configs is not None and configs.trains)
-    return "" if found else "no training was found in it"
+    return "" if found else say("no training was found in it")
 
 
 def _elsewhere(case: Examined) -> str:
@@ -155,26 +157,30 @@ def _elsewhere(case: Examined) -> str:
     job = optional(lambda: case.patient.job)
     survey = optional(lambda: case.patient.gpu_survey)
     if job is not None and not runs_here(case.patient):
-        return "it runs on another machine, which was not examined"
+        return say("it runs on another machine, which was not examined")
     if survey is not None and survey.gpus:
         return ""
     if job is not None and job.card is not None:
-        return f"its card ({job.card}) was not examined"
+        return say("its card ({card}) was not examined", card=job.card)
     source = optional(lambda: case.patient.source)
     if (job is not None and job.gpus_granted) or (
         source is not None and training_target(source) is Target.CUDA
     ):
-        why = f" ({survey.absence})" if survey is not None else ""
-        return f"its GPUs were not examined{why}"
+        why = say(" ({absence})", absence=survey.absence) if survey is not None else ""
+        return say("its GPUs were not examined{why}", why=why)
     return ""
 
 
 def _ranks_lost(case: Examined) -> str:
     preflight = optional(lambda: case.patient.preflight)
     if preflight is None:
-        return "nothing was measured"
+        return say("nothing was measured")
     lost = len({loss.rank for loss in preflight.losses})
-    return f"{count(lost, 'rank')} of {preflight.world} did not take part to the end" if lost else ""
+    return (
+        say("{ranks} of {world} did not take part to the end", ranks=count(lost, "rank"), world=preflight.world)
+        if lost
+        else ""
+    )
 
 
 def _units_unmeasured(case: Examined) -> str:
@@ -183,17 +189,25 @@ def _units_unmeasured(case: Examined) -> str:
         return ""
     measured = {unit.node for unit in preflight.units if unit.figures and not unit.failure}
     missing = len(preflight.nodes) - len(measured)
-    return f"{count(missing, 'node')} of {len(preflight.nodes)} gave no figure" if missing else ""
+    return (
+        say(
+            "{nodes} of {all_nodes} gave no figure",
+            nodes=count(missing, "node"),
+            all_nodes=len(preflight.nodes),
+        )
+        if missing
+        else ""
+    )
 
 
 def _file_cut(case: Examined) -> str:
     log = optional(lambda: case.patient.kernel_log)
-    return "the part that could be read has no Xid event" if log is not None and log.problems else ""
+    return say("the part that could be read has no Xid event") if log is not None and log.problems else ""
 
 
 def _xid_unseen(case: Examined) -> str:
     looked = any(isinstance(item, Passed) and not item.silenced for item in case.outcomes)
-    return "" if looked else "no check passed"
+    return "" if looked else say("no check passed")
 
 
 def _gpus_unlisted(case: Examined) -> str:
@@ -201,40 +215,40 @@ def _gpus_unlisted(case: Examined) -> str:
     if survey is None or not survey.unlisted:
         return ""
     listed = len(survey.gpus) + len(survey.lost)
-    return f"the file lists {listed} of {listed + survey.unlisted} GPUs"
+    return say("the file lists {listed} of {total} GPUs", listed=listed, total=listed + survey.unlisted)
 
 
 def _readings_missing(case: Examined) -> str:
     survey = optional(lambda: case.patient.gpu_survey)
     missing = not_held(survey, needed=True) if survey is not None else []
-    return f"the file does not contain {joined(missing)}" if missing else ""
+    return say("the file does not contain {missing}", missing=joined(missing)) if missing else ""
 
 
 def _severe(case: Ran) -> str:
     severe = sum(item.finding.severity is not Severity.NOTE for item in case.ranked)
-    return f"{count(severe, 'finding')} above a note" if severe else ""
+    return say("{findings} above a note", findings=count(severe, "finding")) if severe else ""
 
 
 def _dear_note(case: Ran) -> str:
     notes = [item.finding for item in case.ranked if item.finding.severity is Severity.NOTE]
     share = max((finding.cost.share or 0.0 for finding in notes), default=0.0)
-    return f"a note is about {percent(share)} of the time" if share >= MUCH else ""
+    return say("a note is about {share} of the time", share=percent(share)) if share >= MUCH else ""
 
 
 def _ended_badly(case: Ran) -> str:
-    return "it did not end well" if case.died else ""
+    return say("it did not end well") if case.died else ""
 
 
 def _few_steps(case: Ran) -> str:
     if case.run.steady_steps >= FEWEST_STEPS:
         return ""
-    return f"it made only {count(case.run.steady_steps, 'steady step')}"
+    return say("it made only {steps}", steps=count(case.run.steady_steps, "steady step"))
 
 
 def _unexplained(case: Ran) -> str:
     if case.bound <= UNEXPLAINED:
         return ""
-    return f"{percent(1 - 1 / case.bound)} of its time is not computation"
+    return say("{bound} of its time is not computation", bound=percent(1 - 1 / case.bound))
 
 
 def _ranks_unseen(case: Ran) -> str:
@@ -242,7 +256,7 @@ def _ranks_unseen(case: Ran) -> str:
     worlds = [start.get("world") for start in starts if start is not None]
     world = max((size for size in worlds if isinstance(size, int)), default=0)
     seen = len({process.rank for process in case.recording.ranks})
-    return f"{seen} of its {world} ranks were seen" if seen < world else ""
+    return say("{seen} of its {world} ranks were seen", seen=seen, world=world) if seen < world else ""
 
 
 def _device_unseen(case: Ran) -> str:
@@ -250,14 +264,18 @@ def _device_unseen(case: Ran) -> str:
 
     used = any(on_gpu(process) for process in case.recording.ranks)
     if used and not case.run.gpus and case.recording.origin == "gpudoctor":
-        return "its GPU was not sampled"
-    return "what its device did was not seen" if case.run.gain_unknown else ""
+        return say("its GPU was not sampled")
+    return say("what its device did was not seen") if case.run.gain_unknown else ""
 
 
 def _few_samples(window: ProcessWindow) -> str:
     if window.samples >= FEWEST_SAMPLES:
         return ""
-    return f"{window.samples} of {FEWEST_SAMPLES} stack samples so far"
+    return say(
+        "{samples} of {fewest_samples} stack samples so far",
+        samples=window.samples,
+        fewest_samples=FEWEST_SAMPLES,
+    )
 
 
 def share_lost(window: ProcessWindow) -> float:
@@ -267,43 +285,51 @@ def share_lost(window: ProcessWindow) -> float:
 
 def _time_lost(window: ProcessWindow) -> str:
     lost = share_lost(window)
-    return f"{percent(lost)} of its time is not computation" if lost >= TO_GAIN else ""
+    return say("{lost} of its time is not computation", lost=percent(lost)) if lost >= TO_GAIN else ""
 
 
 def _gpus_unread(window: ProcessWindow) -> str:
     # Without a fix there is no GPU here, and nothing to read.
     gap = next((gap for gap in window.gaps if gap.panel == "gpu" and gap.fix), None)
-    return f"the GPUs were not read: {gap.reason}" if gap is not None else ""
+    return say("the GPUs were not read: {reason}", reason=gap.reason) if gap is not None else ""
 
 
 def _too_short(case: ComparedRuns) -> str:
-    return f"a run made fewer than {FEWEST_COMPARED} steady steps" if case.time is None else ""
+    return (
+        say("a run made fewer than {fewest_compared} steady steps", fewest_compared=FEWEST_COMPARED)
+        if case.time is None
+        else ""
+    )
 
 
 def _no_difference(case: ComparedRuns) -> str:
-    return "" if case.change in (Change.FASTER, Change.SLOWER) else "the difference may be chance"
+    return "" if case.change in (Change.FASTER, Change.SLOWER) else say("the difference may be chance")
 
 
 def _two_jobs(case: ComparedRuns) -> str:
-    return f"they are two jobs: {'; '.join(case.jobs)}" if case.jobs else ""
+    return say("they are two jobs: {jobs}", jobs=concatenated("; ", case.jobs)) if case.jobs else ""
 
 
 def _crowded(case: ComparedRuns) -> str:
-    return f"other processes used {' and '.join(case.crowds)}, and no CPU was idle" if case.crowds else ""
+    return (
+        say("other processes used {crowds}, and no CPU was idle", crowds=concatenated(" and ", case.crowds))
+        if case.crowds
+        else ""
+    )
 
 
 def _not_faster(row: TrialRow) -> str:
     faster = row.proof is not None and row.proof.verdict == "faster"
-    return "" if faster else "it was not faster at every look"
+    return "" if faster else say("it was not faster at every look")
 
 
 def _loss_moved(row: TrialRow) -> str:
-    return "its loss is different" if row.proof is not None and row.proof.loss == "moved" else ""
+    return say("its loss is different") if row.proof is not None and row.proof.loss == "moved" else ""
 
 
 def _not_gone(row: TrialRow) -> str:
     cure = row.proof.cure if row.proof is not None else None
-    return "" if cure is not None and cure.gone else "the finding came back, or its check did not run"
+    return "" if cure is not None and cure.gone else say("the finding came back, or its check did not run")
 
 
 CRASHED: Need[Examined] = Need(name="no check crashed", missing=_crashed)
@@ -316,19 +342,19 @@ PLACE = Need(name="the job's GPUs, if it requests any, are here", missing=_elsew
 MACHINE_HEALTHY = Claim(
     name="machine-healthy",
     commands=("check",),
-    says="This machine looks healthy",
+    says=say("This machine looks healthy"),
     needs=(CRASHED, PASSED, READ, GPUS),
 )
 JOB_HEALTHY = Claim(
     name="job-healthy",
     commands=("check",),
-    says="looks healthy",
+    says=say("looks healthy"),
     needs=(CRASHED, PASSED, READ, TRAINING, PLACE),
 )
 CLUSTER_HEALTHY = Claim(
     name="cluster-healthy",
     commands=("preflight",),
-    says="units passed",
+    says=say("units passed"),
     needs=(
         CRASHED,
         PASSED,
@@ -340,7 +366,7 @@ CLUSTER_HEALTHY = Claim(
 NO_XID = Claim(
     name="no-xid",
     commands=("report",),
-    says="and no Xid event",
+    says=say("and no Xid event"),
     needs=(
         Need(name="a check passed that looks for Xid events", missing=_xid_unseen),
         Need(name="the whole log was read", missing=_file_cut),
@@ -349,7 +375,7 @@ NO_XID = Claim(
 SAVED_GPUS_WELL = Claim(
     name="saved-gpus-well",
     commands=("report",),
-    says="Nothing is wrong with",
+    says=say("Nothing is wrong with"),
     needs=(
         CRASHED,
         PASSED,
@@ -359,13 +385,13 @@ SAVED_GPUS_WELL = Claim(
     ),
 )
 CRASHED_RUN: Need[Ran] = Need(name="no check crashed", missing=_crashed)
-STEPS = Need(name=f"{FEWEST_STEPS} steady steps", missing=_few_steps)
+STEPS = Need(name=say("{fewest_steps} steady steps", fewest_steps=FEWEST_STEPS), missing=_few_steps)
 RANKS = Need(name="every rank reported", missing=_ranks_unseen)
 DEVICE = Need(name="its GPU, if it uses one, was sampled", missing=_device_unseen)
 RUN_HEALTHY: Claim[Ran] = Claim(
     name="run-healthy",
     commands=("run", "report", "verify"),
-    says="In good health",
+    says=say("In good health"),
     needs=(
         Need(name="it ended well", missing=_ended_badly),
         Need(name="no finding is above a note", missing=_severe),
@@ -379,21 +405,21 @@ RUN_HEALTHY: Claim[Ran] = Claim(
 REST_WELL: Claim[Ran] = Claim(
     name="rest-well",
     commands=("run", "report", "verify"),
-    says="no other finding is worth your time",
+    says=say("no other finding is worth your time"),
     needs=(
         CRASHED_RUN,
         STEPS,
-        Need(name=f"no note is about {percent(MUCH)} of the time or more", missing=_dear_note),
+        Need(name=say("no note is about {much} of the time or more", much=percent(MUCH)), missing=_dear_note),
         RANKS,
         DEVICE,
     ),
 )
-SAMPLES = Need(name=f"{FEWEST_SAMPLES} stack samples", missing=_few_samples)
+SAMPLES = Need(name=say("{fewest_samples} stack samples", fewest_samples=FEWEST_SAMPLES), missing=_few_samples)
 WATCHED_GPUS = Need(name="the GPUs were read, if there are any", missing=_gpus_unread)
 WATCH_WELL: Claim[ProcessWindow] = Claim(
     name="watch-well",
     commands=("watch",),
-    says="Nothing wrong was found",
+    says=say("Nothing wrong was found"),
     needs=(
         SAMPLES,
         Need(name="most of its time is computation", missing=_time_lost),
@@ -403,9 +429,12 @@ WATCH_WELL: Claim[ProcessWindow] = Claim(
 OTHER_SPEED: Claim[ComparedRuns] = Claim(
     name="other-speed",
     commands=("compare",),
-    says="The second run is",
+    says=say("The second run is"),
     needs=(
-        Need(name=f"{FEWEST_COMPARED} steady steps of each run", missing=_too_short),
+        Need(
+            name=say("{fewest_compared} steady steps of each run", fewest_compared=FEWEST_COMPARED),
+            missing=_too_short,
+        ),
         Need(name="an interval of the ratio without 1, and a change above 1 %", missing=_no_difference),
         Need(name="one job: script, model, ranks and kind of step agree", missing=_two_jobs),
         Need(name="other processes left a CPU idle during both", missing=_crowded),
@@ -414,7 +443,7 @@ OTHER_SPEED: Claim[ComparedRuns] = Claim(
 PROVEN: Claim[TrialRow] = Claim(
     name="proven",
     commands=("verify",),
-    says="Proven: ",
+    says=say("Proven: "),
     needs=(
         Need(name="pairs of runs whose interval is above 1 for all looks", missing=_not_faster),
         Need(name="the loss did not change, if one was seen", missing=_loss_moved),
@@ -423,7 +452,7 @@ PROVEN: Claim[TrialRow] = Claim(
 CURED: Claim[TrialRow] = Claim(
     name="cured",
     commands=("verify",),
-    says="Cured: ",
+    says=say("Cured: "),
     needs=(
         Need(name="a run with the remedy in which the ailment was looked for and is gone", missing=_not_gone),
     ),

@@ -12,6 +12,7 @@ from gpudoctor.analysis.run.steady_run import run_of
 from gpudoctor.analysis.run.steady_state import Steady, steady
 from gpudoctor.engine.claims import FEWEST_COMPARED, OTHER_SPEED, ComparedRuns
 from gpudoctor.engine.run_summary import summarise
+from gpudoctor.lang import say
 from gpudoctor.model import Report
 from gpudoctor.model.comparison import Change, Comparison, Ratio, Row
 from gpudoctor.model.run import RunSummary
@@ -26,10 +27,10 @@ _WORDS = 6
 _LONG = 60
 """Characters of them."""
 _MARKERS = {
-    "optimizer": "a step of the optimizer",
-    "backward": "a backward pass",
+    "optimizer": say("a step of the optimizer"),
+    "backward": say("a backward pass"),
     "loader": "a batch",
-    "gradients": "a call for gradients",
+    "gradients": say("a call for gradients"),
 }
 
 
@@ -39,8 +40,10 @@ def other_job(before: Recording, after: Recording) -> tuple[str, ...]:
     pairs = [("scripts", _script(before.command), _script(after.command))]
     if first is not None and second is not None:
         pairs.append(("models", _model(first), _model(second)))
-        pairs.append(("numbers of ranks", count(len(before.ranks), "rank"), count(len(after.ranks), "rank")))
-        pairs.append(("kinds of steps", _marker(first), _marker(second)))
+        pairs.append(
+            (say("numbers of ranks"), count(len(before.ranks), "rank"), count(len(after.ranks), "rank"))
+        )
+        pairs.append((say("kinds of steps"), _marker(first), _marker(second)))
     return tuple(_differ(*pair) for pair in pairs if all(pair) and pair[1] != pair[2])
 
 
@@ -51,8 +54,8 @@ def other_setting(before: Recording, after: Recording) -> tuple[str, ...]:
     if first is not None and second is not None:
         pairs += [
             ("devices", _device(first), _device(second)),
-            ("versions of torch", _text(first, "version"), _text(second, "version")),
-            ("threads of torch", _text(first, "threads"), _text(second, "threads")),
+            (say("versions of torch"), _text(first, "version"), _text(second, "version")),
+            (say("threads of torch"), _text(first, "threads"), _text(second, "threads")),
         ]
     found = [_differ(*pair) for pair in pairs if all(pair) and pair[1] != pair[2]]
     if _script(before.command) == _script(after.command):
@@ -61,7 +64,7 @@ def other_setting(before: Recording, after: Recording) -> tuple[str, ...]:
 
 
 def _differ(what: str, before: str, after: str) -> str:
-    return f"the {what} differ ({before}, then {after})"
+    return say("the {what} differ ({before}, then {after})", what=what, before=before, after=after)
 
 
 def _lead_process(recording: Recording) -> Process | None:
@@ -83,7 +86,11 @@ def _model(process: Process) -> str:
     found = main_model(process)
     if found is None or not found.get("parameters"):
         return ""
-    return f"{found.get('name') or 'a model'} of {found.get('parameters'):,} parameters"
+    return say(
+        "{found} of {parameters:,} parameters",
+        found=found.get("name") or say("a model"),
+        parameters=found.get("parameters"),
+    )
 
 
 def _marker(process: Process) -> str:
@@ -157,7 +164,12 @@ def compare(before: Recording, after: Recording, reports: tuple[Report, Report])
 def _crowds(before: Recording, after: Recording) -> tuple[str, ...]:
     """What other processes took beside either run, a clause each: its times are theirs, too."""
     return tuple(
-        f"{found.others:.2g} of the {counted(found.cpus, 'CPU')} during the {which} run"
+        say(
+            "{others:.2g} of the {counted} during the {which} run",
+            others=found.others,
+            counted=counted(found.cpus, "CPU"),
+            which=which,
+        )
         for which, recording in (("first", before), ("second", after))
         if (found := crowd(recording)) is not None
     )
@@ -244,7 +256,7 @@ def _speed(before: RunSummary, after: RunSummary) -> tuple[Row, ...]:
     steps = [run.step_seconds for run in (before, after)]
     rows = [
         Row(
-            name=f"step, {name}",
+            name=say("step, {name}", name=name),
             unit="s",
             before=getattr(steps[0], name, None),
             after=getattr(steps[1], name, None),
@@ -273,7 +285,11 @@ def _phases(before: RunSummary, after: RunSummary) -> tuple[Row, ...]:
 
 
 def _memory(before: RunSummary, after: RunSummary) -> tuple[Row, ...]:
-    words = {"allocated": "GPU, allocated", "reserved": "GPU, reserved", "tree_rss": "all processes"}
+    words = {
+        "allocated": say("GPU, allocated"),
+        "reserved": say("GPU, reserved"),
+        "tree_rss": say("all processes"),
+    }
     rows = [
         Row(name=words[name], unit="B", before=getattr(before.memory, name), after=getattr(after.memory, name))
         for name in words
@@ -292,7 +308,7 @@ def _loss(before: Recording, after: Recording) -> str:
     tail = common[-max(1, len(common) // 5) :]  # its last fifth: the way there may differ by chance
     one, two = (sum(curve[step] for step in tail) / len(tail) for curve in curves)
     difference = abs(two - one) / max(abs(one), 1e-12)
-    return f"within {difference * 100:.2g} %" if difference <= _LOSS else "different"
+    return say("within {difference:.2g} %", difference=difference * 100) if difference <= _LOSS else "different"
 
 
 def _curve(recording: Recording) -> dict[int, float]:
@@ -311,9 +327,13 @@ def _medians(runs: tuple[RunSummary, RunSummary]) -> str:
     if first is None or second is None:
         return ""
     counts = [counted(run.steady_steps, "step") for run in runs]
-    return (
-        f" The median step took {duration(first.median)} in {counts[0]} of the first"
-        f" and {duration(second.median)} in {counts[1]} of the second."
+    return say(
+        " The median step took {median} in {counts} of the first and "
+        "{other_median} in {other_counts} of the second.",
+        median=duration(first.median),
+        counts=counts[0],
+        other_median=duration(second.median),
+        other_counts=counts[1],
     )
 
 
@@ -328,20 +348,37 @@ def _verdict(case: ComparedRuns, measure: str, runs: tuple[RunSummary, RunSummar
         ]
         which = " and the ".join(short)
         others = missing[2:]  # the first two, too few steps and perhaps chance, are said
-        jobs = f" {capitalised(joined(others))}." if others else ""
-        return (
-            f"No difference can be distinguished from chance: the {which} run made fewer than "
-            f"{FEWEST_COMPARED} steady"
-            f" steps.{_medians(runs)}{jobs}"
+        jobs = say(" {others}.", others=capitalised(joined(others))) if others else ""
+        return say(
+            "No difference can be distinguished from chance: the {which} run made fewer than "
+            "{fewest_compared} steady steps.{medians}{jobs}",
+            which=which,
+            fewest_compared=FEWEST_COMPARED,
+            medians=_medians(runs),
+            jobs=jobs,
         )
-    span = f"{ratio.low:.3f} to {ratio.high:.3f}"
-    takes = f"a {measure} takes {ratio.value:.3f}x the time ({span})"
+    span = say("{low:.3f} to {high:.3f}", low=ratio.low, high=ratio.high)
+    takes = say(
+        "a {measure} takes {ratio:.3f}x the time ({span})", measure=measure, ratio=ratio.value, span=span
+    )
     if case.change is Change.UNCLEAR:
-        return f"No clear difference: {takes}." + (f" But {joined(missing[1:])}." if missing[1:] else "")
+        return say("No clear difference: {takes}.", takes=takes) + (
+            say(" But {missing}.", missing=joined(missing[1:])) if missing[1:] else ""
+        )
     if missing:
-        return f"{capitalised(takes)}, but {joined(missing)}."
+        return say("{takes}, but {missing}.", takes=capitalised(takes), missing=joined(missing))
     if case.change is Change.SLOWER:
-        span = f"{ratio.low:.2f} to {ratio.high:.2f}"
-        return f"The second run is slower: a {measure} takes {ratio.value:.2f}x the time ({span})."
-    span = f"{1 / ratio.high:.2f} to {1 / ratio.low:.2f}"
-    return f"The second run is faster: {1 / ratio.value:.2f}x the {measure}s in the same time ({span})."
+        span = say("{low:.2f} to {high:.2f}", low=ratio.low, high=ratio.high)
+        return say(
+            "The second run is slower: a {measure} takes {ratio:.2f}x the time ({span}).",
+            measure=measure,
+            ratio=ratio.value,
+            span=span,
+        )
+    span = say("{high:.2f} to {low:.2f}", high=1 / ratio.high, low=1 / ratio.low)
+    return say(
+        "The second run is faster: {ratio:.2f}x the {measure}s in the same time ({span}).",
+        ratio=1 / ratio.value,
+        measure=measure,
+        span=span,
+    )

@@ -18,6 +18,7 @@ from gpudoctor.engine.selection import Selection
 from gpudoctor.engine.settings import Settings
 from gpudoctor.engine.suppression import silence
 from gpudoctor.engine.verdict import promised, pronounce
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Absent,
     Applicability,
@@ -72,7 +73,7 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
     chosen, left = request.selection.splits(registry.checks.values())
     take_signs(patient, request.signs_first)
     outcomes = run_checks(patient, chosen, request.settings.thresholds)
-    outcomes += [Skipped(code=check.code, reason="not selected", deselected=True) for check in left]
+    outcomes += [Skipped(code=check.code, reason=say("not selected"), deselected=True) for check in left]
     outcomes, silenced = _silence(outcomes, patient, request)
     outcomes = [_unmeasured(_claimed(item, patient), patient) for item in outcomes]
     found = [finding for item in outcomes if isinstance(item, Found) for finding in item.findings]
@@ -179,15 +180,20 @@ def _remarks(patient: Patient) -> Iterator[str]:
 
         printed = _or_none(patient.signs.job_log.take)
         if patient.kind is not PatientKind.LOG or printed is not None:
-            yield f"NCCL Inspector: {read_sentence(inspected)}"
+            yield say("NCCL Inspector: {read_sentence}", read_sentence=read_sentence(inspected))
         yield from remarks(inspected)
     configs = _or_none(patient.signs.configs.take)
     for file in configs.files if configs else ():
-        yield from (f"{file.path}: {note}" for note in file.notes)
+        yield from (say("{path}: {note}", path=file.path, note=note) for note in file.notes)
         for twice in file.duplicates:
             yield (
-                f"{file.path}: {twice.key} is written twice (lines {twice.first_line} and {twice.line}); "
-                "the last one counts"
+                say(
+                    "{path}: {key} is written twice (lines {first_line} and {line}); the last one counts",
+                    path=file.path,
+                    key=twice.key,
+                    first_line=twice.first_line,
+                    line=twice.line,
+                )
             )
 
 
@@ -196,7 +202,7 @@ def _without_source(patient: Patient) -> Iterator[str]:
     try:
         patient.signs.source.take()
     except Unavailable as reason:
-        yield f"{reason}: gpudoctor did not look for causes that only its source shows"
+        yield say("{reason}: gpudoctor did not look for causes that only its source shows", reason=reason)
     except ReaderCrashed:
         pass
 
@@ -250,7 +256,14 @@ def _prescribe(
         except (Unavailable, ReaderCrashed):
             continue  # what came before the missing sign stands
         except Exception as error:  # noqa: BLE001  # one bad rule must not cost the report
-            trouble.append(f"the rule for {finding.code} failed: {type(error).__name__}: {error}")
+            trouble.append(
+                say(
+                    "the rule for {code} failed: {kind}: {error}",
+                    code=finding.code,
+                    kind=type(error).__name__,
+                    error=error,
+                )
+            )
     return tuple(remedies)
 
 
@@ -262,7 +275,7 @@ def _placed(remedy: Remedy, patient: Patient) -> Remedy:
     survey = _or_none(patient.signs.gpu_survey.take)
     if not ((log and log.saved) or (survey and survey.saved)):
         return remedy
-    return replace(remedy, title=f"{remedy.title} (on the machine that wrote the log)")
+    return replace(remedy, title=say("{title} (on the machine that wrote the log)", title=remedy.title))
 
 
 def prescribe_again(item: Ranked, finding: Finding, patient: Patient, registry: Registry) -> Ranked:
@@ -285,7 +298,14 @@ def _supported(remedy: Remedy, patient: Patient) -> Remedy:
     if lacks is None:
         return remedy
     asked, need = lacks
-    step = f"That needs torch {need}, and {asked.path}:{asked.line} asks for {asked.name}{asked.wanted}."
+    step = say(
+        "That needs torch {need}, and {path}:{line} asks for {name}{wanted}.",
+        need=need,
+        path=asked.path,
+        line=asked.line,
+        name=asked.name,
+        wanted=asked.wanted,
+    )
     return replace(remedy, edits=(), applicability=Applicability.DISPLAY_ONLY, steps=(*remedy.steps, step))
 
 

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Crashed, Report, Severity, Skipped
 from gpudoctor.text import count
 
@@ -32,7 +34,7 @@ def named_strictly(report: Report) -> Report:
     lacking = _lacking(report)
     if not lacking:
         return report
-    reasons = "; ".join(most_frequent(item.reason for item in lacking))
+    reasons = concatenated("; ", most_frequent(item.reason for item in lacking))
     sentence = f"--strict: {count(len(lacking), 'check')} could not read what they need: {reasons}"
     return replace(report, problems=(*report.problems, sentence))
 
@@ -40,7 +42,10 @@ def named_strictly(report: Report) -> Report:
 def most_frequent(reasons: Iterable[str]) -> list[str]:
     """Each reason once, the most frequent first, with how often it was given: `nothing was run (31)`."""
     counted = Counter(reasons).most_common()
-    return [reason if number == 1 else f"{reason} ({number})" for reason, number in counted]
+    return [
+        reason if number == 1 else say("{reason} ({number})", reason=reason, number=number)
+        for reason, number in counted
+    ]
 
 
 def _lacking(report: Report) -> list[Skipped]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from gpudoctor.analysis.job_log.failing_rank import FailingRank, RankSign, failing_rank
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
+from gpudoctor.lang import say
 from gpudoctor.model import Patient, PatientKind, Ranked, Severity
 from gpudoctor.model.log_message import LogMoment, LogSummary
 from gpudoctor.model.signs.job_log import JobLog
@@ -11,8 +12,10 @@ from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count
 
 _NO_RANK = {
-    PatientKind.COMMAND: " No rank reported; gpudoctor read this in the command's output.",
-    PatientKind.RECORDING: " No rank reported; gpudoctor read this in the traceback that the recording has.",
+    PatientKind.COMMAND: say(" No rank reported; gpudoctor read this in the command's output."),
+    PatientKind.RECORDING: say(
+        " No rank reported; gpudoctor read this in the traceback that the recording has."
+    ),
 }
 
 # The log and its first cause as a report carries them.
@@ -68,62 +71,86 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
     """One or two sentences: the first cause, or why the log does not say it."""
     log = optional(lambda: patient.job_log)
     if log is None:
-        return f"{patient.title}: nothing could be read."
+        return say("{title}: nothing could be read.", title=patient.title)
     cause = first_cause(log)
     read = _read(log)
     source = _NO_RANK.get(patient.kind, "")
     if cause is None:
         errors = [item for item in ranked if item.finding.severity is Severity.ERROR]
         if errors:
-            return f"{patient.title} shows {errors[0].finding.name} ({errors[0].finding.code})."
-        return f"{patient.title}: no failure in {read}{_end(log)}."
+            return say(
+                "{title} shows {name} ({code}).",
+                title=patient.title,
+                name=errors[0].finding.name,
+                code=errors[0].finding.code,
+            )
+        return say("{title}: no failure in {read}{end}.", title=patient.title, read=read, end=_end(log))
     rank = failing_rank(log)
     if cause.root is None and optional(lambda: patient.flight_records) is not None:
         decided = next((item.finding for item in ranked if item.finding.severity is Severity.ERROR), None)
         if decided is not None:
-            return f"The job died. {decided.message.partition('. ')[0].rstrip('.')}."
+            return say("The job died. {message}.", message=decided.message.partition(". ")[0].rstrip("."))
     if cause.root is None:
         if rank is not None and rank.sign is RankSign.ENDED:
-            return f"The job died. {rank.words.partition('. ')[0].rstrip('.')}.{source}"
-        shown = f"the output of {patient.title}" if source else patient.title
-        return f"The job died, and {shown} shows only consequences: the first cause is not in {read}.{source}"
+            return say(
+                "The job died. {words}.{source}", words=rank.words.partition(". ")[0].rstrip("."), source=source
+            )
+        shown = say("the output of {title}", title=patient.title) if source else patient.title
+        return say(
+            "The job died, and {shown} shows only consequences: the first cause is not in {read}.{source}",
+            shown=shown,
+            read=read,
+            source=source,
+        )
     name = next((item.finding.name for item in ranked if item.finding.code == cause.root.code), "")
     if not name:
-        where = f"line {cause.root.line:,} of {cause.root.path}"
-        return f"The job died at {where}; its check was not selected.{source}"
+        where = say("line {line:,} of {path}", line=cause.root.line, path=cause.root.path)
+        return say("The job died at {where}; its check was not selected.{source}", where=where, source=source)
     who = _who(cause, rank)
-    where = f"line {cause.root.line:,} of {cause.root.path}"
-    failed = "failed" if who == "The job" else "failed first"
+    where = say("line {line:,} of {path}", line=cause.root.line, path=cause.root.path)
+    failed = say("failed") if who == "The job" else say("failed first")
     if rank is not None and rank.sign in _INFERRED and rank.rank is not None:
-        failed = "probably failed first"
-    return f"{who} {failed}{_when(cause)}: {name.replace('-', ' ')}, {where}.{source}"
+        failed = say("probably failed first")
+    return say(
+        "{who} {failed}{when}: {name}, {where}.{source}",
+        who=who,
+        failed=failed,
+        when=_when(cause),
+        name=name.replace("-", " "),
+        where=where,
+        source=source,
+    )
 
 
 def _who(cause: FirstCause, rank: FailingRank | None) -> str:
     assert cause.root is not None
     if rank is not None and rank.rank is not None and (cause.root.rank is None or cause.root.waits):
-        return f"Rank {rank.rank}"
+        return say("Rank {rank}", rank=rank.rank)
     if cause.root.waits:
-        return "The job"  # its ranks only waited
+        return say("The job")  # its ranks only waited
     if len(cause.ranks) > 1:
-        return f"{len(cause.ranks)} ranks"
-    return f"Rank {cause.root.rank}" if cause.root.rank is not None else "The job"
+        return say("{ranks} ranks", ranks=len(cause.ranks))
+    return say("Rank {rank}", rank=cause.root.rank) if cause.root.rank is not None else say("The job")
 
 
 def _when(cause: FirstCause) -> str:
     assert cause.root is not None
-    return f", after step {cause.root.step:,}" if cause.root.step is not None else ""
+    return say(", after step {step:,}", step=cause.root.step) if cause.root.step is not None else ""
 
 
 def _read(log: JobLog) -> str:
     lines = count(sum(item.lines for item in log.files), "line")
-    return f"{lines} of {count(len(log.files), 'file')}" if len(log.files) > 1 else f"its {lines}"
+    return (
+        say("{lines} of {files}", lines=lines, files=count(len(log.files), "file"))
+        if len(log.files) > 1
+        else say("its {lines}", lines=lines)
+    )
 
 
 def _end(log: JobLog) -> str:
     if log.finished:
-        return "; the program says that its training was complete"
+        return say("; the program says that its training was complete")
     if any(item.ends_in_progress for item in log.files):
-        step = f" after step {log.last_step:,}" if log.last_step is not None else ""
-        return f"; it ends in the middle of the training{step}, without a reason"
+        step = say(" after step {last_step:,}", last_step=log.last_step) if log.last_step is not None else ""
+        return say("; it ends in the middle of the training{step}, without a reason", step=step)
     return ""

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gpudoctor.lang import current_language, page_text
+from gpudoctor.lang import current_language, page_text, say
 from gpudoctor.model import Check, Code, Maturity, Named, Reads, Severity, Threshold
 from gpudoctor.model.check import track_record_text
 
@@ -114,12 +114,18 @@ def parse_manual(docstring: str) -> Manual:
         elif found:
             found[-1][1].append(line)
         elif line.strip():
-            raise ManualError(f"text before the first heading: {line.strip()!r} (expected {HEADINGS[0]!r})")
+            raise ManualError(
+                say(
+                    "text before the first heading: {line!r} (expected {headings!r})",
+                    line=line.strip(),
+                    headings=HEADINGS[0],
+                )
+            )
     _require_headings([heading for heading, _ in found])
     sections = tuple(ManualSection(heading=heading, text=_dedented(lines)) for heading, lines in found)
     empty = [section.heading for section in sections if not section.text]
     if empty:
-        raise ManualError(f"nothing under the heading {empty[0]!r}")
+        raise ManualError(say("nothing under the heading {empty!r}", empty=empty[0]))
     return Manual(title=title, sections=sections)
 
 
@@ -197,12 +203,30 @@ def _split_title(docstring: str) -> tuple[str, list[str]]:
 def _require_headings(found: list[str]) -> None:
     for heading in HEADINGS:
         if heading not in found:
-            raise ManualError(f"the heading {heading!r} is missing (headings: {', '.join(HEADINGS)})")
+            raise ManualError(
+                say(
+                    "the heading {heading!r} is missing (headings: {headings})",
+                    heading=heading,
+                    headings=", ".join(HEADINGS),
+                )
+            )
     unknown = [heading for heading in found if heading not in HEADINGS]
     if unknown:
-        raise ManualError(f"unknown heading {unknown[0]!r} (headings: {', '.join(HEADINGS)})")
+        raise ManualError(
+            say(
+                "unknown heading {unknown!r} (headings: {headings})",
+                unknown=unknown[0],
+                headings=", ".join(HEADINGS),
+            )
+        )
     if found != list(HEADINGS):
-        raise ManualError(f"the headings are in the order {', '.join(found)}; expected {', '.join(HEADINGS)}")
+        raise ManualError(
+            say(
+                "the headings are in the order {found}; expected {headings}",
+                found=", ".join(found),
+                headings=", ".join(HEADINGS),
+            )
+        )
 
 
 def _dedented(lines: list[str]) -> str:

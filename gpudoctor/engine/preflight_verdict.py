@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, judgement
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Patient, Ranked, Severity
 from gpudoctor.model.signs.preflight import LossKind, Preflight, Stage, StageRun
 from gpudoctor.text import count, joined
@@ -30,13 +32,13 @@ def pronounce_preflight(patient: Patient, ranked: Sequence[Ranked], missing: Seq
     found = patient.preflight
     bad = [item for item in ranked if item.finding.severity is not Severity.NOTE]
     said = _bad(found, ranked, bad) if bad else _good(found, len(ranked), missing)
-    return " ".join(part for part in (said, _gaps(found), _links(found), *_open(patient)) if part)
+    return concatenated(" ", (part for part in (said, _gaps(found), _links(found), *_open(patient)) if part))
 
 
 def _open(patient: Patient) -> tuple[str, ...]:
     """What the tests between nodes do not decide, the first sentences: above all a run that varies too much."""
     said = judgement(patient).undecided
-    more = f"{len(said) - _SENTENCES} more questions are open." if len(said) > _SENTENCES else ""
+    more = say("{said} more questions are open.", said=len(said) - _SENTENCES) if len(said) > _SENTENCES else ""
     return (*said[:_SENTENCES], more)
 
 
@@ -47,8 +49,10 @@ def _links(found: Preflight) -> str:
     met = {frozenset(test.nodes) for test in found.tests if test.stage is Stage.PAIRS and len(test.nodes) == 2}
     if not met or len(met) >= every:
         return ""
-    more = "" if found.mode == "deep" else "; --deep tests more of them"
-    return f"{len(met)} of {every} links between two nodes were tested{more}."
+    more = "" if found.mode == "deep" else say("; --deep tests more of them")
+    return say(
+        "{met} of {every} links between two nodes were tested{more}.", met=len(met), every=every, more=more
+    )
 
 
 def _bad(found: Preflight, ranked: Sequence[Ranked], bad: Sequence[Ranked]) -> str:
@@ -58,40 +62,54 @@ def _bad(found: Preflight, ranked: Sequence[Ranked], bad: Sequence[Ranked]) -> s
         named = (
             joined(list(hosts))
             if len(hosts) <= _FEW
-            else f"{len(hosts)} nodes ({', '.join(hosts[:_FEW])}, ...)"
+            else say("{hosts} nodes ({first}, ...)", hosts=len(hosts), first=concatenated(", ", hosts[:_FEW]))
         )
         causes = list(dict.fromkeys(item.finding.name for item in bad))
         left = len(found.nodes) - len({node.index for node in found.nodes if node.name in hosts})
-        rest = f" {count(left, 'node')} of {len(found.nodes)} {'is' if left == 1 else 'are'} left."
-        why = joined(causes[:3]) + (" and others" if len(causes) > 3 else "")
-        return f"Leave out {named}: {why}.{rest if len(found.nodes) > 1 else ''}"
+        rest = say(
+            " {nodes} of {all_nodes} {verb} left.",
+            nodes=count(left, "node"),
+            all_nodes=len(found.nodes),
+            verb=say("is") if left == 1 else say("are"),
+        )
+        why = joined(causes[:3]) + (say(" and others") if len(causes) > 3 else "")
+        return say(
+            "Leave out {named}: {why}.{rest}", named=named, why=why, rest=rest if len(found.nodes) > 1 else ""
+        )
     errors = sum(item.finding.severity is Severity.ERROR for item in bad)
-    start = "Do not start the job" if errors else "The job can start, slower than it could"
-    return f"{start}: {first.name}. {first.message}"
+    start = say("Do not start the job") if errors else say("The job can start, slower than it could")
+    return say("{start}: {name}. {message}", start=start, name=first.name, message=first.message)
 
 
 def _good(found: Preflight, notes: int, missing: Sequence[str]) -> str:
     nodes = count(len(found.nodes), "node")
     units = count(len(found.units), "unit")
-    noted = f"; {count(notes, 'note')} worth knowing" if notes else ""
+    noted = say("; {notes} worth knowing", notes=count(notes, "note")) if notes else ""
     tested = len(found.tests)
-    links = f" and {count(tested, 'test')} between them" if tested and len(found.nodes) > 1 else ""
+    links = (
+        say(" and {tests} between them", tests=count(tested, "test")) if tested and len(found.nodes) > 1 else ""
+    )
     if missing:
-        return f"Nothing wrong was found on {nodes}, but {joined(list(missing))}{noted}."
+        return say(
+            "Nothing wrong was found on {nodes}, but {missing}{noted}.",
+            nodes=nodes,
+            missing=joined(list(missing)),
+            noted=noted,
+        )
     if not found.units:
-        return f"Nothing wrong was found on {nodes}{noted}."
-    return f"{nodes} with {units} passed{links}{noted}."
+        return say("Nothing wrong was found on {nodes}{noted}.", nodes=nodes, noted=noted)
+    return say("{nodes} with {units} passed{links}{noted}.", nodes=nodes, units=units, links=links, noted=noted)
 
 
 def _gaps(found: Preflight) -> str:
     cut: list[StageRun] = [item for item in found.stages if not item.ended]
     parts = [
         *(text.rstrip(".") for text in found.untested),
-        *(f"the end of {item.stage.value}" for item in cut),
+        *(say("the end of {stage}", stage=item.stage.value) for item in cut),
     ]
     lost = sum(loss.kind is not LossKind.REFUSED for loss in found.losses)
     if not parts:
         return ""
-    more = f" and {len(parts) - 2} more" if len(parts) > 2 else ""
-    late = f" {count(lost, 'rank')} did not take part to the end." if lost else ""
-    return f"Not tested: {'; '.join(parts[:2])}{more}.{late}"
+    more = say(" and {parts} more", parts=len(parts) - 2) if len(parts) > 2 else ""
+    late = say(" {ranks} did not take part to the end.", ranks=count(lost, "rank")) if lost else ""
+    return say("Not tested: {parts}{more}.{late}", parts=concatenated("; ", parts[:2]), more=more, late=late)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -103,14 +104,21 @@ def _gain(case: Case) -> _Gain:
     """What the finding can give back, as a share of step time, and how that is known."""
     finding = case.finding
     if finding.cost.step_share is not None:
-        return _Gain(finding.cost.step_share, f"costs {percent(finding.cost.step_share)} of a step")
+        return _Gain(
+            finding.cost.step_share,
+            say("costs {step_share} of a step", step_share=percent(finding.cost.step_share)),
+        )
     if finding.cost.host_share is not None:
         share = finding.cost.host_share
-        return _Gain(share, f"takes {percent(share)} of the host's time in a step; its gain is unknown")
+        return _Gain(
+            share, say("takes {share} of the host's time in a step; its gain is unknown", share=percent(share))
+        )
     best = max((expected_share(remedy.effect) for remedy in case.remedies if remedy.effect), default=0.0)
     if best > 0:
-        return _Gain(best, f"its best remedy may give back {percent(best)} of a step")
-    return _Gain(UNPRICED_GAIN[finding.severity], f"not priced; a {finding.severity.value}")
+        return _Gain(best, say("its best remedy may give back {best} of a step", best=percent(best)))
+    return _Gain(
+        UNPRICED_GAIN[finding.severity], say("not priced; a {severity}", severity=finding.severity.value)
+    )
 
 
 def _place(case: Case) -> tuple[bool, bool, bool, float, int, int, bool, str, str, str, int, str]:
@@ -166,9 +174,11 @@ def _reason(case: Case) -> str:
     gain = _gain(case)
     sure = finding.confidence.value
     if finding.cost.breaks is not None:
-        return f"first because it breaks the job: {finding.cost.breaks} ({sure})"
+        return say("first because it breaks the job: {breaks} ({sure})", breaks=finding.cost.breaks, sure=sure)
     effort = min((remedy.effort for remedy in case.remedies), key=lambda item: item.rank, default=None)
-    return f"{gain.words}, {sure}" + (f"; {effort.value}" if effort else "")
+    return say("{words}, {sure}", words=gain.words, sure=sure) + (
+        say("; {effort}", effort=effort.value) if effort else ""
+    )
 
 
 def _scarcity(cases: Sequence[Case]) -> dict[Resource, str]:
@@ -176,7 +186,10 @@ def _scarcity(cases: Sequence[Case]) -> dict[Resource, str]:
     found: dict[Resource, str] = {}
     for case in cases:
         for resource in case.finding.scarce:
-            found.setdefault(resource, f"{case.finding.code} says {resource.value} is short")
+            found.setdefault(
+                resource,
+                say("{code} says {resource} is short", code=case.finding.code, resource=resource.value),
+            )
     return found
 
 
@@ -210,14 +223,16 @@ def _settle(
 def _symptom(finding: Finding, answered: AbstractSet[Code]) -> str | None:
     """Why a remedy would treat a symptom only: the finding's cause has a remedy of its own."""
     cause = finding.effect_of
-    return f"{cause} causes this finding: fix {cause} first" if cause in answered else None
+    return say("{cause} causes this finding: fix {cause} first", cause=cause) if cause in answered else None
 
 
 def _short(case: Case, remedy: Remedy, scarce: dict[Resource, str]) -> str | None:
     """Why a remedy uses what is short; the finding that says so may answer with a trade of its own."""
     for resource in sorted(remedy.uses, key=lambda item: item.value):
         if resource in scarce and resource not in case.finding.scarce:
-            return f"it uses more {resource.value}, and {scarce[resource]}"
+            return say(
+                "it uses more {resource}, and {scarce}", resource=resource.value, scarce=scarce[resource]
+            )
     return None
 
 
@@ -227,7 +242,13 @@ def _turned_already(remedy: Remedy, place: tuple[str, int] | None, taken: list[_
         for other in taken:
             same_place = place is None or other.place is None or place == other.place
             if other.knob == knob and other.value != value and same_place:
-                return f"{other.remedy} sets {knob} to {other.value}, this one to {value}"
+                return say(
+                    "{remedy} sets {knob} to {other}, this one to {value}",
+                    remedy=other.remedy,
+                    knob=knob,
+                    other=other.value,
+                    value=value,
+                )
     return None
 
 

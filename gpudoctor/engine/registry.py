@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
 from gpudoctor.errors import IncompleteError
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, LogMessage, Rule
 
 CHECKS_GROUP = "gpudoctor.checks"
@@ -46,15 +47,25 @@ def load_registry() -> Registry:
     checks = _index_checks(_load(CHECKS_GROUP, Check, problems), problems)
     if not checks:
         raise IncompleteError(
-            f"no checks are installed (entry-point group {CHECKS_GROUP} is empty): "
-            "install gpudoctor again, in a checkout with: pip install -e ."
+            say(
+                "no checks are installed (entry-point group {checks_group} is empty): install gpudoctor "
+                "again, in a checkout with: pip install -e .",
+                checks_group=CHECKS_GROUP,
+            )
             + "".join("\n" + problem for problem in problems)
         )
     rules: dict[Code, tuple[type[Rule], ...]] = {}
     for rule, plugin in _load(RULES_GROUP, Rule, problems):
         code = getattr(rule, "answers", None)
         if code not in checks:
-            problems.append(f"plugin {plugin}: {rule.__name__} answers {code}, which no check has")
+            problems.append(
+                say(
+                    "plugin {plugin}: {kind} answers {code}, which no check has",
+                    plugin=plugin,
+                    kind=rule.__name__,
+                    code=code,
+                )
+            )
             continue
         rules[code] = (*rules.get(code, ()), rule)
     return Registry(checks=checks, rules=rules, problems=tuple(problems))
@@ -66,11 +77,23 @@ def _index_checks(found: Iterable[tuple[type[Check], str]], problems: list[str])
     for check, plugin in found:
         code = getattr(check, "code", None)
         if not isinstance(code, str) or not getattr(check, "name", None):
-            problems.append(f"plugin {plugin}: {check.__name__} has no code or no name and was skipped")
+            problems.append(
+                say(
+                    "plugin {plugin}: {kind} has no code or no name and was skipped",
+                    plugin=plugin,
+                    kind=check.__name__,
+                )
+            )
         elif code in checks:
             other = checks[Code(code)]
             problems.append(
-                f"plugin {plugin}: {check.__name__} claims {code}, which {other.__module__} has; it was skipped"
+                say(
+                    "plugin {plugin}: {kind} claims {code}, which {module} has; it was skipped",
+                    plugin=plugin,
+                    kind=check.__name__,
+                    code=code,
+                    module=other.__module__,
+                )
             )
         else:
             checks[Code(code)] = check
@@ -85,7 +108,14 @@ def _load(group: str, kind: type[T], problems: list[str]) -> list[tuple[type[T],
         try:
             found += [(item, plugin) for item in _collect(entry, kind)]
         except Exception as error:  # noqa: BLE001  # somebody else's code: one bad plugin must not stop the rest
-            problems.append(f"plugin {plugin} could not be loaded: {type(error).__name__}: {error}")
+            problems.append(
+                say(
+                    "plugin {plugin} could not be loaded: {kind}: {error}",
+                    plugin=plugin,
+                    kind=type(error).__name__,
+                    error=error,
+                )
+            )
     return found
 
 
@@ -104,7 +134,14 @@ def _collect(entry: EntryPoint, kind: type[T]) -> list[type[T]]:
     classes = list(collect())
     for item in classes:
         if not (isinstance(item, type) and issubclass(item, kind)):
-            raise TypeError(f"{entry.value} gave {item!r}, which is not a {kind.__name__} class")
+            raise TypeError(
+                say(
+                    "{entry} gave {item!r}, which is not a {kind} class",
+                    entry=entry.value,
+                    item=item,
+                    kind=kind.__name__,
+                )
+            )
     return [item for item in classes if isinstance(item, type) and issubclass(item, kind)]
 
 

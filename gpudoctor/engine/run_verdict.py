@@ -19,6 +19,8 @@ from gpudoctor.engine.claims import (
     UNEXPLAINED,
     Ran,
 )
+from gpudoctor.lang import say, term
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Crashed, Outcome, Ranked, Severity, Trait
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording, RunEnd
@@ -48,26 +50,28 @@ _STEPS_ARE = {
     "backward": "gpudoctor saw no optimizer: it counts a backward pass as a step. ",
     "gradients": "gpudoctor saw no optimizer: it counts a call for gradients (torch.autograd.grad, "
     "torch.func) as a step. ",
-    "trace": "The trace marks no step: gpudoctor reads all of it as one. ",
+    "trace": say("The trace marks no step: gpudoctor reads all of it as one. "),
 }
 """What a step is where no optimizer makes one, by the marker."""
 _WALLS = {
-    "docker": "the probe cannot enter a container that docker starts: install gpudoctor in its image and put "
-    "`gpudoctor run --` inside",
-    "ssh": "the probe cannot reach another machine: put `gpudoctor run --` after ssh",
-    "sudo": "sudo clears the environment that carries the probe: put `gpudoctor run --` after sudo",
-    "env": "env clears the environment that carries the probe: put `gpudoctor run --` after env",
-    "python": "Python's flags -I, -E and -S disable the probe: remove them for this run",
+    "docker": say(
+        "the probe cannot enter a container that docker starts: install gpudoctor in its image and put "
+        "`gpudoctor run --` inside"
+    ),
+    "ssh": say("the probe cannot reach another machine: put `gpudoctor run --` after ssh"),
+    "sudo": say("sudo clears the environment that carries the probe: put `gpudoctor run --` after sudo"),
+    "env": say("env clears the environment that carries the probe: put `gpudoctor run --` after env"),
+    "python": say("Python's flags -I, -E and -S disable the probe: remove them for this run"),
 }
 _KIN = {"podman": "docker", "nerdctl": "docker", "kubectl": "docker", "apptainer": "docker",
         "singularity": "docker", "doas": "sudo", "su": "sudo"}  # fmt: skip
-_NOT_SEEN = "the probe saw no process of the command import torch"
-_RANKS_NOT_SEEN = "its ranks ended before they imported torch"
-_KEEP_RANKS = (
+_NOT_SEEN = say("the probe saw no process of the command import torch")
+_RANKS_NOT_SEEN = say("its ranks ended before they imported torch")
+_KEEP_RANKS = say(
     "To find the cause, let the launcher keep what its ranks print: `torchrun --tee 3 --log-dir logs ...`; "
     "`gpudoctor run` reads it then."
 )
-_KEEP_OUTPUT = (
+_KEEP_OUTPUT = say(
     "To find the cause, keep the command's output: `... 2>&1 | tee job.out`, then `gpudoctor autopsy job.out`."
 )
 
@@ -82,7 +86,9 @@ def pronounce_run(
     if told is not None:
         return _dead(title, recording, run, told) + _suspected(recording, ranked)
     if not run.steps and not _stood_still(errors):
-        said = f"{title} made no training step that gpudoctor could see, so its speed is unknown."
+        said = say(
+            "{title} made no training step that gpudoctor could see, so its speed is unknown.", title=title
+        )
         return said + _interrupted(recording.end) + _suspected(recording, ranked)
     if errors:
         return _wrong(title, run, errors) + _interrupted(recording.end) + _crowded(recording)
@@ -99,15 +105,19 @@ def _suspected(recording: Recording, ranked: Sequence[Ranked]) -> str:
     """Of a run without a step: that nothing bears out what its source suspects; else ""."""
     if not without_steps(recording) or not any(is_suspicion(item.finding) for item in ranked):
         return ""
-    return " gpudoctor measured nothing: what it only suspects from the source is a note."
+    return say(" gpudoctor measured nothing: what it only suspects from the source is a note.")
 
 
 def _interrupted(end: RunEnd | None) -> str:
     """How a run ended that somebody asked to end, and that no verdict calls dead."""
     if end is None or end.stopped_by != "interrupt":
         return ""
-    how = f"by {end.signal}" if end.signal else f"with exit code {end.exit_code}"
-    return f" It was interrupted, and ended {how}."
+    how = (
+        say("by {signal}", signal=end.signal)
+        if end.signal
+        else say("with exit code {exit_code}", exit_code=end.exit_code)
+    )
+    return say(" It was interrupted, and ended {how}.", how=how)
 
 
 def _crowded(recording: Recording) -> str:
@@ -116,10 +126,15 @@ def _crowded(recording: Recording) -> str:
     if found is None:
         return ""
     cpus = count(found.cpus, "CPU")
-    when = "meanwhile" if found.share > _ALWAYS else f"during {percent(found.share)} of the run"
-    return (
-        f" Other processes used {found.others:.2g} of the {cpus} {when}, and no CPU was idle: "
-        "alone the run would be faster."
+    when = (
+        "meanwhile" if found.share > _ALWAYS else say("during {share} of the run", share=percent(found.share))
+    )
+    return say(
+        " Other processes used {others:.2g} of the {cpus} {when}, and no CPU was idle: alone the "
+        "run would be faster.",
+        others=found.others,
+        cpus=cpus,
+        when=when,
     )
 
 
@@ -130,14 +145,14 @@ def _steps_are(run: RunSummary) -> str:
 
 def _wrong(title: str, run: RunSummary, errors: Sequence[Ranked]) -> str:
     """A run that did not die, and that has errors: what they mean for it."""
-    more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
+    more = say(", and {errors} more", errors=len(errors) - 1) if len(errors) > 1 else ""
     name = errors[0].finding.name
     if _stood_still(errors):
-        since = f"after step {run.steps:,}" if run.steps else "from its start"
-        return f"{title} made no progress {since} until it was ended."
+        since = say("after step {steps:,}", steps=run.steps) if run.steps else say("from its start")
+        return say("{title} made no progress {since} until it was ended.", title=title, since=since)
     wrong = any(item.finding.code.startswith(_WRONG) for item in errors)
-    said = "its result is unreliable" if wrong else "it has a fault to fix"
-    return f"{title} ran, and {said}: {name}{more}."
+    said = say("its result is unreliable") if wrong else say("it has a fault to fix")
+    return say("{title} ran, and {said}: {name}{more}.", title=title, said=said, name=name, more=more)
 
 
 def in_good_health(
@@ -167,29 +182,62 @@ def _dead(title: str, recording: Recording, run: RunSummary, told: DeathMessage)
     """Where it died and of what; the root of all deaths says more than an exit code."""
     after = _after(run, told)
     many = told.process is not None and len(recording.ranks) > 1
-    rank = f"rank {told.process.rank}" if many and told.process is not None else ""
+    rank = say("rank {rank}", rank=told.process.rank) if many and told.process is not None else ""
     lines = told.message.strip().splitlines()
     message = _short(lines[0]) if lines else ""
     if told.kind == EXIT:
-        how = "with exit code " if message.lstrip("-").isdigit() else "by sys.exit: "
-        return _ended(f"{title}{f' ({rank})' if rank else ''} ended itself{after} {how}{message}")
+        how = say("with exit code ") if message.lstrip("-").isdigit() else "by sys.exit: "
+        return _ended(
+            say(
+                "{title}{rank} ended itself{after} {how}{message}",
+                title=title,
+                rank=say(" ({rank})", rank=rank) if rank else "",
+                after=after,
+                how=how,
+                message=message,
+            )
+        )
     if told.record is not None and told.record.type == "exception":
         said = f"{told.kind}: {message}" if message else told.kind
-        return _ended(f"{title} died{after}{f' of {rank}' if rank else ''}: {said}")
+        return _ended(
+            say(
+                "{title} died{after}{rank}: {said}",
+                title=title,
+                after=after,
+                rank=say(" of {rank}", rank=rank) if rank else "",
+                said=said,
+            )
+        )
     if rank:
-        killed = f"was killed by {told.kind}" if told.kind else "disappeared without a message"
-        return _ended(f"{title} died{after}: {rank} {killed}{_for_memory(recording.end, told.kind)}")
-    return f"{title} {death(recording.end) or 'died'}{after}."
+        killed = (
+            say("was killed by {kind}", kind=told.kind) if told.kind else say("disappeared without a message")
+        )
+        return _ended(
+            say(
+                "{title} died{after}: {rank} {killed}{for_memory}",
+                title=title,
+                after=after,
+                rank=rank,
+                killed=killed,
+                for_memory=_for_memory(recording.end, told.kind),
+            )
+        )
+    return say("{title} {died}{after}.", title=title, died=death(recording.end) or say("died"), after=after)
 
 
 def _after(run: RunSummary, told: DeathMessage) -> str:
     """After how many steps; the last second of a process that was killed is not written down."""
     if run.steps:
         told_it = told.record is not None and told.record.type == "exception"
-        least = "" if told_it or told.process is None or told.process.clean else "at least "
-        return f" after {least}{run.steps:,} {'step' if run.steps == 1 else 'steps'}"
+        least = "" if told_it or told.process is None or told.process.clean else say("at least ")
+        return say(
+            " after {least}{steps:,} {step}",
+            least=least,
+            steps=run.steps,
+            step=say("step") if run.steps == 1 else say("steps"),
+        )
     began = told.process is not None and told.process.first("loop") is not None
-    return " in its first steps" if began else " before its first step"
+    return say(" in its first steps") if began else say(" before its first step")
 
 
 def _ended(sentence: str) -> str:
@@ -208,11 +256,11 @@ def _slow(case: Ran, warnings: Sequence[Ranked]) -> str:
     """What the time goes to, and what the first findings can give back together."""
     lead, promised = _lead(case.run), _promise(case, warnings)
     if promised:
-        return f"{lead}{promised}"
+        return lead + promised
     names = ", ".join(item.finding.name for item in warnings[:_FIRST])
     why = case.run.gain_unknown
-    unknown = f" The possible speedup is unknown: {why}." if why else ""
-    return f"{lead}To look at: {names}.{unknown}".strip()
+    unknown = say(" The possible speedup is unknown: {why}.", why=why) if why else ""
+    return say("{lead}To look at: {names}.{unknown}", lead=lead, names=names, unknown=unknown)
 
 
 def promise(
@@ -232,16 +280,22 @@ def _promise(case: Ran, warnings: Sequence[Ranked]) -> str:
     low = _together(run, [(item, 1 - 1 / max(1.0, _least(item))) for item in dear])
     if high < _WORTH:
         return ""
-    which = ("the first finding", "the first two findings", "the first three findings")[len(dear) - 1]
+    which = (say("the first finding"), say("the first two findings"), say("the first three findings"))[
+        len(dear) - 1
+    ]
     if [item.rank for item in dear] != list(range(1, len(dear) + 1)):
         which = joined([item.finding.name for item in dear])
-    gain = f"{_factor(low)} to {_factor(high)}" if _WORTH <= low < high else f"up to {_factor(high)}"
+    gain = (
+        say("{factor} to {high}", factor=_factor(low), high=_factor(high))
+        if _WORTH <= low < high
+        else say("up to {factor}", factor=_factor(high))
+    )
     rest = (
-        "; no other finding is worth your time"
+        say("; no other finding is worth your time")
         if len(dear) == len(warnings) and not REST_WELL.lacks(case)
         else ""
     )
-    return f"Fixing {which} should make this run {gain} faster{rest}."
+    return say("Fixing {which} should make this run {gain} faster{rest}.", which=which, gain=gain, rest=rest)
 
 
 def _together(run: RunSummary, shares: Sequence[tuple[Ranked, float]]) -> float:
@@ -283,15 +337,20 @@ def _lead(run: RunSummary) -> str:
     if run.device_idle is not None:
         if run.device_idle < _MUCH_IDLE:
             return ""
-        return f"The device is idle for up to {percent(run.device_idle)} of each step. "
+        return say(
+            "The device is idle for up to {device_idle} of each step. ", device_idle=percent(run.device_idle)
+        )
     name, share = max(_losses(run).items(), key=lambda item: item[1], default=("", 0.0))
     if share < _MUCH_IDLE:
         return ""
-    words = {"data_wait": "The training waits for data", "other": "Code outside all known phases takes"}
+    words = {
+        "data_wait": say("The training waits for data"),
+        "other": say("Code outside all known phases takes"),
+    }
     if name == "data_wait":
-        return f"{words[name]} {percent(share)} of each step. "
-    said = words.get(name, f"{name.replace('_', ' ').capitalize()} takes")
-    return f"{said} {percent(share)} of each step. "
+        return say("{words} {share} of each step. ", words=words[name], share=percent(share))
+    said = words.get(name, say("{name} takes", name=name.replace("_", " ").capitalize()))
+    return say("{said} {share} of each step. ", said=said, share=percent(share))
 
 
 def _losses(run: RunSummary) -> dict[str, float]:
@@ -313,40 +372,80 @@ def _bound(run: RunSummary) -> float:
 def _well(case: Ran) -> str:
     """Health with its margins, or why it cannot be called that."""
     losses = sorted(_losses(case.run).items(), key=lambda item: -item[1])
-    said = ", ".join(
-        f"{name.replace('_', ' ')} {percent(share)}" for name, share in losses[:2] if share >= 0.001
+    said = concatenated(
+        ", ",
+        (
+            say("{name} {share}", name=term(name.replace("_", " ")), share=percent(share))
+            for name, share in losses[:2]
+            if share >= 0.001
+        ),
     )
     missing = RUN_HEALTHY.lacks(case)
     if any(isinstance(item, Crashed) for item in case.outcomes):
-        return f"Nothing wrong was found, but {joined(missing)}."
+        return say("Nothing wrong was found, but {missing}.", missing=joined(missing))
     if case.run.steady_steps < FEWEST_STEPS:
         return _few(case, said)
     noted = _noted(case.ranked)
     why = case.run.gain_unknown
-    unknown = f"the possible speedup is unknown: {why}" if why else ""
+    unknown = say("the possible speedup is unknown: {why}", why=why) if why else ""
     if case.bound > UNEXPLAINED:
-        gain = unknown or f"{case.bound:.2f}x is the largest possible speedup"
+        gain = unknown or say("{bound:.2f}x is the largest possible speedup", bound=case.bound)
         if noted:
-            return f"No fault was found; {said} of each step is not computation ({gain}): see note {noted[0]}."
-        return f"No finding explains it: {said} of each step is not computation ({gain})."
-    margin = unknown or f"the possible speedup is at most {max(case.bound, 1.01):.2f}x"
-    more = f" Note {noted[0]} is about {percent(noted[1])} of the time." if noted else ""
-    begin = f"Nothing wrong was found, but {joined(missing)}: " if missing else "In good health: "
-    return f"{begin}{said}, {margin}.{more}" if said else f"{begin}{margin}.{more}"
+            return say(
+                "No fault was found; {said} of each step is not computation ({gain}): see note {noted}.",
+                said=said,
+                gain=gain,
+                noted=noted[0],
+            )
+        return say(
+            "No finding explains it: {said} of each step is not computation ({gain}).", said=said, gain=gain
+        )
+    margin = unknown or say("the possible speedup is at most {bound:.2f}x", bound=max(case.bound, 1.01))
+    more = (
+        say(" Note {noted} is about {share} of the time.", noted=noted[0], share=percent(noted[1]))
+        if noted
+        else ""
+    )
+    begin = (
+        say("Nothing wrong was found, but {missing}: ", missing=joined(missing))
+        if missing
+        else say("In good health: ")
+    )
+    return (
+        say("{begin}{said}, {margin}.{more}", begin=begin, said=said, margin=margin, more=more)
+        if said
+        else say("{begin}{margin}.{more}", begin=begin, margin=margin, more=more)
+    )
 
 
 def _few(case: Ran, said: str) -> str:
     """A run too short for a verdict on its speed: what has shown so far."""
     steps = count(case.run.steady_steps, "steady step")
-    more = "record more of them" if case.recording.origin == TRACED else "let the run make more"
+    more = say("record more of them") if case.recording.origin == TRACED else say("let the run make more")
     noted = _noted(case.ranked)
-    note = f" Note {noted[0]} is about {percent(noted[1])} of the time." if noted else ""
+    note = (
+        say(" Note {noted} is about {share} of the time.", noted=noted[0], share=percent(noted[1]))
+        if noted
+        else ""
+    )
     why = case.run.gain_unknown
-    note += f" The possible speedup is unknown: {why}." if why else ""
+    note += say(" The possible speedup is unknown: {why}.", why=why) if why else ""
     if case.bound > UNEXPLAINED:
-        return f"{capitalised(said)} of {steps} is not computation: {more} for a verdict on its speed.{note}"
-    found = "No fault" if noted else "Nothing wrong"
-    return f"{found} was found in {steps}; for a verdict on its speed {more}.{note}"
+        return say(
+            "{said} of {steps} is not computation: {more} for a verdict on its speed.{note}",
+            said=capitalised(said),
+            steps=steps,
+            more=more,
+            note=note,
+        )
+    found = say("No fault") if noted else say("Nothing wrong")
+    return say(
+        "{found} was found in {steps}; for a verdict on its speed {more}.{note}",
+        found=found,
+        steps=steps,
+        more=more,
+        note=note,
+    )
 
 
 def _noted(ranked: Sequence[Ranked]) -> tuple[int, float] | None:
@@ -364,10 +463,16 @@ def nobody_reported(recording: Recording, output: str = "") -> str:
     launched = bool(recording.launchers)
     why = _wall(recording.command) or (_RANKS_NOT_SEEN if launched else _NOT_SEEN)
     died = death(recording.end)
-    failed = f" {capitalised(first)}." if (first := first_failed(recording)) else ""
-    advice = f"{output}." if output else _KEEP_RANKS if launched else _KEEP_OUTPUT
-    ended = f" The command {died}.{failed} {advice}" if died else _interrupted(recording.end)
-    return f"No rank reported, so gpudoctor knows nothing about the training: {why}.{ended}"
+    failed = say(" {first}.", first=capitalised(first)) if (first := first_failed(recording)) else ""
+    advice = say("{output}.", output=output) if output else _KEEP_RANKS if launched else _KEEP_OUTPUT
+    ended = (
+        say(" The command {died}.{failed} {advice}", died=died, failed=failed, advice=advice)
+        if died
+        else _interrupted(recording.end)
+    )
+    return say(
+        "No rank reported, so gpudoctor knows nothing about the training: {why}.{ended}", why=why, ended=ended
+    )
 
 
 def death(end: RunEnd | None) -> str:
@@ -375,13 +480,15 @@ def death(end: RunEnd | None) -> str:
     if end is None or not end.failed:
         return ""
     if end.signal is None:
-        return f"ended with exit code {end.exit_code}"
-    return f"was killed by {end.signal}{_for_memory(end, end.signal)}"
+        return say("ended with exit code {exit_code}", exit_code=end.exit_code)
+    return say("was killed by {signal}{for_memory}", signal=end.signal, for_memory=_for_memory(end, end.signal))
 
 
 def _for_memory(end: RunEnd | None, signal: str) -> str:
     return (
-        " (its memory limit was reached)" if end is not None and end.oom_kills and signal == "SIGKILL" else ""
+        say(" (its memory limit was reached)")
+        if end is not None and end.oom_kills and signal == "SIGKILL"
+        else ""
     )
 
 

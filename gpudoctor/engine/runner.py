@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from gpudoctor.analysis.job_log.findings import log_findings
 from gpudoctor.analysis.run.unmeasured import elsewhere
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
@@ -90,6 +91,11 @@ def _place(error: BaseException) -> str:
     """The innermost frame of an error, for a bug report: a module and a line, no path."""
     frames = traceback.extract_tb(error.__traceback__)
     if not frames:
-        return "no traceback"
+        return say("no traceback")
     last = frames[-1]
-    return f"{last.filename.rpartition('/')[2]}:{last.lineno} in {last.name}"
+    return say(
+        "{file}:{lineno} in {name}",
+        file=last.filename.rpartition("/")[2],
+        lineno=last.lineno,
+        name=last.name,
+    )

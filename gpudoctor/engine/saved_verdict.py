@@ -6,6 +6,8 @@ from gpudoctor.analysis.job_log.flight_verdict import flight_verdict, undated
 from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
 from gpudoctor.analysis.job_log.inspected_ranks import read_sentence, why_not_judged
 from gpudoctor.engine.claims import NO_XID, SAVED_GPUS_WELL, Examined
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Outcome, Passed, Patient, Ranked, Severity
 from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.signs.gpu import GpuSurvey
@@ -33,9 +35,8 @@ def pronounce_saved(patient: Patient, ranked: Sequence[Ranked], outcomes: Sequen
         return _of_machine(patient.title, ranked) or _of_gpus(patient.title, survey, case)
     if recording is not None and not recording.holds_run:
         gpus = count(len(recording.machine_facts.get("gpus") or ()), "GPU")
-        return (
-            _of_machine(patient.title, ranked)
-            or f"{patient.title} holds readings of {gpus} and no training steps."
+        return _of_machine(patient.title, ranked) or say(
+            "{title} holds readings of {gpus} and no training steps.", title=patient.title, gpus=gpus
         )
     return ""
 
@@ -44,19 +45,29 @@ def _of_dumps(dumps: FlightRecords, ranked: Sequence[Ranked]) -> str:
     """What the dumps of a flight recorder show without a log."""
     errors = [item.finding for item in ranked if item.finding.severity is Severity.ERROR]
     if errors:
-        return f"The job stood still. {errors[0].message.partition('. ')[0].rstrip('.')}."
+        return say("The job stood still. {message}.", message=errors[0].message.partition(". ")[0].rstrip("."))
     if said := undated(dumps, STUCK_SECONDS):
         return said
-    return f"No operation waits in the flight-recorder dumps of {count(len(dumps.ranks), 'rank')}."
+    return say(
+        "No operation waits in the flight-recorder dumps of {ranks}.", ranks=count(len(dumps.ranks), "rank")
+    )
 
 
 def of_inspector(title: str, records: InspectorRecords, ranked: Sequence[Ranked]) -> str:
     """What the records of NCCL Inspector show."""
     if ranked:
-        return f"{title}: {ranked[0].finding.message.partition('. ')[0].rstrip('.')}."
+        return say(
+            "{title}: {message}.", title=title, message=ranked[0].finding.message.partition(". ")[0].rstrip(".")
+        )
     reason = why_not_judged(records)
-    rest = f"no rank could be judged ({reason})" if reason else "no rank comes late to the others"
-    return f"{title}: {read_sentence(records)}; {rest}."
+    rest = (
+        say("no rank could be judged ({reason})", reason=reason)
+        if reason
+        else say("no rank comes late to the others")
+    )
+    return say(
+        "{title}: {read_sentence}; {rest}.", title=title, read_sentence=read_sentence(records), rest=rest
+    )
 
 
 def stood_still(dumps: FlightRecords, ranked: Sequence[Ranked]) -> str:
@@ -65,8 +76,8 @@ def stood_still(dumps: FlightRecords, ranked: Sequence[Ranked]) -> str:
     if verdict is None:
         return ""
     more = _number(ranked, Severity.ERROR) - 1
-    also = f" gpudoctor found {count(more, 'more error')}." if more > 0 else ""
-    return f"The job stood still. {verdict.sentences[0]}{also}"
+    also = say(" gpudoctor found {errors}.", errors=count(more, "more error")) if more > 0 else ""
+    return say("The job stood still. {sentences}{also}", sentences=verdict.sentences[0], also=also)
 
 
 def _saved_log(patient: Patient) -> KernelLog | None:
@@ -80,13 +91,21 @@ def _of_log(title: str, log: KernelLog, ranked: Sequence[Ranked], case: Examined
     if unfit := _unfit(title, ranked):
         return unfit
     if warnings := _number(ranked, Severity.WARNING):
-        return f"{title} has events of the GPU driver that need a look ({count(warnings, 'warning')})."
+        return say(
+            "{title} has events of the GPU driver that need a look ({warnings}).",
+            title=title,
+            warnings=count(warnings, "warning"),
+        )
     if ranked:
-        return f"{title} has no event of the GPU driver above a note ({count(len(ranked), 'note')})."
+        return say(
+            "{title} has no event of the GPU driver above a note ({notes}).",
+            title=title,
+            notes=count(len(ranked), "note"),
+        )
     messages = count(log.read or 0, "kernel message")
     if missing := NO_XID.lacks(case):
-        return f"{title} holds {messages}; {missing[0]}."
-    return f"{title} holds {messages} {NO_XID.says}."
+        return say("{title} holds {messages}; {missing}.", title=title, messages=messages, missing=missing[0])
+    return say("{title} holds {messages} {says}.", title=title, messages=messages, says=NO_XID.says)
 
 
 def _of_machine(title: str, ranked: Sequence[Ranked]) -> str:
@@ -97,9 +116,16 @@ def _of_machine(title: str, ranked: Sequence[Ranked]) -> str:
     if not warnings:
         return ""
     if len(warnings) == 1:
-        return f"The machine that wrote {title}: one thing costs time or memory, {warnings[0]}."
-    return (
-        f"The machine that wrote {title}: {len(warnings)} things cost time or memory; start with {warnings[0]}."
+        return say(
+            "The machine that wrote {title}: one thing costs time or memory, {warnings}.",
+            title=title,
+            warnings=warnings[0],
+        )
+    return say(
+        "The machine that wrote {title}: {warnings} things cost time or memory; start with {first}.",
+        title=title,
+        warnings=len(warnings),
+        first=warnings[0],
     )
 
 
@@ -107,8 +133,10 @@ def _unfit(title: str, ranked: Sequence[Ranked]) -> str:
     numbers = [(_number(ranked, severity), severity.value) for severity in (Severity.ERROR, Severity.WARNING)]
     if not numbers[0][0]:
         return ""
-    counts = ", ".join(count(number, word) for number, word in numbers if number)
-    return f"The machine that wrote {title} was not fit for training ({counts})."
+    counts = concatenated(", ", (count(number, word) for number, word in numbers if number))
+    return say(
+        "The machine that wrote {title} was not fit for training ({counts}).", title=title, counts=counts
+    )
 
 
 def _number(ranked: Sequence[Ranked], severity: Severity) -> int:
@@ -118,23 +146,33 @@ def _number(ranked: Sequence[Ranked], severity: Severity) -> int:
 def _of_gpus(title: str, survey: GpuSurvey, case: Examined) -> str:
     """Of a listing without errors and warnings."""
     passed = sum(isinstance(item, Passed) for item in case.outcomes)
-    noted = f"; {count(case.notes, 'note')} worth knowing" if case.notes else ""
+    noted = say("; {notes} worth knowing", notes=count(case.notes, "note")) if case.notes else ""
     if missing := SAVED_GPUS_WELL.lacks(case):
-        return (
-            f"{title}: nothing wrong was found ({count(passed, 'check')} passed), but {joined(missing)}{noted}."
+        return say(
+            "{title}: nothing wrong was found ({checks} passed), but {missing}{noted}.",
+            title=title,
+            checks=count(passed, "check"),
+            missing=joined(missing),
+            noted=noted,
         )
     gpus = count(len(survey.gpus), "GPU")
-    return (
-        f"{SAVED_GPUS_WELL.says} the {gpus} of the machine that wrote {title}: "
-        f"{count(passed, 'check')} passed{noted}."
+    return say(
+        "{says} the {gpus} of the machine that wrote {title}: {checks} passed{noted}.",
+        says=SAVED_GPUS_WELL.says,
+        gpus=gpus,
+        title=title,
+        checks=count(passed, "check"),
+        noted=noted,
     )
 
 
 def _of_snapshot(title: str, snapshot: MemorySnapshot) -> str:
     """What a snapshot of the allocator shows: how much is held, and by which lines."""
     if not snapshot.devices:
-        return f"{title} holds no memory of a device."
-    return f"{title}: " + " ".join(_of_device(device) for device in snapshot.devices)
+        return say("{title} holds no memory of a device.", title=title)
+    return say("{title}: ", title=title) + concatenated(
+        " ", (_of_device(device) for device in snapshot.devices)
+    )
 
 
 def _of_device(memory: DeviceMemory) -> str:
@@ -145,13 +183,20 @@ def _of_device(memory: DeviceMemory) -> str:
     ][:3]
     unknown = sum(item.bytes for item in memory.held if not item.path)
     sentences = [
-        f"device {memory.device} has {size(memory.allocated)} in use of {size(memory.reserved)} reserved, "
-        f"and {size(memory.loose)} in fragments."
+        say(
+            "device {device} has {allocated} in use of {reserved} reserved, and {loose} in fragments.",
+            device=memory.device,
+            allocated=size(memory.allocated),
+            reserved=size(memory.reserved),
+            loose=size(memory.loose),
+        )
     ]
     if lines:
-        sentences.append(f"Most of it was allocated at {joined(lines)}.")
+        sentences.append(say("Most of it was allocated at {lines}.", lines=joined(lines)))
     if unknown:
-        sentences.append(f"The snapshot records no line of the program for {size(unknown)}.")
+        sentences.append(
+            say("The snapshot records no line of the program for {unknown}.", unknown=size(unknown))
+        )
     if memory.refused:
-        sentences.append(f"An allocation was refused {count(len(memory.refused), 'time')}.")
-    return " ".join(sentences)
+        sentences.append(say("An allocation was refused {times}.", times=count(len(memory.refused), "time")))
+    return concatenated(" ", sentences)

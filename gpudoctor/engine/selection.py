@@ -6,6 +6,7 @@ from difflib import SequenceMatcher
 
 from gpudoctor.engine.registry import Registry
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code
 
 ALL = "ALL"
@@ -22,7 +23,7 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     """A clause that names the nearest of the choices (the first of equals), or "" when none is near."""
     near = [(SequenceMatcher(a=word, b=choice).ratio(), choice) for choice in choices]
     best = max(near, key=lambda item: item[0], default=(0.0, ""))
-    return f"; did you mean {best[1]}?" if best[0] >= _NEAR else ""
+    return say("; did you mean {best}?", best=best[1]) if best[0] >= _NEAR else ""
 
 
 def resolve(selector: str, registry: Registry, where: str) -> frozenset[Code]:
@@ -39,7 +40,12 @@ def resolve(selector: str, registry: Registry, where: str) -> frozenset[Code]:
         names = [check.name for check in registry.checks.values()]
         hint = nearest(word.upper(), [*registry.checks, *topics]) or nearest(word.lower(), names)
         raise UsageError(
-            f"{where}: unknown code {selector!r}{hint or ''} (`gpudoctor list` shows codes, topics and names)"
+            say(
+                "{where}: unknown code {selector!r}{hint} (`gpudoctor list` shows codes, topics and names)",
+                where=where,
+                selector=selector,
+                hint=hint or "",
+            )
         )
     return frozenset(codes)
 

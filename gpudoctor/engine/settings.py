@@ -10,6 +10,7 @@ from typing import TypeAlias
 from gpudoctor.engine.registry import Registry
 from gpudoctor.engine.selection import nearest, resolve
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 from gpudoctor.model import Code
 from gpudoctor.model.external_files import read_file, read_text
 from gpudoctor.model.read_limits import SETTINGS
@@ -76,7 +77,15 @@ def read_settings(path: Path, registry: Registry) -> Settings:
     table = _load_table(path)
     for key in table:
         if key not in _KEYS:
-            raise UsageError(f"{path}: unknown key {key!r}{nearest(key, _KEYS)} (known: {', '.join(_KEYS)})")
+            raise UsageError(
+                say(
+                    "{path}: unknown key {key!r}{nearest} (known: {keys})",
+                    path=path,
+                    key=key,
+                    nearest=nearest(key, _KEYS),
+                    keys=", ".join(_KEYS),
+                )
+            )
     select = _strings(table.get("select", []), path, "select")
     ignore = _reasons(table.get("ignore", []), path)
     for word in (*select, *(word for word, _ in ignore)):
@@ -100,26 +109,32 @@ def _load_table(path: Path) -> dict[str, Toml]:
     try:
         data = tomllib.loads(read_text(path, SETTINGS))
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+        raise UsageError(
+            say("{path}: cannot be read: {strerror}", path=path, strerror=error.strerror)
+        ) from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not UTF-8 (byte {error.start}); TOML files must be") from error
+        raise UsageError(
+            say("{path}: not UTF-8 (byte {start}); TOML files must be", path=path, start=error.start)
+        ) from error
     except (ValueError, RecursionError) as error:  # TOMLDecodeError is one; a number of 5,000 digits another
-        raise UsageError(f"{path}: not valid TOML: {_reason(error)}") from error
+        raise UsageError(say("{path}: not valid TOML: {reason}", path=path, reason=_reason(error))) from error
     if path.name == "pyproject.toml":
         tool = data.get("tool", {})
         data = tool.get("gpudoctor", {}) if isinstance(tool, dict) else tool
     if not isinstance(data, dict):
-        raise UsageError(f"{path}: tool.gpudoctor is {data!r}; it should be a table")
+        raise UsageError(say("{path}: tool.gpudoctor is {data!r}; it should be a table", path=path, data=data))
     return data
 
 
 def _reason(error: Exception) -> str:
-    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    return say("it is nested too deeply") if isinstance(error, RecursionError) else str(error)
 
 
 def _strings(value: Toml, path: Path, key: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise UsageError(f"{path}: {key} is {value!r}; it should be a list of strings")
+        raise UsageError(
+            say("{path}: {key} is {value!r}; it should be a list of strings", path=path, key=key, value=value)
+        )
     return tuple(str(item) for item in value)
 
 
@@ -132,7 +147,13 @@ def _reasons(value: Toml, path: Path) -> tuple[tuple[str, str | None], ...]:
 
 def _per_file(value: Toml, path: Path, registry: Registry) -> tuple[tuple[str, frozenset[Code]], ...]:
     if not isinstance(value, dict):
-        raise UsageError(f"{path}: per-file-ignores is {value!r}; it should be a table of glob to codes")
+        raise UsageError(
+            say(
+                "{path}: per-file-ignores is {value!r}; it should be a table of glob to codes",
+                path=path,
+                value=value,
+            )
+        )
     result = []
     for pattern, codes in value.items():
         words = _strings(codes, path, f"per-file-ignores.{pattern!r}")
@@ -144,28 +165,54 @@ def _baseline(value: Toml, path: Path) -> Path | None:
     if value is None:
         return None
     if not isinstance(value, str) or not value:
-        raise UsageError(f"{path}: baseline is {value!r}; it should be the path of a baseline file")
+        raise UsageError(
+            say(
+                "{path}: baseline is {value!r}; it should be the path of a baseline file",
+                path=path,
+                value=value,
+            )
+        )
     return path.parent / value
 
 
 def _fail_on(value: Toml, path: Path) -> str:
     if value not in FAIL_ON:
         hint = nearest(str(value), FAIL_ON)
-        raise UsageError(f"{path}: fail-on is {value!r}{hint} (allowed: {', '.join(FAIL_ON)})")
+        raise UsageError(
+            say(
+                "{path}: fail-on is {value!r}{hint} (allowed: {fail_on})",
+                path=path,
+                value=value,
+                hint=hint,
+                fail_on=", ".join(FAIL_ON),
+            )
+        )
     return str(value)
 
 
 def _thresholds(value: Toml, path: Path, registry: Registry) -> dict[Code, dict[str, float]]:
     """`DATA001.warning = 0.3`, as nested tables or as quoted dotted keys."""
     if not isinstance(value, dict):
-        raise UsageError(f"{path}: thresholds is {value!r}; it should be a table: DATA001.warning = 0.3")
+        raise UsageError(
+            say(
+                "{path}: thresholds is {value!r}; it should be a table: DATA001.warning = 0.3",
+                path=path,
+                value=value,
+            )
+        )
     result: dict[Code, dict[str, float]] = {}
     for key, inner in value.items():
         word, _, tail = key.partition(".")
         names: Mapping[str, Toml] = {tail: inner} if tail else inner if isinstance(inner, dict) else {"": inner}
-        codes = resolve(word, registry, f"{path}: thresholds")
+        codes = resolve(word, registry, say("{path}: thresholds", path=path))
         if len(codes) != 1:
-            raise UsageError(f"{path}: thresholds.{word}: thresholds belong to one check, not to a topic")
+            raise UsageError(
+                say(
+                    "{path}: thresholds.{word}: thresholds belong to one check, not to a topic",
+                    path=path,
+                    word=word,
+                )
+            )
         (code,) = codes
         for name, number in names.items():
             result.setdefault(code, {})[name] = _threshold(code, name, number, path, registry)
@@ -177,9 +224,26 @@ def _threshold(code: Code, name: str, number: Toml, path: Path, registry: Regist
     if name not in known:
         choices = ", ".join(known) or "none"
         hint = nearest(name, known)
-        raise UsageError(f"{path}: {code} has no threshold {name!r}{hint} (it has: {choices})")
+        raise UsageError(
+            say(
+                "{path}: {code} has no threshold {name!r}{hint} (it has: {choices})",
+                path=path,
+                code=code,
+                name=name,
+                hint=hint,
+                choices=choices,
+            )
+        )
     if isinstance(number, bool) or not isinstance(number, int | float) or number != number:
-        raise UsageError(f"{path}: thresholds.{code}.{name} is {number!r}; it should be a number")
+        raise UsageError(
+            say(
+                "{path}: thresholds.{code}.{name} is {number!r}; it should be a number",
+                path=path,
+                code=code,
+                name=name,
+                number=number,
+            )
+        )
     return float(number)
 
 

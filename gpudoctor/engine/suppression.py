@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 from gpudoctor.engine.baseline import known_from
 from gpudoctor.engine.selection import Selection
 from gpudoctor.engine.settings import Settings
+from gpudoctor.lang import say
 from gpudoctor.model import Finding, Patient, ReaderCrashed, Setting, Silenced, SourceSpan, Unavailable
 
 
@@ -66,7 +67,11 @@ def _by_comment(finding: Finding, comments: Mapping[str, _Comments]) -> Silenced
             codes = there.codes.get(line, ()) if there else ()
             if "*" in codes or finding.code in codes or finding.name in codes:
                 reason = there.reasons.get(line) if there else None
-                return Silenced(finding=finding, where=f"comment in {path}:{line}", reason=reason or None)
+                return Silenced(
+                    finding=finding,
+                    where=say("comment in {path}:{line}", path=path, line=line),
+                    reason=reason or None,
+                )
         return None
     return None
 
@@ -92,7 +97,7 @@ def _by_file(finding: Finding, settings: Settings) -> Silenced | None:
 def _by_code(finding: Finding, selection: Selection) -> Silenced | None:
     if finding.code not in selection.ignored:
         return None
-    return Silenced(finding=finding, where="ignored code", reason=selection.ignored[finding.code])
+    return Silenced(finding=finding, where=say("ignored code"), reason=selection.ignored[finding.code])
 
 
 def _paths(finding: Finding) -> Iterator[str]:

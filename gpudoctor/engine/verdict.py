@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from gpudoctor.engine.claims import Examined, health, nothing_read
+from gpudoctor.lang import say
 from gpudoctor.model import (
     Outcome,
     Passed,
@@ -57,7 +58,7 @@ def pronounce(
         if said := stood_still(dumps, ranked):
             return said
     if patient.kind is PatientKind.LOG:
-        return f"{patient.title}: nothing could be read."
+        return say("{title}: nothing could be read.", title=patient.title)
     if run is not None:
         from gpudoctor.engine.run_verdict import nobody_reported, pronounce_run
 
@@ -98,17 +99,19 @@ def promised(
 
 
 def _who(patient: Patient) -> str:
-    return "This machine" if patient.kind is PatientKind.MACHINE else patient.title
+    return say("This machine") if patient.kind is PatientKind.MACHINE else patient.title
 
 
 def _sick(patient: Patient, errors: Sequence[Ranked], warnings: Sequence[Ranked]) -> str:
-    counts = count(len(errors), "error") + (f", {count(len(warnings), 'warning')}" if warnings else "")
+    counts = count(len(errors), "error") + (
+        say(", {warnings}", warnings=count(len(warnings), "warning")) if warnings else ""
+    )
     if patient.kind is PatientKind.MACHINE:
-        return f"This machine is not fit for training ({counts})."
+        return say("This machine is not fit for training ({counts}).", counts=counts)
     machine = [item for item in errors if not _in_a_file(item)]
     if machine and len(machine) == len(errors):
-        return f"{patient.title} will not run well on this machine ({counts})."
-    return f"{patient.title} will fail or give a wrong result ({counts})."
+        return say("{title} will not run well on this machine ({counts}).", title=patient.title, counts=counts)
+    return say("{title} will fail or give a wrong result ({counts}).", title=patient.title, counts=counts)
 
 
 def _in_a_file(item: Ranked) -> bool:
@@ -119,28 +122,44 @@ def _in_a_file(item: Ranked) -> bool:
 def _slow(patient: Patient, warnings: Sequence[Ranked]) -> str:
     first = warnings[0].finding
     if len(warnings) == 1:
-        return f"{_who(patient)}: one thing costs time or memory, {first.name}."
-    return f"{_who(patient)}: {len(warnings)} things cost time or memory; start with {first.name}."
+        return say("{who}: one thing costs time or memory, {name}.", who=_who(patient), name=first.name)
+    return say(
+        "{who}: {warnings} things cost time or memory; start with {name}.",
+        who=_who(patient),
+        warnings=len(warnings),
+        name=first.name,
+    )
 
 
 def _well(case: Examined) -> str:
     """Health, where all that it requires was seen; else that nothing wrong was found, and what was not seen."""
     who = _who(case.patient)
     passed = sum(isinstance(item, Passed) for item in case.outcomes)
-    noted = f"; {count(case.notes, 'note')} worth knowing" if case.notes else ""
-    passing = "" if noted else f" ({count(passed, 'check')} passed)"
+    noted = say("; {notes} worth knowing", notes=count(case.notes, "note")) if case.notes else ""
+    passing = "" if noted else say(" ({checks} passed)", checks=count(passed, "check"))
     missing = health(case).lacks(case)
     if not missing:
         return (
-            f"{who} looks healthy{noted}."
+            say("{who} looks healthy{noted}.", who=who, noted=noted)
             if noted
-            else f"{who} looks healthy: {count(passed, 'check')} passed."
+            else say("{who} looks healthy: {checks} passed.", who=who, checks=count(passed, "check"))
         )
     if not passed and not case.notes:
         skipped = sum(isinstance(item, Skipped) and not item.deselected for item in case.outcomes)
-        return f"{who}: nothing could be examined ({count(skipped, 'check')} skipped)."
-    if nothing_read(case.patient):
-        return (
-            f"{who}: gpudoctor examined nothing of it; of this machine, {count(passed, 'check')} passed{noted}."
+        return say(
+            "{who}: nothing could be examined ({checks} skipped).", who=who, checks=count(skipped, "check")
         )
-    return f"{who}: nothing wrong was found{passing}, but {joined(missing)}{noted}."
+    if nothing_read(case.patient):
+        return say(
+            "{who}: gpudoctor examined nothing of it; of this machine, {checks} passed{noted}.",
+            who=who,
+            checks=count(passed, "check"),
+            noted=noted,
+        )
+    return say(
+        "{who}: nothing wrong was found{passing}, but {missing}{noted}.",
+        who=who,
+        passing=passing,
+        missing=joined(missing),
+        noted=noted,
+    )

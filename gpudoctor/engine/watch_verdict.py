@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from gpudoctor.analysis.live.rank_positions import seen, standing_for, works
 from gpudoctor.analysis.live.stack_shares import blind, worth
 from gpudoctor.engine.claims import FEWEST_SAMPLES, PRICED, TO_GAIN, WATCH_WELL, share_lost
+from gpudoctor.lang import say, term
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Ranked, Severity
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.text import capitalised, duration, joined, percent
@@ -16,35 +18,66 @@ _STILL = 15.0
 
 def pronounce_live(window: ProcessWindow, ranked: Sequence[Ranked]) -> str:
     """One or two sentences: the first finding where there is one, the margins of health where there is none."""
-    ended = f"{capitalised(window.ended)}. " if window.ended else ""
+    ended = say("{ended}. ", ended=capitalised(window.ended)) if window.ended else ""
     severe = [item for item in ranked if item.finding.severity is not Severity.NOTE]
     if severe:
         more = len(severe) - 1
-        tail = f" {more} more {'thing costs' if more == 1 else 'things cost'} time or memory." if more else ""
+        tail = (
+            say(
+                " {more} more {costs} time or memory.",
+                more=more,
+                costs=say("thing costs") if more == 1 else say("things cost"),
+            )
+            if more
+            else ""
+        )
         why = blind(window) if any(item.finding.cost.host_share is not None for item in severe) else ""
-        unknown = f" The possible speedup is unknown: {why}." if why else ""
-        return f"{ended}{severe[0].finding.message}{tail}{unknown}"
+        unknown = say(" The possible speedup is unknown: {why}.", why=why) if why else ""
+        return say(
+            "{ended}{message}{tail}{unknown}",
+            ended=ended,
+            message=severe[0].finding.message,
+            tail=tail,
+            unknown=unknown,
+        )
     if not window.samples:
         return ended + _unseen(window)
     said = _standing(window) or (_margins(window) if window.samples >= FEWEST_SAMPLES else _too_few(window))
-    noted = f" {len(ranked)} {'note' if len(ranked) == 1 else 'notes'} worth knowing." if ranked else ""
+    noted = (
+        say(
+            " {ranked} {note} worth knowing.",
+            ranked=len(ranked),
+            note=say("note") if len(ranked) == 1 else say("notes"),
+        )
+        if ranked
+        else ""
+    )
     return ended + said + noted + _bias(window)
 
 
 def _unseen(window: ProcessWindow) -> str:
     gap = next((gap for gap in window.gaps if gap.panel == "stacks"), None)
     if gap is not None:
-        fix = f" Fix: {gap.fix}." if gap.fix else ""
-        return f"gpudoctor cannot see what the loop waits for: {gap.reason}.{fix}"
+        fix = say(" Fix: {fix}.", fix=gap.fix) if gap.fix else ""
+        return say("gpudoctor cannot see what the loop waits for: {reason}.{fix}", reason=gap.reason, fix=fix)
     return (
-        "" if window.ended else f"Sampling: no stack sample yet of the {FEWEST_SAMPLES} that a verdict needs."
+        ""
+        if window.ended
+        else say(
+            "Sampling: no stack sample yet of the {fewest_samples} that a verdict needs.",
+            fewest_samples=FEWEST_SAMPLES,
+        )
     )
 
 
 def _too_few(window: ProcessWindow) -> str:
     phase, share = _largest(window)
-    seen = f"{window.samples} of {FEWEST_SAMPLES} stack samples so far"
-    return f"Sampling: {seen}, {percent(share)} of them in {phase}."
+    seen = say(
+        "{samples} of {fewest_samples} stack samples so far",
+        samples=window.samples,
+        fewest_samples=FEWEST_SAMPLES,
+    )
+    return say("Sampling: {seen}, {share} of them in {phase}.", seen=seen, share=percent(share), phase=phase)
 
 
 def _standing(window: ProcessWindow) -> str:
@@ -54,42 +87,61 @@ def _standing(window: ProcessWindow) -> str:
         return ""
     if works(window, ranks):
         return ""
-    shown = "; ".join(f"{rank.title} in {rank.places[0].label}" for rank in ranks[:4] if rank.places)
+    shown = concatenated(
+        "; ",
+        (
+            say("{title} in {label}", title=rank.title, label=rank.places[0].label)
+            for rank in ranks[:4]
+            if rank.places
+        ),
+    )
     silent = min(map(standing_for, ranks))
-    return f"{seen(ranks)} for {duration(silent)}: {shown}." if shown else ""
+    return (
+        say("{seen} for {silent}: {shown}.", seen=seen(ranks), silent=duration(silent), shown=shown)
+        if shown
+        else ""
+    )
 
 
 def _margins(window: ProcessWindow) -> str:
     total = window.samples
     counts = window.phases
     if counts.get("start", 0) * 2 > total:
-        return f"Still starting up ({percent(counts['start'] / total)} of the samples import or connect)."
+        return say(
+            "Still starting up ({start} of the samples import or connect).",
+            start=percent(counts["start"] / total),
+        )
     lost = share_lost(window)
     named = [(counts[phase] / total, phase) for phase in PRICED if counts.get(phase)]
-    parts = [f"{phase.replace('_', ' ')} {percent(share)}" for share, phase in sorted(named, reverse=True)[:3]]
-    parts.append(f"other {percent(counts.get('other', 0) / total)}")
+    parts = [
+        say("{phase} {share}", phase=term(phase.replace("_", " ")), share=percent(share))
+        for share, phase in sorted(named, reverse=True)[:3]
+    ]
+    parts.append(say("other {counts}", counts=percent(counts.get("other", 0) / total)))
     why, part = blind(window), worth(window, lost)
     most = (
-        f"the possible speedup there is at most {1 / (1 - part):.2f}x"
+        say("the possible speedup there is at most {part:.2f}x", part=1 / (1 - part))
         if part < 0.99
-        else "the possible speedup there is large"
+        else say("the possible speedup there is large")
     )
-    gain = f"the possible speedup is unknown: {why}" if why else most
+    gain = say("the possible speedup is unknown: {why}", why=why) if why else most
     if lost >= TO_GAIN:
-        said = "No finding explains it"
+        said = say("No finding explains it")
     else:
         missing = WATCH_WELL.lacks(window)
-        said = WATCH_WELL.says + (f", but {joined(missing)}" if missing else "")
-    return f"{said}: {', '.join(parts)}; {gain}."
+        said = WATCH_WELL.says + (say(", but {missing}", missing=joined(missing)) if missing else "")
+    return say("{said}: {parts}; {gain}.", said=said, parts=concatenated(", ", parts), gain=gain)
 
 
 def _bias(window: ProcessWindow) -> str:
     looks = window.samples + window.lost
     if window.lost < _LOST * looks:
         return ""
-    return (
-        f" {window.lost} of {looks} samples failed, more often in fast Python code: the "
-        "shares of waits are a little too high."
+    return say(
+        " {lost} of {looks} samples failed, more often in fast Python code: the shares of waits "
+        "are a little too high.",
+        lost=window.lost,
+        looks=looks,
     )
 
 

@@ -7,6 +7,7 @@ from gpudoctor.estimate.fit import Cut, Room, Search
 from gpudoctor.estimate.other_estimators import Rival
 from gpudoctor.estimate.result import Device, Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.lang import say
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.measure import MeasuredEstimate
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "gpudoctor.estimate/1"
 LABELS = {
-    "full": "full", "lora": "LoRA", "qlora": "QLoRA", "int8-lora": "int8 LoRA", "gptq-lora": "GPTQ LoRA",
+    "full": "full", "lora": "LoRA", "qlora": "QLoRA", "int8-lora": "int8 LoRA", "gptq-lora": say("GPTQ LoRA"),
     "freeze": "freeze",
 }  # fmt: skip
 VERDICTS = (Verdict.FITS, Verdict.TIGHT, Verdict.DOES_NOT_FIT)

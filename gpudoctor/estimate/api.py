@@ -16,6 +16,8 @@ from gpudoctor.estimate.presets import lookup
 from gpudoctor.estimate.result import Device, Estimate
 from gpudoctor.estimate.shapes import FIELDS as SHAPE_FIELDS
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.calibration_records import Calibration
@@ -32,7 +34,9 @@ def estimate_job(
     job.check(shape)
     if shape.family == "gemma2" and job.attention == "sdpa" and job.mode == "train" and job.stack == "hf":
         job = replace(job, attention="eager")
-        said = "transformers has no SDPA for Gemma 2, whose scores are soft-capped: eager attention is taken"
+        said = say(
+            "transformers has no SDPA for Gemma 2, whose scores are soft-capped: eager attention is taken"
+        )
         assumptions += (said,)
     capability = device.capability if device is not None else None
     analyse = training_instants if job.mode == "train" else inference_instants
@@ -42,7 +46,13 @@ def estimate_job(
         from gpudoctor.estimate.calibration import apply
 
         instants, static, used = apply(known, job, instants, static)
-        assumptions += (f"{known.title()}: {', '.join(used) or 'nothing of it enters this job'}",)
+        assumptions += (
+            say(
+                "{known}: {used}",
+                known=known.title(),
+                used=concatenated(", ", used) or say("nothing of it enters this job"),
+            ),
+        )
     peak = max(instants, key=lambda instant: instant.bytes)
     card = read_card(job, instants, peak, device)
     return Estimate(
@@ -67,8 +77,11 @@ def estimate(
     unknown = sorted(set(named) - JOB_FIELDS - SHAPE_FIELDS)
     if unknown:
         raise UsageError(
-            f"estimate() has no option {unknown[0]!r}; it has "
-            f"{', '.join(sorted(JOB_FIELDS | {'model', 'gpu'}))}"
+            say(
+                "estimate() has no option {unknown!r}; it has {job_fields}",
+                unknown=unknown[0],
+                job_fields=", ".join(sorted(JOB_FIELDS | {"model", "gpu"})),
+            )
         )
     if isinstance(named.get("checkpointing"), bool):
         named["checkpointing"] = "layer" if named["checkpointing"] else "none"
@@ -95,11 +108,14 @@ def _shape(model: str | ModelShape | None, numbers: Mapping[str, Any]) -> tuple[
     if model is not None:
         if numbers:
             raise UsageError(
-                f"model and {sorted(numbers)[0]} are both given; give a model's name or its numbers"
+                say(
+                    "model and {numbers} are both given; give a model's name or its numbers",
+                    numbers=sorted(numbers)[0],
+                )
             )
         if is_path(model):
             read = find_path(model)
-            return read.shape, "; ".join(read.assumptions)
+            return read.shape, concatenated("; ", read.assumptions)
         found = lookup(model)
         return found.preset.shape, found.assumption
     return from_numbers(numbers)
@@ -111,24 +127,31 @@ def from_numbers(numbers: Mapping[str, Any]) -> tuple[ModelShape, str]:
     for needed in ("hidden", "layers"):
         if needed not in numbers:
             raise UsageError(
-                f"no model: give one by name (7b, llama-3-8b) or by its numbers; --{needed} is missing"
+                say(
+                    "no model: give one by name (7b, llama-3-8b) or by its numbers; --{needed} is missing",
+                    needed=needed,
+                )
             )
     for name in ("hidden", "head_dim", "heads"):
         value = numbers.get(name, 1)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             flag = name.replace("_", "-")
-            raise UsageError(f"--{flag} is {value!r}; it must be a whole number of at least 1")
+            raise UsageError(
+                say("--{flag} is {value!r}; it must be a whole number of at least 1", flag=flag, value=value)
+            )
     hidden = numbers["hidden"]
     heads = numbers.get("heads") or _usual_heads(hidden, numbers.get("head_dim", 128))
     if hidden % heads and "head_dim" not in numbers:
         raise UsageError(f"--heads {heads} must divide --hidden {hidden}, or --head-dim be given")
     given = {
-        "name": "given by numbers", "heads": heads, "kv_heads": heads, "head_dim": max(hidden // heads, 1),
+        "name": say("given by numbers"), "heads": heads, "kv_heads": heads, "head_dim": max(hidden // heads, 1),
         "mlp": -(-8 * hidden // 3 // 256) * 256, "vocab": 32000, **numbers,
     }  # fmt: skip
     guessed = [key for key in ("heads", "kv_heads", "mlp", "vocab") if key not in numbers]
-    said = ", ".join(f"{key.replace('_', ' ')} {given[key]:,}" for key in guessed)
-    return ModelShape(**given), f"not given and taken as in Llama: {said}" if guessed else ""
+    said = concatenated(
+        ", ", (say("{key} {given:,}", key=key.replace("_", " "), given=given[key]) for key in guessed)
+    )
+    return ModelShape(**given), say("not given and taken as in Llama: {said}", said=said) if guessed else ""
 
 
 def _usual_heads(hidden: int, width: int) -> int:

@@ -18,6 +18,7 @@ from gpudoctor.estimate.calibration_records import CPU, Calibration, CardObserva
 from gpudoctor.estimate.gpus import device
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Instant, Line
+from gpudoctor.lang import say
 from gpudoctor.model import Provenance
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.read_limits import CALIBRATION
@@ -83,15 +84,25 @@ def _instant(calibration: Calibration, job: TrainingJob, instant: Instant, said:
     ratio, count = calibration.ratio(instant.name, job.method, instant.bytes)
     if count:
         said.append(
-            f"{instant.name} x {ratio:.3f} measured (n {count})" + ("" if ratio > 1 else ", kept as computed")
+            f"{instant.name} x {ratio:.3f} measured (n {count})"
+            + ("" if ratio > 1 else say(", kept as computed"))
         )
     size = sum(line.bytes for line in lines)
     if ratio > 1:
         lines.append(
-            Line(kind="calibration", bytes=round((ratio - 1) * size), source=calibration.title(),
-                 formula=f"{ratio - 1:.4f} x {size:,} B: measured over computed, median of {count}",
-                 provenance=Provenance.MEASURED)
-        )  # fmt: skip
+            Line(
+                kind="calibration",
+                bytes=round((ratio - 1) * size),
+                source=calibration.title(),
+                formula=say(
+                    "{ratio:.4f} x {size:,} B: measured over computed, median of {count}",
+                    ratio=ratio - 1,
+                    size=size,
+                    count=count,
+                ),
+                provenance=Provenance.MEASURED,
+            )
+        )
     return replace(instant, lines=tuple(lines))
 
 
@@ -100,23 +111,37 @@ def read(path: Path) -> tuple[Calibration, ...]:
     try:
         raw = read_file(path, CALIBRATION)
     except OSError as error:
-        raise CalibrationError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise CalibrationError(
+            say("{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error)
+        ) from None
     try:
         found = load_json(raw)
     except ValueError:
         raise CalibrationError(
-            f"{path}: no calibration file (not JSON); --write-calibration writes one"
+            say("{path}: no calibration file (not JSON); --write-calibration writes one", path=path)
         ) from None
     schema = found.get("schema") if isinstance(found, dict) else None
     if schema != SCHEMA:
         raise CalibrationError(
-            f"{path}: its schema is {str(schema)[:60]!r}, this release reads {SCHEMA!r}; measure again with "
-            f"`gpudoctor estimate --measure --write-calibration`"
+            say(
+                "{path}: its schema is {schema!r}, this release reads {schema2!r}; measure again with "
+                "`gpudoctor estimate --measure --write-calibration`",
+                path=path,
+                schema=str(schema)[:60],
+                schema2=SCHEMA,
+            )
         )
     try:
         return tuple(_entry(each) for each in found["entries"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CalibrationError(f"{path}: an entry of it is broken ({type(error).__name__}: {error})") from None
+        raise CalibrationError(
+            say(
+                "{path}: an entry of it is broken ({kind}: {error})",
+                path=path,
+                kind=type(error).__name__,
+                error=error,
+            )
+        ) from None
 
 
 def write(path: Path, calibration: Calibration) -> Calibration:
@@ -213,13 +238,13 @@ def _observation(raw: dict[str, Any]) -> CardObservation:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or len(value) > 200:
-        raise ValueError(f"{str(value)[:40]!r} is not a short text")
+        raise ValueError(say("{value!r} is not a short text", value=str(value)[:40]))
     return value
 
 
 def _bytes(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 1 << 50:
-        raise ValueError(f"{str(value)[:40]!r} is not a number of bytes")
+        raise ValueError(say("{value!r} is not a number of bytes", value=str(value)[:40]))
     return value
 
 

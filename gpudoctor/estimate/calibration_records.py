@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
+
 FAR = 8
 """A job this many times larger than the largest observed one takes no ratio from it."""
 CPU = "cpu"
@@ -71,10 +74,19 @@ class Calibration:
 
     def title(self) -> str:
         """Which calibration it is, for a sentence."""
-        named = ", ".join(
-            f"{name} {self.versions[name]}" for name in ("torch", "transformers") if name in self.versions
+        named = concatenated(
+            ", ",
+            (
+                say("{name} {versions}", name=name, versions=self.versions[name])
+                for name in ("torch", "transformers")
+                if name in self.versions
+            ),
         )
-        return f"calibration of {self.date} ({', '.join(filter(None, (self.gpu, named)))})"
+        return say(
+            "calibration of {date} ({details})",
+            date=self.date,
+            details=concatenated(", ", filter(None, (self.gpu, named))),
+        )
 
 
 def median(values: Sequence[float]) -> float:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import CardReading, Device, Instant, Line, Verdict
 from gpudoctor.estimate.tables import stack
+from gpudoctor.lang import say
 from gpudoctor.model import Provenance
 from gpudoctor.text import size
 
@@ -68,7 +69,12 @@ def read_card(
     if not stack(job.stack).lazy_loading:
         context = EAGER_CONTEXT
     lines = [
-        _line("context", context, "CUDA context and kernels", "driver readings per architecture, lazy loading")
+        _line(
+            "context",
+            context,
+            say("CUDA context and kernels"),
+            say("driver readings per architecture, lazy loading"),
+        )
     ]
     communicators = COMMUNICATORS if job.world > 1 else 0
     if communicators:
@@ -76,8 +82,8 @@ def read_card(
             _line(
                 "nccl",
                 communicators,
-                "buffers of two communicators",
-                "NCCL 2.20: 4 MiB per channel and protocol",
+                say("buffers of two communicators"),
+                say("NCCL 2.20: 4 MiB per channel and protocol"),
             )
         )
     lines = [_as_measured(line, device) for line in lines]
@@ -87,12 +93,12 @@ def read_card(
     if device is not None:  # the cache is given back when the card is full
         room = max(device.bytes - beside, peak.bytes)
         low, middle, high = (peak.bytes if low > room else low), min(middle, room), min(high, room)
-    source = "blocks freed after the loss are reused in part by the backward, and the other way round"
+    source = say("blocks freed after the loss are reused in part by the backward, and the other way round")
     lines.append(
         _line(
             "cached",
             middle - peak.bytes,
-            f"{low - peak.bytes:,} to {high - peak.bytes:,} B of freed blocks",
+            say("{low:,} to {high:,} B of freed blocks", low=low - peak.bytes, high=high - peak.bytes),
             source,
         )
     )
@@ -115,7 +121,11 @@ def _as_measured(line: Line, device: Device | None) -> Line:
     if known is None or found is None:
         return line
     return replace(
-        line, bytes=found, formula=f"{found:,} B measured", source=known.title(), provenance=Provenance.MEASURED
+        line,
+        bytes=found,
+        formula=say("{found:,} B measured", found=found),
+        source=known.title(),
+        provenance=Provenance.MEASURED,
     )
 
 
@@ -126,12 +136,21 @@ def _share(job: TrainingJob, peak: Instant) -> float:
 
 
 def _verdict(peak: Instant, limit: int, room: int, device: Device) -> tuple[Verdict, str]:
-    numbers = f"{size(peak.bytes)} allocated at {peak.title}, of {size(device.bytes)}"
+    numbers = say(
+        "{bytes} allocated at {title}, of {bytes2}",
+        bytes=size(peak.bytes),
+        title=peak.title,
+        bytes2=size(device.bytes),
+    )
     if peak.bytes > room:
-        return Verdict.DOES_NOT_FIT, f"{numbers} ({size(room)} after context and communicators)"
+        return Verdict.DOES_NOT_FIT, say(
+            "{numbers} ({room} after context and communicators)", numbers=numbers, room=size(room)
+        )
     if peak.bytes > limit:
-        return Verdict.TIGHT, f"{numbers}; above {size(limit)} fragmentation decides"
-    return Verdict.FITS, f"{numbers}; fits up to {size(limit)}"
+        return Verdict.TIGHT, say(
+            "{numbers}; above {limit} fragmentation decides", numbers=numbers, limit=size(limit)
+        )
+    return Verdict.FITS, say("{numbers}; fits up to {limit}", numbers=numbers, limit=size(limit))
 
 
 def expected_reserved(job: TrainingJob, instants: tuple[Instant, ...], peak: Instant) -> int:

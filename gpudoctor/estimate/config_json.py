@@ -11,6 +11,7 @@ from typing import Any
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.presets import family_shape
 from gpudoctor.estimate.shapes import Latent, ModelShape
+from gpudoctor.lang import say
 
 Config = Mapping[str, Any]
 
@@ -55,8 +56,12 @@ def shape_of_config(config: Config, name: str) -> tuple[ModelShape, tuple[str, .
     notes: list[str] = []
     if "_class_name" in config:
         raise UsageError(
-            f"{name}: a diffusers config ({config['_class_name']}). gpudoctor estimates transformers of text "
-            "and images. Give a config.json with a model_type, or plain numbers: --hidden, --layers"
+            say(
+                "{name}: a diffusers config ({_class_name}). gpudoctor estimates transformers of text "
+                "and images. Give a config.json with a model_type, or plain numbers: --hidden, --layers",
+                name=name,
+                _class_name=config["_class_name"],
+            )
         )
     config = _text_part(config, notes)
     family, like = _family(config, name)
@@ -86,11 +91,13 @@ def shape_of_config(config: Config, name: str) -> tuple[ModelShape, tuple[str, .
     values["extras"] = tuple((what, _extra(what, config, values)) for what, _ in like.extras)
     values["extra_linear"] = _extra_linear(like, values)
     if family != config.get("model_type"):
-        notes.append(f"{config.get('model_type')} is taken as built like {family}")
+        notes.append(
+            say("{config} is taken as built like {family}", config=config.get("model_type"), family=family)
+        )
     try:
         return ModelShape(**values), tuple(notes)
     except UsageError as error:
-        raise UsageError(f"{name}: {error}") from None
+        raise UsageError(say("{name}: {error}", name=name, error=error)) from None
 
 
 class _Reader:
@@ -104,8 +111,13 @@ class _Reader:
         number = self.number(field)
         if number is None:
             raise UsageError(
-                f"{self.name}: {_KEYS[field][0]} is missing (also looked for: "
-                f"{', '.join(_KEYS[field][1:])}); is this the config.json of a transformers model?"
+                say(
+                    "{name}: {keys} is missing (also looked for: {keys2}); is this the config.json of a "
+                    "transformers model?",
+                    name=self.name,
+                    keys=_KEYS[field][0],
+                    keys2=", ".join(_KEYS[field][1:]),
+                )
             )
         return number
 
@@ -128,7 +140,13 @@ class _Reader:
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
             raise UsageError(
-                f"{self.name}: {key} is {value!r}; it must be a whole number from 1 to {_LARGEST:.0e}"
+                say(
+                    "{name}: {key} is {value!r}; it must be a whole number from 1 to {largest:.0e}",
+                    name=self.name,
+                    key=key,
+                    value=value,
+                    largest=_LARGEST,
+                )
             )
         return value
 
@@ -143,7 +161,9 @@ def _text_part(config: Config, notes: list[str]) -> Config:
     for key in ("text_config", "llm_config", "language_config"):
         inner = config.get(key)
         if isinstance(inner, Mapping) and inner:
-            notes.append(f"only the language model is counted ({key}); encoders of images or sound are not")
+            notes.append(
+                say("only the language model is counted ({key}); encoders of images or sound are not", key=key)
+            )
             outer = {field: config[field] for field in ("model_type", "tie_word_embeddings") if field in config}
             return {**outer, **inner}
     return config
@@ -153,7 +173,9 @@ def _family(config: Config, name: str) -> tuple[str, ModelShape]:
     """The architecture and a known model that is built like it."""
     kind = config.get("model_type")
     if not isinstance(kind, str) or not kind:
-        raise UsageError(f"{name}: model_type is missing or not a text; give the config.json of transformers")
+        raise UsageError(
+            say("{name}: model_type is missing or not a text; give the config.json of transformers", name=name)
+        )
     spellings = (kind, kind.removesuffix("_text"), f"{kind}_text")
     families = [_SAME.get(spelling, spelling) for spelling in spellings]
     family, like = next(
@@ -161,9 +183,14 @@ def _family(config: Config, name: str) -> tuple[str, ModelShape]:
     )
     if like is None:
         raise UnknownArchitecture(
-            f"{name}: model_type {kind!r} is an architecture that estimate does not know{_nearest(kind)}. "
-            "Give the numbers instead: --hidden, --layers, --heads, --intermediate, --vocab. "
-            "Or add --trace, which runs the class of transformers",
+            say(
+                "{name}: model_type {kind!r} is an architecture that estimate does not know{nearest}. "
+                "Give the numbers instead: --hidden, --layers, --heads, --intermediate, --vocab. Or add "
+                "--trace, which runs the class of transformers",
+                name=name,
+                kind=kind,
+                nearest=_nearest(kind),
+            ),
             config,
         )
     return family, like
@@ -175,14 +202,19 @@ def _nearest(kind: str) -> str:
     from gpudoctor.estimate.presets import families
 
     near = get_close_matches(kind, [*families(), *_SAME], n=3, cutoff=0.5)
-    return f"; the nearest known are {', '.join(near)}" if near else ""
+    return say("; the nearest known are {near}", near=", ".join(near)) if near else ""
 
 
 def _head_dim(hidden: int, heads: int, name: str) -> int:
     if not heads or hidden % heads:
         raise UsageError(
-            f"{name}: hidden_size {hidden} is not a multiple of num_attention_heads {heads}, and head_dim is "
-            f"missing"
+            say(
+                "{name}: hidden_size {hidden} is not a multiple of num_attention_heads {heads}, and "
+                "head_dim is missing",
+                name=name,
+                hidden=hidden,
+                heads=heads,
+            )
         )
     return hidden // heads
 
@@ -265,7 +297,9 @@ def _latent(read: _Reader) -> dict[str, Any]:
     for key in ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"):
         number = read.number_of(key)
         if not number:
-            raise UsageError(f"{read.name}: {key} is missing or 0; latent attention needs it")
+            raise UsageError(
+                say("{name}: {key} is missing or 0; latent attention needs it", name=read.name, key=key)
+            )
         numbers[key] = number
     latent = Latent(
         q_rank=read.number_of("q_lora_rank"), kv_rank=numbers["kv_lora_rank"],

@@ -8,6 +8,7 @@ from typing import Any
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.config_json import shape_of_config
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.lang import say
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.read_limits import CONFIG
 
@@ -42,11 +43,16 @@ def find_path(path: str) -> FoundModel:
         inside = os.path.join(path, "config.json")
         if os.path.exists(os.path.join(path, "model_index.json")):
             raise UsageError(
-                f"{path}: the folder of a diffusers pipeline (model_index.json); estimate knows "
-                f"transformers of text and images, or plain numbers: --hidden, --layers"
+                say(
+                    "{path}: the folder of a diffusers pipeline (model_index.json); estimate knows "
+                    "transformers of text and images, or plain numbers: --hidden, --layers",
+                    path=path,
+                )
             )
         if not os.path.isfile(inside):
-            raise UsageError(f"{path}: no config.json in this folder; name the folder of a transformers model")
+            raise UsageError(
+                say("{path}: no config.json in this folder; name the folder of a transformers model", path=path)
+            )
         path = inside
     return replace(parse_config(_read(path), path), path=path)
 
@@ -55,11 +61,15 @@ def _read(path: str) -> bytes:
     try:
         return read_file(path, CONFIG)
     except FileNotFoundError:
-        raise UsageError(f"{path}: no such file; give a config.json, its folder, or a model's name") from None
+        raise UsageError(
+            say("{path}: no such file; give a config.json, its folder, or a model's name", path=path)
+        ) from None
     except OSError as error:
         reason = error.strerror or str(error)
-        hint = "; is it the weights?" if CONFIG.beyond in reason else ""
-        raise UsageError(f"{path}: cannot be read: {reason}{hint}") from None
+        hint = say("; is it the weights?") if CONFIG.beyond in reason else ""
+        raise UsageError(
+            say("{path}: cannot be read: {reason}{hint}", path=path, reason=reason, hint=hint)
+        ) from None
 
 
 def parse_config(raw: bytes, name: str) -> FoundModel:
@@ -67,11 +77,13 @@ def parse_config(raw: bytes, name: str) -> FoundModel:
     try:
         config = load_json(raw.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        raise UsageError(f"{name}: not UTF-8 text; is it the config.json of a transformers model?") from None
+        raise UsageError(
+            say("{name}: not UTF-8 text; is it the config.json of a transformers model?", name=name)
+        ) from None
     except ValueError as error:
-        raise UsageError(f"{name}: not valid JSON: {error}") from None
+        raise UsageError(say("{name}: not valid JSON: {error}", name=name, error=error)) from None
     if not isinstance(config, dict):
-        raise UsageError(f"{name}: not the config.json of a model: an object was expected")
+        raise UsageError(say("{name}: not the config.json of a model: an object was expected", name=name))
     shape, notes = shape_of_config(config, name)
     quantization = config.get("quantization_config")
     method = quantization.get("quant_method", "other") if isinstance(quantization, dict) else None

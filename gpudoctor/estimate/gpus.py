@@ -7,6 +7,7 @@ from functools import lru_cache
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.result import Device
 from gpudoctor.estimate.tables import read_table
+from gpudoctor.lang import say
 
 COMMON = ("RTX 4090", "L4", "A100 40GB", "L40S", "A100 80GB", "H100 80GB", "H200")
 """What is shown when no card is named and the machine has none."""
@@ -80,7 +81,9 @@ def device(name: str | int) -> Device:
     near = begins or [
         _spellings()[each] for each in difflib.get_close_matches(spelled, _spellings(), n=4, cutoff=0.5)
     ]
-    nearest = f"; the nearest known are {', '.join(list(dict.fromkeys(near))[:4])}" if near else ""
+    nearest = (
+        say("; the nearest known are {near}", near=", ".join(list(dict.fromkeys(near))[:4])) if near else ""
+    )
     raise UsageError(
         f"--gpu {name!r} is not known{nearest}. Give a name such as A100 80GB, or its memory such as 24GiB"
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.lang import say
 
 METHODS = ("full", "lora", "qlora", "int8-lora", "gptq-lora", "freeze")
 DTYPES = ("bf16", "fp16", "fp32")
@@ -171,11 +172,24 @@ class TrainingJob:
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
             if value not in allowed:
-                raise UsageError(f"{_flag(name)} is {value!r}; it must be one of {', '.join(allowed)}")
+                raise UsageError(
+                    say(
+                        "{flag} is {value!r}; it must be one of {allowed}",
+                        flag=_flag(name),
+                        value=value,
+                        allowed=", ".join(allowed),
+                    )
+                )
         for name in _COUNTS:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 10**9:
-                raise UsageError(f"{_flag(name)} is {value!r}; it must be a whole number from 1 to 10^9")
+                raise UsageError(
+                    say(
+                        "{flag} is {value!r}; it must be a whole number from 1 to 10^9",
+                        flag=_flag(name),
+                        value=value,
+                    )
+                )
         if self.context is not None and (not isinstance(self.context, int) or not 1 <= self.context <= 10**9):
             raise UsageError(f"--context is {self.context!r}; it must be a whole number from 1 to 10^9")
         group = self.quant_group

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from gpudoctor.estimate.analytic.layout import SIZE, lay_out
 from gpudoctor.estimate.analytic.state import groups
 from gpudoctor.estimate.result import Estimate
+from gpudoctor.lang import say
 
 GB = 10**9
 
@@ -42,12 +43,15 @@ def _rule_of_thumb(estimate: Estimate) -> Rival:
     state = width * trained + 8 * trained
     activations = job.batch * job.seq * shape.hidden * shape.blocks * width
     return Rival(
-        name="rule of thumb",
+        name=say("rule of thumb"),
         bytes=weights + state + activations,
         formula=f"{width} B x {count:,} + ({width} + 8) B x {trained:,} trained + {job.batch} x {job.seq:,} x "
         f"{shape.hidden:,} x {shape.blocks} x {width} B",
-        why="sums what is never alive at one time, assumes fp32 states of Adam. Ignores logits, temporaries "
-        "of the step; counts one tensor a layer" + ("; it knows no quantized base" if job.quantized else ""),
+        why=say(
+            "sums what is never alive at one time, assumes fp32 states of Adam. Ignores logits, temporaries "
+            "of the step; counts one tensor a layer"
+        )
+        + (say("; it knows no quantized base") if job.quantized else ""),
     )
 
 
@@ -65,8 +69,10 @@ def _accelerate(estimate: Estimate) -> Rival:
         name="accelerate",
         bytes=size,
         formula=f"{each if train else width} B x {count:,} parameters",
-        why="no activations, no batch, no sequence, no logits. Full training with Adam only; for 16 bits the "
-        "largest of its parts and not their sum",
+        why=say(
+            "no activations, no batch, no sequence, no logits. Full training with Adam only; for 16 bits the "
+            "largest of its parts and not their sum"
+        ),
     )
 
 
@@ -74,32 +80,36 @@ def _deepspeed(estimate: Estimate) -> Rival:
     job, count = estimate.job, estimate.shape.parameters.total
     world = job.world
     if job.adapted or job.mode != "train":
-        return Rival(name="DeepSpeed helper", bytes=None, formula="", why="model states of full training only")
+        return Rival(
+            name=say("DeepSpeed helper"), bytes=None, formula="", why=say("model states of full training only")
+        )
     if job.parallel in {"zero3", "fsdp", "fsdp2"}:
         big = 4 * max(estimate.shape.layer_parameters, estimate.shape.parameters.embedding)
         size, text = big + 18 * count // world, f"4 B x {big // 4:,} + 18 B x {count:,} / {world}"
     else:
         size, text = 2 * count + 18 * count // world, f"2 B x {count:,} + 18 B x {count:,} / {world}"
     return Rival(
-        name="DeepSpeed helper",
+        name=say("DeepSpeed helper"),
         bytes=size,
         formula=text,
-        why="model states with fp32 master weights (18 bytes a parameter) whatever the job keeps. No "
-        "activations, no logits, no gathered layers",
+        why=say(
+            "model states with fp32 master weights (18 bytes a parameter) whatever the job keeps. No "
+            "activations, no logits, no gathered layers"
+        ),
     )
 
 
 def _llama_factory(estimate: Estimate) -> Rival:
     job, count = estimate.job, estimate.shape.parameters.total
     if job.mode != "train":
-        return Rival(name="LLaMA-Factory table", bytes=None, formula="", why="training only")
+        return Rival(name=say("LLaMA-Factory table"), bytes=None, formula="", why=say("training only"))
     full = 8 if job.dtype != "fp32" else 18
     each = {"lora": 2.0, "freeze": 2.0, "qlora": 0.5, "int8-lora": 1.0, "gptq-lora": 0.5}.get(job.method, full)
     return Rival(
-        name="LLaMA-Factory table",
+        name=say("LLaMA-Factory table"),
         bytes=int(each * count),
         formula=f"{each:g} GB a billion x {count / GB:.2f} billion",
-        why="the same for every batch, sequence and vocabulary: a least, not an estimate",
+        why=say("the same for every batch, sequence and vocabulary: a least, not an estimate"),
     )
 
 
@@ -107,7 +117,10 @@ def _eleuther(estimate: Estimate) -> Rival:
     job, shape = estimate.job, estimate.shape
     if job.adapted or job.mode != "train":
         return Rival(
-            name="EleutherAI calculator", bytes=None, formula="", why="full training of dense models only"
+            name=say("EleutherAI calculator"),
+            bytes=None,
+            formula="",
+            why=say("full training of dense models only"),
         )
     count, width = shape.parameters.total, SIZE[job.dtype]
     tokens = job.batch * job.seq
@@ -116,11 +129,13 @@ def _eleuther(estimate: Estimate) -> Rival:
         kept * 2 if job.checkpointing != "none" else int(kept * (34 + 5 * shape.heads * job.seq / shape.hidden))
     )
     return Rival(
-        name="EleutherAI calculator",
+        name=say("EleutherAI calculator"),
         bytes=(width + 4 + 12) * count + acts,
         formula=f"({width} + 4 + 12) B x {count:,} + {acts:,} B activations",
-        why="fp32 gradients and 12 bytes of Adam a parameter whatever the job keeps. No logits; grouped heads "
-        "and fused attention ignored",
+        why=say(
+            "fp32 gradients and 12 bytes of Adam a parameter whatever the job keeps. No logits; grouped heads "
+            "and fused attention ignored"
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.shapes import FIELDS, Latent, ModelShape
 from gpudoctor.estimate.tables import read_table
+from gpudoctor.lang import say
 
 SIZES = {
     "0.5b": "qwen2.5-0.5b", "0.6b": "qwen3-0.6b", "1b": "llama-3.2-1b", "1.5b": "qwen2.5-1.5b",
@@ -135,20 +136,34 @@ def lookup(name: str) -> Lookup:
     for table, what in ((SIZES, "size"), (FAMILIES, "family")):
         if short in table:
             chosen = table[short]
-            return Lookup(preset=preset(chosen), assumption=f"the {what} {name!r} is taken for {chosen}")
+            return Lookup(
+                preset=preset(chosen),
+                assumption=say(
+                    "the {what} {name!r} is taken for {chosen}", what=what, name=name, chosen=chosen
+                ),
+            )
     prefixed = _one_size_of_a_family(short)
     if prefixed is not None:
-        return Lookup(preset=preset(prefixed), assumption=f"{name!r} is taken for {prefixed}")
+        return Lookup(
+            preset=preset(prefixed),
+            assumption=say("{name!r} is taken for {prefixed}", name=name, prefixed=prefixed),
+        )
     near = difflib.get_close_matches(short, [*index, *SIZES], n=4, cutoff=0.5)
     nearest = (
-        f"; the nearest known are {', '.join(dict.fromkeys(index.get(each, each) for each in near))}"
+        say(
+            "; the nearest known are {fromkeys}",
+            fromkeys=", ".join(dict.fromkeys(index.get(each, each) for each in near)),
+        )
         if near
         else ""
     )
     raise UsageError(
-        f"model {name!r} is not known{nearest}. Give a size (7b), a family and size (llama-3-8b), a "
-        f"config.json or its folder,"
-        " or --hidden, --layers and the like"
+        say(
+            "model {name!r} is not known{nearest}. Give a size (7b), a family and size (llama-3-8b), "
+            "a config.json or its folder, or --hidden, --layers and the like",
+            name=name,
+            nearest=nearest,
+        )
     )
 
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Literal
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 
 Kind = Literal["decoder", "encoder", "encoder-decoder", "vision"]
 Norm = Literal["rmsnorm", "layernorm", "layernorm-without-bias", "plain"]
@@ -170,8 +171,11 @@ class ModelShape:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise UsageError(
-                    f"the model's {name.replace('_', ' ')} is {value!r}; it must be a whole number of at "
-                    f"least 1"
+                    say(
+                        "the model's {name} is {value!r}; it must be a whole number of at least 1",
+                        name=name.replace("_", " "),
+                        value=value,
+                    )
                 )
         for name in (
             "mlp",
@@ -186,25 +190,48 @@ class ModelShape:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise UsageError(
-                    f"the model's {name.replace('_', ' ')} is {value!r}; it must be a whole number, not "
-                    f"negative"
+                    say(
+                        "the model's {name} is {value!r}; it must be a whole number, not negative",
+                        name=name.replace("_", " "),
+                        value=value,
+                    )
                 )
         if self.heads % self.kv_heads:
             raise UsageError(
-                f"the model's kv heads is {self.kv_heads}; it must divide the heads, which are {self.heads}"
+                say(
+                    "the model's kv heads is {kv_heads}; it must divide the heads, which are {heads}",
+                    kv_heads=self.kv_heads,
+                    heads=self.heads,
+                )
             )
         if self.experts and not 1 <= self.top_k <= self.experts:
             raise UsageError(
-                f"the model has {self.experts} experts and top_k {self.top_k}; top_k must be from 1 to "
-                f"{self.experts}"
+                say(
+                    "the model has {experts} experts and top_k {top_k}; top_k must be from 1 to {experts}",
+                    experts=self.experts,
+                    top_k=self.top_k,
+                )
             )
         if self.dense_layers > self.layers:
-            raise UsageError(f"the model has {self.dense_layers} dense layers out of {self.layers} layers")
+            raise UsageError(
+                say(
+                    "the model has {dense_layers} dense layers out of {layers} layers",
+                    dense_layers=self.dense_layers,
+                    layers=self.layers,
+                )
+            )
         if self.parameters.total > LARGEST:
             raise UsageError(
-                f"the model would have {self.parameters.total:.3g} parameters; more than {LARGEST:.0e} is "
-                f"taken for a mistake. Correct "
-                f"hidden ({self.hidden}), layers ({self.layers}), mlp ({self.mlp}) or vocab ({self.vocab})"
+                say(
+                    "the model would have {total:.3g} parameters; more than {largest:.0e} is taken for a "
+                    "mistake. Correct hidden ({hidden}), layers ({layers}), mlp ({mlp}) or vocab ({vocab})",
+                    total=self.parameters.total,
+                    largest=LARGEST,
+                    hidden=self.hidden,
+                    layers=self.layers,
+                    mlp=self.mlp,
+                    vocab=self.vocab,
+                )
             )
 
     @property

@@ -7,13 +7,14 @@ guide.
 """
 
 from gpudoctor.lang.choice import ENGLISH, LANGUAGES, current_language, language_for, speaking
-from gpudoctor.lang.message import Message, say, template, template_id
+from gpudoctor.lang.message import Message, SpokenError, say, template, template_id, term
 from gpudoctor.lang.rendering import page_text, rendered, tr, word
 
 __all__ = [
     "ENGLISH",
     "LANGUAGES",
     "Message",
+    "SpokenError",
     "current_language",
     "language_for",
     "page_text",
@@ -22,6 +23,7 @@ __all__ = [
     "speaking",
     "template",
     "template_id",
+    "term",
     "tr",
     "word",
 ]

@@ -12,8 +12,31 @@ from gpudoctor.lang.message import optional_template, plain_template, row_templa
 
 _MARKS = frozenset({"say", "tr", "template"})
 _ROWS = frozenset({"advise"})
-_TEXTS = {"Remedy": ("title", "steps"), "Cost": ("breaks",)}
-"""Arguments whose constants are texts without parts."""
+_TEXTS = {"Remedy": ("title", "steps"), "Cost": ("breaks",), "Threshold": ("meaning",), "Visible": ("fault",)}
+"""Arguments by name whose constants are texts without parts."""
+_PLACED = {
+    "Absent": 1,
+    "CannotMend": 1,
+    "Damaged": 1,
+    "IncompleteError": 1,
+    "NotSupported": 1,
+    "ReadLimit": 3,
+    "RefusedFile": 1,
+    "Unavailable": 1,
+    "Undeclared": 1,
+    "UnknownCards": 1,
+    "UnreadConfig": 1,
+    "UsageError": 1,
+    "add_argument_group": 1,
+    "_no": 2,
+    "missing": 2,
+    "note_and_warning": 1,
+}
+"""How many positional arguments of a call are texts without parts."""
+_HELP = frozenset({"help", "description", "epilog"})
+"""Arguments of argparse, whatever takes them; in `cli`."""
+_FOR_PROGRAMS = frozenset({"agents", "testing"})
+"""Topics whose texts stay in English: coding agents and authors of tests read them."""
 NOTHING = "∅"
 _FIELD = re.compile(r"\{\w")
 _WORD = re.compile(r"[A-Za-z]{2,}")
@@ -40,8 +63,10 @@ def templates(package: Path) -> Iterator[SourceTemplate]:
     for path in sorted(package.rglob("*.py")):
         inside = path.relative_to(package)
         topic = inside.parts[0] if len(inside.parts) > 1 else inside.stem
-        for template in _in_file(ast.parse(path.read_text(encoding="utf-8"))):
-            if template not in seen and _WORD.search(_literal(template)):
+        if topic in _FOR_PROGRAMS:
+            continue
+        for template in _in_file(ast.parse(path.read_text(encoding="utf-8")), commands=topic == "cli"):
+            if template not in seen and (template == "s" or _WORD.search(_literal(template))):
                 seen.add(template)
                 yield SourceTemplate(template, topic, inside.as_posix())
 
@@ -71,13 +96,13 @@ def faults(source: str, translation: str) -> list[str]:
     return found
 
 
-def _in_file(tree: ast.Module) -> Iterator[str]:
+def _in_file(tree: ast.Module, *, commands: bool) -> Iterator[str]:
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
-        yield from _in_call(call)
+        yield from _in_call(call, commands=commands)
 
 
-def _in_call(call: ast.Call) -> Iterator[str]:
+def _in_call(call: ast.Call, *, commands: bool) -> Iterator[str]:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     if name in _MARKS and call.args:
         yield from _constants(call.args[0])
@@ -88,12 +113,14 @@ def _in_call(call: ast.Call) -> Iterator[str]:
             yield from map(row_template, _constants(argument))
     elif name == "finding" and call.args:
         yield from map(plain_template, _constants(call.args[0]))
+    for argument in call.args[: _PLACED.get(name, 0)]:
+        yield from map(plain_template, _constants(argument))
     for keyword in call.keywords:
         if name == "LogMessage" and keyword.arg == "text":
             for text in _constants(keyword.value):
                 main, options = optional_template(text)
                 yield from (main, *options)
-        if keyword.arg in _TEXTS.get(name, ()):
+        if keyword.arg in _TEXTS.get(name, ()) or (commands and keyword.arg in _HELP):
             yield from map(plain_template, _constants(keyword.value))
 
 

@@ -78,6 +78,14 @@ def template(text: str) -> str:
     return text
 
 
+def term(text: str) -> str:
+    """A word of a closed list (a severity, a phase) as a message.
+
+    Its members are listed in `gpudoctor.lang.vocabulary`, or marked as a `template`.
+    """
+    return text if isinstance(text, Message) else Message(text, plain_template(text), {})
+
+
 def plain_template(text: str) -> str:
     """The template of a text without parts: braces written twice."""
     return text.replace("{", "{{").replace("}", "}}")
@@ -91,7 +99,7 @@ def row_template(text: str) -> str:
 def optional_template(text: str) -> tuple[str, tuple[str, ...]]:
     """A text whose parts in square brackets may be left out, as a template and the templates of those parts.
 
-    """A text whose parts in square brackets may be left out: a template, and the templates of those parts.
+    `"full[: {file}]."` is `"full{option1}."` and `": {file}"`.
     """
     options = tuple(_OPTION.findall(text))
     numbers = count(1)
@@ -111,6 +119,26 @@ def shaped(text: str, form: str, change: Callable[[str], str]) -> str:
     if not isinstance(text, Message):
         return change(text)
     return Message(change(str(text)), "{text}", {"text": text}, form)
+
+
+class SpokenError(Exception):
+    """An error whose text people read: `str` of it stays a message if it is one."""
+
+    def __str__(self) -> str:
+        text = self.args[0] if len(self.args) == 1 else None
+        return text if isinstance(text, Message) else super().__str__()
+
+
+def without(text: str, clause: str) -> str:
+    """The text without one of its clauses, which is still a message if the text is one."""
+    plain = str(text).replace(clause, "").replace("  ", " ").strip()
+    if not isinstance(text, Message):
+        return plain
+    parts = {
+        name: "" if part == clause else without(part, clause) if isinstance(part, Message) else part
+        for name, part in text.parts.items()
+    }
+    return Message(plain, text.template, parts, text.form)
 
 
 def template_id(template: str) -> str:

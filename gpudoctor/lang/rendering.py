@@ -6,18 +6,19 @@ from string import Formatter
 from typing import Any
 
 from gpudoctor.lang.choice import ENGLISH, current_language
-from gpudoctor.lang.message import Message, plain_template, say
+from gpudoctor.lang.message import Message, plain_template, say, term
 from gpudoctor.lang.message_forms import FORMS
 
 NOTHING = "∅"
 """The translation of a crumb of English grammar that another language does without."""
 _WORDS = re.compile(r"[A-Za-z]")
 _LIST = re.compile(r"(?:\{item\d+\}(?:, )?)+")
+_ROW = re.compile(r"\{item1\}(?P<separator> [a-z]+ )\{item2\}(?:(?P=separator)\{item\d+\})*")
 _FIELD = re.compile(r"\{\w+\}")
 _WIDE = "\u2e80-\u303f\u3400-\u9fff\uf900-\ufaff\uff00-\uff60"
 """CJK characters and full-width punctuation, for a class of a regular expression."""
 _IDEOGRAPH = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
-_NARROW = re.compile(r"[A-Za-z0-9`'\"$%&/\\<(\[{~+#=@_.-]")
+_NARROW = re.compile(r"[A-Za-z0-9`'\"$%&/\\<(\[{~+#=@_.·-]")
 _PUNCTUATION = {", ": "，", "; ": "；", ": ": "：", ". ": "。", "! ": "！", "? ": "？"}
 
 
@@ -70,13 +71,16 @@ class _Renderer:
 
     def _template(self, template: str) -> str | None:
         found = self._catalogue.get(template)
+        if found is None and (row := _ROW.fullmatch(template)):
+            separator = self._catalogue.get(row["separator"])
+            return separator and template.replace(row["separator"], separator)
         if found is not None or _WORDS.search(_FIELD.sub("", template)):
             return found
         if _LIST.fullmatch(template):
             return template.replace(", ", "、")
         for narrow, wide in _PUNCTUATION.items():
             template = template.replace(narrow, wide)
-        return template[:-1] + "。" if template.endswith("}.") else template
+        return template[:-1] + "。" if template.endswith(".") else template
 
     def _pieces(self, template: str, parts: Mapping[str, Any]) -> Iterator[str]:
         for literal, field, spec, conversion in Formatter().parse(template):
@@ -123,15 +127,12 @@ def _ideograph(letter: str) -> bool:
 
 def _letter(letter: str) -> bool:
     """A character after which an ideograph needs a blank."""
-    return letter.isalnum() or letter in ")]`'\"%>}_/+-="
+    return letter.isalnum() or letter in ")]`'\"%>}_/+-=·"
 
 
 def word(text: str) -> str:
-    """A word of a closed list (a severity, a section's heading), in the language of now.
-
-    Its members are listed in `gpudoctor.lang.vocabulary`, or marked as a `template`.
-    """
-    return rendered(say(text))
+    """A word of a closed list (a severity, a section's heading), in the language of now: see `term`."""
+    return rendered(term(text))
 
 
 def page_text(code: str, language: str) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpudoctor.lang import say
 from gpudoctor.mend.file_text import CannotMend, FileText, Splice, offset, read_file, splice
 from gpudoctor.mend.python_edits import PythonFile
 from gpudoctor.model import Applicability, Edit, ImportEdit, KeywordEdit, Ranked, Remedy, Report, TextEdit
@@ -141,8 +142,8 @@ def _choose(item: Ranked, unsafe: bool, left: list[Left]) -> list[_Choice]:
 
 def _why_not(remedy: Remedy) -> str:
     if remedy.applicability is Applicability.UNSAFE:
-        return "may change results; --unsafe applies it"
-    return "a person must decide"
+        return say("may change results; --unsafe applies it")
+    return say("a person must decide")
 
 
 def _add(choice: _Choice, drafts: "dict[str, _Draft]", left: list[Left]) -> None:
@@ -239,7 +240,7 @@ class _Draft:
         start = offset(text, edit.line, edit.column)
         end = offset(text, edit.end_line, edit.end_column)
         if text[start:end] != edit.expected:
-            raise CannotMend(f"line {edit.line} has changed since it was examined")
+            raise CannotMend(say("line {line} has changed since it was examined", line=edit.line))
         item = Splice(start, end, edit.new_text)
         return [] if item in self._texts else [item]
 
@@ -257,7 +258,7 @@ def _must_parse(name: str, text: str) -> None:
 
             list(YAML(typ="safe", pure=True).compose_all(text))
     except (SyntaxError, ValueError) as error:
-        raise CannotMend(f"the result would not parse ({error})") from error
+        raise CannotMend(say("the result would not parse ({error})", error=error)) from error
     except Exception as error:
         if type(error).__module__.startswith("ruamel"):
             raise CannotMend("the result would not parse as YAML") from error

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Edit, Effort, ImportEdit, KeywordEdit, Remedy, TextEdit
 from gpudoctor.model.external_files import load_json, read_text
 from gpudoctor.model.read_limits import REPORT
@@ -33,16 +34,28 @@ def read_saved(path: str) -> SavedRemedies:
         found = load_json(read_text(path, REPORT))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(f"{path}: cannot be read as a report: {reason}") from error
+        raise UsageError(
+            say("{path}: cannot be read as a report: {reason}", path=path, reason=reason)
+        ) from error
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise UsageError(
-            f"{path}: is not a JSON report of gpudoctor; write one: "
-            "gpudoctor check train.py --format json --output report.json"
+            say(
+                "{path}: is not a JSON report of gpudoctor; write one: gpudoctor check train.py --format "
+                "json --output report.json",
+                path=path,
+            )
         )
     try:
         return _saved(found)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise UsageError(f"{path}: the report is damaged ({type(error).__name__}: {error})") from error
+        raise UsageError(
+            say(
+                "{path}: the report is damaged ({kind}: {error})",
+                path=path,
+                kind=type(error).__name__,
+                error=error,
+            )
+        ) from error
 
 
 def _saved(found: Mapping[str, Any]) -> SavedRemedies:
@@ -89,7 +102,7 @@ def _remedy(item: Mapping[str, Any]) -> Remedy:
 def _edit(item: Mapping[str, Any]) -> Edit:
     path = str(item["path"])
     if not path or "\0" in path:
-        raise ValueError(f"an edit of the file {path!r}")
+        raise ValueError(say("an edit of the file {path!r}", path=path))
     if item["kind"] == "import":
         return ImportEdit(path=path, statement=str(item["statement"]))
     line, column = int(item["line"]), int(item["column"])
@@ -104,7 +117,7 @@ def _edit(item: Mapping[str, Any]) -> Edit:
             method=str(item.get("method") or ""),
         )
     if item["kind"] != "text":
-        raise ValueError(f"an edit of the unknown kind {item['kind']!r}")
+        raise ValueError(say("an edit of the unknown kind {kind!r}", kind=item["kind"]))
     return TextEdit(
         path=path,
         line=line,

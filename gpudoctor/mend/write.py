@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from gpudoctor.errors import IncompleteError
+from gpudoctor.lang import say
 from gpudoctor.mend.file_text import CannotMend
 from gpudoctor.mend.plan import FileMend
 
@@ -44,7 +45,9 @@ def write_plan(files: Sequence[FileMend]) -> list[str]:
 
 def _unchanged(item: FileMend, target: Path) -> None:
     if sha256(target.read_bytes()).hexdigest() != item.old.digest:
-        raise CannotMend(f"{item.name} was changed by another program meanwhile; it was not overwritten")
+        raise CannotMend(
+            say("{name} was changed by another program meanwhile; it was not overwritten", name=item.name)
+        )
 
 
 def _prepare(item: FileMend, target: Path) -> str:
@@ -54,7 +57,7 @@ def _prepare(item: FileMend, target: Path) -> str:
     try:
         status = target.stat()
         if not os.access(target, os.W_OK):
-            raise PermissionError(13, f"{item.name} is not writable by this user")
+            raise PermissionError(13, say("{name} is not writable by this user", name=item.name))
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
             stream.flush()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, TypeAlias
 
+from gpudoctor.lang import say, term
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.finding import Code, Confidence, Cost, Detail, Finding, Resource, Severity, Trait
 from gpudoctor.model.log_message import LogMessage
@@ -14,7 +15,7 @@ from gpudoctor.model.patient import Patient
 # A threshold: a number with a source, overridable in `[tool.gpudoctor.thresholds]`.
 
 
-OWN_CHOICE = "convention: gpudoctor's own choice, no published figure is known"
+OWN_CHOICE = say("convention: gpudoctor's own choice, no published figure is known")
 """The source of a number that has no other one."""
 
 
@@ -49,13 +50,19 @@ class Threshold:
         `meaning` is the sentence without its end: `Saves that take this share of a recorded run are`.
         """
         return (
-            cls(name=f"{name}_noted", default=noted, unit="1", source=source, meaning=f"{meaning} a note."),
+            cls(
+                name=f"{name}_noted",
+                default=noted,
+                unit="1",
+                source=source,
+                meaning=say("{meaning} a note.", meaning=term(meaning)),
+            ),
             cls(
                 name=f"{name}_warned",
                 default=warned,
                 unit="1",
                 source=source_warned or source,
-                meaning=f"{meaning} a warning.",
+                meaning=say("{meaning} a warning.", meaning=term(meaning)),
             ),
         )
 
@@ -94,8 +101,16 @@ class TrackRecord:
 
 def track_record_text(record: TrackRecord, costs_time: bool) -> str:
     """The track record as a manual page says it; `costs_time` as in `Check`."""
-    counted = f"{record.right} of {record.judged} warnings from source alone were right on public code"
-    return f"{counted}; it is a note until a run has measured it" if costs_time and record.poor else counted
+    counted = say(
+        "{right} of {judged} warnings from source alone were right on public code",
+        right=record.right,
+        judged=record.judged,
+    )
+    return (
+        say("{counted}; it is a note until a run has measured it", counted=counted)
+        if costs_time and record.poor
+        else counted
+    )
 
 
 def weighed(severity: Severity, confidence: Confidence, record: TrackRecord | None) -> Severity:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any, NoReturn
 
+from gpudoctor.lang import say
 from gpudoctor.model.read_limits import JSON_DEPTH, UNPACKED_RATIO, UNPACKED_START, ReadLimit
 
 _KINDS = (
@@ -56,7 +57,7 @@ def open_file(path: str | os.PathLike[str]) -> IO[bytes]:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISREG(mode):
             kind = next((name for test, name in _KINDS if test(mode)), "something else")
-            raise RefusedFile(f"it is {kind}, no regular file")
+            raise RefusedFile(say("it is {kind}, no regular file", kind=kind))
         return os.fdopen(handle, "rb")
     except BaseException:
         os.close(handle)
@@ -67,12 +68,12 @@ def read_file(path: str | os.PathLike[str], limit: ReadLimit) -> bytes:
     """All bytes of a regular file. Raises `OSError`, for one beyond its budget too."""
     with open_file(path) as stream:
         if os.fstat(stream.fileno()).st_size > limit.most:
-            raise RefusedFile(f"it is {limit.words}")
+            raise RefusedFile(say("it is {words}", words=limit.words))
         data = stream.read(limit.most + 1)  # it may have grown, or have no size (/proc)
         if data is None:  # such as /proc/kmsg, which would have us wait
             raise RefusedFile("it is empty yet")
     if len(data) > limit.most:
-        raise RefusedFile(f"it is {limit.words}")
+        raise RefusedFile(say("it is {words}", words=limit.words))
     return data
 
 
@@ -109,7 +110,7 @@ def open_unpacked(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             else:
                 yield stream
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise Damaged(f"its packing is damaged: {error}") from error
+            raise Damaged(say("its packing is damaged: {error}", error=error)) from error
 
 
 def load_json(text: str | bytes) -> Any:
@@ -124,7 +125,7 @@ def load_json(text: str | bytes) -> Any:
 
 
 def _too_deep() -> NoReturn:
-    raise ValueError(f"it nests deeper than {JSON_DEPTH.most} levels")
+    raise ValueError(say("it nests deeper than {most} levels", most=JSON_DEPTH.most))
 
 
 def deeper(value: Any, most: int) -> bool:

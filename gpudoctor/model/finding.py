@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import NewType, TypeVar
 
+from gpudoctor.lang import say
 from gpudoctor.model.evidence import Evidence, SourceSpan
 
 # How bad a finding is for the job, and how sure we are of it.
@@ -173,7 +174,7 @@ class Finding:
     def __post_init__(self) -> None:
         """Refuse a finding without evidence: it would be an opinion."""
         if not self.evidence:
-            raise ValueError(f"{self.code}: a finding needs evidence")
+            raise ValueError(say("{code}: a finding needs evidence", code=self.code))
 
     @property
     def span(self) -> SourceSpan | None:
@@ -183,5 +184,5 @@ class Finding:
     def detail_of(self, kind: type[D]) -> D:
         """The detail, of its check's class. Raises `TypeError` where there is none, or another one."""
         if not isinstance(self.detail, kind):
-            raise TypeError(f"{self.code}: a {kind.__name__} is missing")
+            raise TypeError(say("{code}: a {kind} is missing", code=self.code, kind=kind.__name__))
         return self.detail

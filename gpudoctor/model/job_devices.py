@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from gpudoctor.lang import say
 from gpudoctor.model.finding import Cost, Detail, Finding, Severity
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
@@ -26,11 +27,17 @@ def cpus_per_rank(patient: Patient) -> tuple[float, str]:
     job = optional(lambda: patient.job)
     ranks = ranks_here(patient)
     if job is not None and job.cpus_per_task and ranks == (job.ranks_per_node or 1):
-        return float(job.cpus_per_task), f"{job.cpus_per_task} CPUs a task from the scheduler"
+        return float(job.cpus_per_task), say(
+            "{cpus_per_task} CPUs a task from the scheduler", cpus_per_task=job.cpus_per_task
+        )
     if job is not None and job.cpus_granted:
-        return job.cpus_granted / ranks, f"{job.cpus_granted:g} CPUs from the scheduler for {_ranks(ranks)}"
+        return job.cpus_granted / ranks, say(
+            "{cpus_granted:g} CPUs from the scheduler for {ranks}",
+            cpus_granted=job.cpus_granted,
+            ranks=_ranks(ranks),
+        )
     budget = _cpus(patient)
-    return budget / ranks, f"{budget:g} CPUs for {_ranks(ranks)}"
+    return budget / ranks, say("{budget:g} CPUs for {ranks}", budget=budget, ranks=_ranks(ranks))
 
 
 def _cpus(patient: Patient) -> float:
@@ -40,7 +47,7 @@ def _cpus(patient: Patient) -> float:
 
 
 def _ranks(ranks: int) -> str:
-    return "1 process" if ranks == 1 else f"{ranks} processes"
+    return "1 process" if ranks == 1 else say("{ranks} processes", ranks=ranks)
 
 
 # The detail of findings about graphics cards.
@@ -122,5 +129,7 @@ def demoted(findings: Iterable[Finding]) -> Iterator[Finding]:
             finding,
             severity=Severity.NOTE,
             cost=Cost(),
-            message=f"{finding.message} {VARIABLE} keeps the job off it.",
+            message=say(
+                "{message} {variable} keeps the job off it.", message=finding.message, variable=VARIABLE
+            ),
         )

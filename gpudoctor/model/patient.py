@@ -6,6 +6,7 @@ from enum import Enum
 from threading import Lock
 from typing import Generic, TypeVar
 
+from gpudoctor.lang import say
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.signs.gpu import Gpu, GpuSurvey
@@ -86,7 +87,14 @@ class Sign(Generic[T]):
         except Unavailable as error:
             self._error = error
         except Exception as error:  # noqa: BLE001  # a reader of ours failed: a result, the rest goes on
-            self._error = ReaderCrashed(f"the reader of {self.name} failed: {type(error).__name__}: {error}")
+            self._error = ReaderCrashed(
+                say(
+                    "the reader of {name} failed: {kind}: {error}",
+                    name=self.name,
+                    kind=type(error).__name__,
+                    error=error,
+                )
+            )
             self._error.__cause__ = error
 
 
@@ -220,7 +228,9 @@ class Patient:
             try:
                 return Source(scripts=()), self.configs
             except Unavailable as no_configs:
-                raise type(no_source)(f"{no_source}, and {no_configs}") from None
+                raise type(no_source)(
+                    say("{no_source}, and {no_configs}", no_source=no_source, no_configs=no_configs)
+                ) from None
         return source, optional(lambda: self.configs) or Configs(files=())
 
     @property
@@ -242,7 +252,7 @@ class Patient:
         """
         recording = self.recording
         if not recording.holds_run:
-            raise Unavailable(f"a log of {recording.origin} holds no run")
+            raise Unavailable(say("a log of {origin} holds no run", origin=recording.origin))
         return recording
 
     @property

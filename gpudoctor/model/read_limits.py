@@ -6,6 +6,8 @@ or left out with a sentence that names the file and the limit (`ReadLimit.words`
 
 from dataclasses import dataclass
 
+from gpudoctor.lang import say
+
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 
 
@@ -22,17 +24,17 @@ class ReadLimit:
     @property
     def words(self) -> str:
         """The sentence's end: `larger than 4 MiB, the most that a config may have`."""
-        return f"{self.beyond}, the most that {self.what} may have"
+        return say("{beyond}, the most that {what} may have", beyond=self.beyond, what=self.what)
 
     @property
     def beyond(self) -> str:
         """`larger than 4 MiB`, `more than 1,000 levels`."""
         if self.unit != "bytes":
-            return f"more than {self.most:,} {self.unit}"
+            return say("more than {most:,} {unit}", most=self.most, unit=self.unit)
         for size, unit in ((_GIB, "GiB"), (_MIB, "MiB"), (_KIB, "KiB")):
             if self.most >= size:
-                return f"larger than {self.most / size:g} {unit}"
-        return f"larger than {self.most} bytes"
+                return say("larger than {most:g} {unit}", most=self.most / size, unit=unit)
+        return say("larger than {most} bytes", most=self.most)
 
 
 SCRIPT = ReadLimit(8 * _MIB, "a script or notebook")

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+from gpudoctor.lang import SpokenError, say
 
-class Unavailable(Exception):
+
+class Unavailable(SpokenError):
     """A sign cannot be taken. The text is a clause that completes "skipped: ...", for a person."""
 
 
@@ -13,7 +15,7 @@ class Unread(Unavailable):
     """What the user named for a sign cannot be read: the examination is incomplete without it."""
 
 
-class ReaderCrashed(Exception):
+class ReaderCrashed(SpokenError):
     """A reader of ours failed in a way nobody foresaw; checks that need its sign end as crashed."""
 
 
@@ -26,7 +28,7 @@ class Absent:
 
     def __bool__(self) -> bool:
         """Refuse to be used as a value: "not measured" must never turn into a number or a truth."""
-        raise TypeError(f"an absent reading was used as a value ({self.reason})")
+        raise TypeError(say("an absent reading was used as a value ({reason})", reason=self.reason))
 
 
 T = TypeVar("T")

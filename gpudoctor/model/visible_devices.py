@@ -7,13 +7,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpudoctor.lang import SpokenError, say
+
 _NUMBER = re.compile(r"\+?\d+")
 _NONE = frozenset({"-1", "NoDevFiles", "none"})
 BY_BUS = "PCI_BUS_ID"
 """The value of CUDA_DEVICE_ORDER with which CUDA counts as NVML does."""
 
 
-class UnknownCards(Exception):
+class UnknownCards(SpokenError):
     """The driver does not say what the variable asks for, with the reason as its text."""
 
 
@@ -65,10 +67,10 @@ def visible(value: str | None, order: str | None, cards: Sequence[ListedGpu]) ->
         return Visible(count=len(every), indices=every)
     text = value.strip()
     if not text:
-        return Visible(count=0, fault="is set and empty")
+        return Visible(count=0, fault=say("is set and empty"))
     listed = [entry.strip() for entry in text.split(",")]
     if text in _NONE:
-        return Visible(count=0, fault="hides every GPU", listed=len(listed))
+        return Visible(count=0, fault=say("hides every GPU"), listed=len(listed))
     if listed[0].startswith("MIG-"):
         return _mig(listed, cards)
     by_uuid = listed[0].startswith("GPU-")
@@ -85,7 +87,7 @@ def visible(value: str | None, order: str | None, cards: Sequence[ListedGpu]) ->
                 indices=_as_nvml(chosen, by_uuid, order, cards),
             )
         if index in chosen:
-            return Visible(count=0, fault=f"names {entry} twice", listed=len(listed))
+            return Visible(count=0, fault=say("names {entry} twice", entry=entry), listed=len(listed))
         chosen.append(index)
     return Visible(count=len(chosen), listed=len(listed), indices=_as_nvml(chosen, by_uuid, order, cards))
 
@@ -102,9 +104,11 @@ def _as_nvml(
 def _by_number(entry: str, total: int) -> tuple[int, str]:
     match = _NUMBER.match(entry)  # "1x" is 1: strtoul
     if match is None:
-        return -1, f"has the entry {entry!r}, which is not a GPU" if entry else "has an empty entry"
+        return -1, say("has the entry {entry!r}, which is not a GPU", entry=entry) if entry else say(
+            "has an empty entry"
+        )
     index = int(match.group())
-    return (index, "") if index < total else (-1, f"names GPU {index}")
+    return (index, "") if index < total else (-1, say("names GPU {index}", index=index))
 
 
 def _by_uuid(entry: str, cards: Sequence[ListedGpu]) -> tuple[int, str]:
@@ -115,7 +119,11 @@ def _by_uuid(entry: str, cards: Sequence[ListedGpu]) -> tuple[int, str]:
     ]
     if len(named) == 1:
         return named[0], ""
-    return -1, f"names {entry or 'an empty entry'}, which {'no GPU has' if not named else 'fits several GPUs'}"
+    return -1, say(
+        "names {entry}, which {named}",
+        entry=entry or say("an empty entry"),
+        named=say("no GPU has") if not named else say("fits several GPUs"),
+    )
 
 
 def _mig(listed: list[str], cards: Sequence[ListedGpu]) -> Visible:
@@ -130,4 +138,6 @@ def _mig(listed: list[str], cards: Sequence[ListedGpu]) -> Visible:
             return Visible(
                 count=1, listed=len(listed), indices=(card.index,), mig=first if first in card.mig else ""
             )
-    return Visible(count=0, fault=f"names {first}, which is not a MIG device here", listed=len(listed))
+    return Visible(
+        count=0, fault=say("names {first}, which is not a MIG device here", first=first), listed=len(listed)
+    )

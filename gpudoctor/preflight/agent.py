@@ -19,6 +19,7 @@ from typing import Any
 
 from gpudoctor import __version__
 from gpudoctor.errors import IncompleteError
+from gpudoctor.lang import say
 from gpudoctor.model import Unavailable
 from gpudoctor.model.child_process import child_code
 from gpudoctor.model.signs.preflight import LossKind, Preflight, Stage
@@ -143,7 +144,9 @@ class Agent:
             return
         self._stopped = number
         if hasattr(self, "_writer") and self._gathered is None:
-            send(self._writer, {"type": "bye", "words": f"ended by {signal.Signals(number).name}"})
+            send(
+                self._writer, {"type": "bye", "words": say("ended by {name}", name=signal.Signals(number).name)}
+            )
         loop = asyncio.get_running_loop()
         loop.call_later(3.0 if self._gathered is not None else 0.2, self._leave)
 
@@ -151,7 +154,10 @@ class Agent:
         if self._code.done():
             return
         if hasattr(self, "_writer"):
-            send(self._writer, {"type": "bye", "words": f"ended by {signal.Signals(self._stopped).name}"})
+            send(
+                self._writer,
+                {"type": "bye", "words": say("ended by {name}", name=signal.Signals(self._stopped).name)},
+            )
         self._code.set_result(128 + self._stopped)
 
     async def end(self) -> None:
@@ -172,7 +178,14 @@ class Agent:
             except (OSError, asyncio.TimeoutError) as error:
                 why = _why_unreached(error, host, port)
             if self._stopped or time.monotonic() > end:
-                raise IncompleteError(f"rank {self._place.rank} did not reach rank 0 within {limit:g} s: {why}")
+                raise IncompleteError(
+                    say(
+                        "rank {rank} did not reach rank 0 within {limit:g} s: {why}",
+                        rank=self._place.rank,
+                        limit=limit,
+                        why=why,
+                    )
+                )
             await asyncio.sleep(RETRY_SECONDS)
         send(writer, self._greeting())
         try:
@@ -180,21 +193,37 @@ class Agent:
         except BrokenProtocol as error:
             writer.close()
             raise IncompleteError(
-                f"{host}:{port} answers, but not as gpudoctor ({error}); another program listens there: give "
-                "every rank another --port"
+                say(
+                    "{host}:{port} answers, but not as gpudoctor ({error}); another program listens there: "
+                    "give every rank another --port",
+                    host=host,
+                    port=port,
+                    error=error,
+                )
             ) from None
         except asyncio.TimeoutError:
             answer = None
         if answer is None:
             writer.close()
             raise IncompleteError(
-                f"{host}:{port} accepted the connection and said nothing within {ANSWER_SECONDS:g} s; see "
-                "whether rank 0 is stopped or overloaded, or give every rank another --port if a program has "
-                "this one"
+                say(
+                    "{host}:{port} accepted the connection and said nothing within {answer_seconds:g} s; "
+                    "see whether rank 0 is stopped or overloaded, or give every rank another --port "
+                    "if a program has this one",
+                    host=host,
+                    port=port,
+                    answer_seconds=ANSWER_SECONDS,
+                )
             )
         if answer["type"] == "refused":
             writer.close()
-            raise IncompleteError(f"rank 0 refused rank {self._place.rank}: {answer.get('words', '')}")
+            raise IncompleteError(
+                say(
+                    "rank 0 refused rank {rank}: {answer}",
+                    rank=self._place.rank,
+                    answer=answer.get("words", ""),
+                )
+            )
         return reader, writer
 
     def _greeting(self) -> Message:
@@ -229,7 +258,10 @@ class Agent:
                 return self._code.result()
             if not done:
                 listening.cancel()
-                self._lost = (LossKind.SILENT, f"said nothing for {self._budget.silence:g} s")
+                self._lost = (
+                    LossKind.SILENT,
+                    say("said nothing for {silence:g} s", silence=self._budget.silence),
+                )
                 return None
             try:
                 message = listening.result()
@@ -237,7 +269,7 @@ class Agent:
                 self._lost = (LossKind.DIED, f"sent {error}")
                 return None
             if message is None:
-                self._lost = (LossKind.DIED, "its process ended: the connection closed")
+                self._lost = (LossKind.DIED, say("its process ended: the connection closed"))
                 return None
             if message["type"] == "done":
                 return int(message["code"])
@@ -274,9 +306,12 @@ class Agent:
         try:
             answer = await self._carry_out(message)
         except asyncio.CancelledError:
-            answer = {"failure": "was broken off", "kind": "cancelled"}
+            answer = {"failure": say("was broken off"), "kind": "cancelled"}
         except Exception as error:  # noqa: BLE001  # one bad piece of work must not end the rank
-            answer = {"failure": f"{type(error).__name__}: {error}", "kind": "error"}
+            answer = {
+                "failure": f"{type(error).__name__}: {error}",
+                "kind": "error",
+            }
         send(self._writer, {**answer, "type": "result", "id": message["id"]})
 
     async def _carry_out(self, message: Message) -> Message:
@@ -334,10 +369,15 @@ class Agent:
             out, _ = await asyncio.wait_for(process.communicate(), limit)
             report = json.loads(out)
         except asyncio.TimeoutError:
-            return {"failure": f"the machine's checks took more than {round(limit, 1):g} s", "kind": "late"}
+            return {
+                "failure": say("the machine's checks took more than {limit:g} s", limit=round(limit, 1)),
+                "kind": "late",
+            }
         except ValueError:
             return {
-                "failure": f"the machine's checks ended with exit code {process.returncode}",
+                "failure": say(
+                    "the machine's checks ended with exit code {returncode}", returncode=process.returncode
+                ),
                 "kind": "error",
             }
         finally:
@@ -401,8 +441,12 @@ class Agent:
                 if message is not None and message["type"] == "done":
                     return int(message["code"])
         raise IncompleteError(
-            f"rank 0 was lost in the stage {self._stage}: {words}; start the examination again, without its "
-            "node if that happens twice"
+            say(
+                "rank 0 was lost in the stage {stage}: {words}; start the examination again, without its "
+                "node if that happens twice",
+                stage=self._stage,
+                words=words,
+            )
         )
 
     def _end_of_coordinator(self, kind: LossKind, words: str) -> list[Message]:
@@ -420,8 +464,11 @@ class Agent:
             },
             {
                 "what": "untested",
-                "words": f"Rank 0 led the examination and was lost in the stage {self._stage}. Nobody measured "
-                "what would have followed.",
+                "words": say(
+                    "Rank 0 led the examination and was lost in the stage {stage}. Nobody measured what "
+                    "would have followed.",
+                    stage=self._stage,
+                ),
             },
         ]
 
@@ -430,16 +477,28 @@ def _why_unreached(error: Exception, host: str, port: int) -> str:
     """What was seen at the coordinator's address, and what to do."""
     place = f"{host}:{port}"
     if isinstance(error, socket.gaierror):
-        return f"the name {host} cannot be resolved here ({error.strerror}); give --head with an address"
+        return say(
+            "the name {host} cannot be resolved here ({strerror}); give --head with an address",
+            host=host,
+            strerror=error.strerror,
+        )
     if isinstance(error, ConnectionRefusedError):
-        return (
-            f"nothing listens at {place} (connection refused); see whether rank 0 has started there, and give "
-            "each rank the same --head and --port"
+        return say(
+            "nothing listens at {place} (connection refused); see whether rank 0 has started there, "
+            "and give each rank the same --head and --port",
+            place=place,
         )
     if isinstance(error, asyncio.TimeoutError | TimeoutError):
-        return f"{place} does not answer; open the port in the firewall, or give --head with another address"
+        return say(
+            "{place} does not answer; open the port in the firewall, or give --head with another address",
+            place=place,
+        )
     words = getattr(error, "strerror", None) or str(error)
-    return f"{place} cannot be reached ({words}); give --head with an address that this node has a route to"
+    return say(
+        "{place} cannot be reached ({words}); give --head with an address that this node has a route to",
+        place=place,
+        words=words,
+    )
 
 
 def _end_with_us() -> Callable[[], None] | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from gpudoctor.analysis.preflight.search import next_round
 from gpudoctor.analysis.preflight.search_plan import NodeGroup, plan_for
+from gpudoctor.lang import say
 from gpudoctor.model.signs.preflight import LossKind, Preflight, Quantity, Stage
 from gpudoctor.preflight.budget import Budget, Wishes
 from gpudoctor.preflight.measured_units import MeasuredUnit, units_of
@@ -39,7 +40,7 @@ class Stopped(Exception):
     """A signal asked for the end."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(number).name}")
+        super().__init__(say("stopped by {name}", name=signal.Signals(number).name))
 
 
 class Coordinator(RankConnections):
@@ -93,8 +94,14 @@ class Coordinator(RankConnections):
                 await self._run(stage, body)
             except Stopped as reason:
                 left = [later.value for later, _, due in stages[index + 1 :] if due]
-                words = f"The examination was {reason} in the stage {stage.value}"
-                self._untested(f"{words}. It did not measure: {joined(left)}." if left else f"{words}.")
+                words = say(
+                    "The examination was {reason} in the stage {stage}", reason=reason, stage=stage.value
+                )
+                self._untested(
+                    say("{words}. It did not measure: {left}.", words=words, left=joined(left))
+                    if left
+                    else f"{words}."
+                )
                 break
         return self.gathered.preflight()
 
@@ -102,7 +109,13 @@ class Coordinator(RankConnections):
         begin = time.monotonic()
         limit = self._limit(stage)
         if limit <= 0:
-            self._untested(f"No time was left for the stage {stage.value}: {self._budget.whole:g} s are over.")
+            self._untested(
+                say(
+                    "No time was left for the stage {stage}: {whole:g} s are over.",
+                    stage=stage.value,
+                    whole=self._budget.whole,
+                )
+            )
             return
         self._stage, self._late, self._end = stage, False, begin + limit
         for member in self._present():
@@ -121,7 +134,9 @@ class Coordinator(RankConnections):
                 self._stopping.result()
             else:
                 self._late = True
-                self._untested(f"The stage {stage.value} did not end within {limit:g} s.")
+                self._untested(
+                    say("The stage {stage} did not end within {limit:g} s.", stage=stage.value, limit=limit)
+                )
         finally:
             if not task.done():
                 task.cancel()
@@ -167,10 +182,16 @@ class Coordinator(RankConnections):
             limit = self._limit(Stage.ARRIVE)
             beside = f"; {'; '.join(self._strangers[:3])}" if self._strangers else ""
             for rank in missing:
-                words = f"nothing came within {limit:g} s{beside}"
+                words = say("nothing came within {limit:g} s{beside}", limit=limit, beside=beside)
                 self._loss(rank, None, LossKind.NEVER_CAME, words)
             who = capitalised(ranks(missing))
-            self._untested(f"{who} of {world} did not come. gpudoctor did not measure what is there.")
+            self._untested(
+                say(
+                    "{who} of {world} did not come. gpudoctor did not measure what is there.",
+                    who=who,
+                    world=world,
+                )
+            )
         self._number_nodes()
         for member, kind, words in self._lost_early:
             self._loss(member.rank, member.node, kind, words)
@@ -227,11 +248,22 @@ class Coordinator(RankConnections):
         )
         why = answer.get("failure") or answer.get("cards_failure")
         if why and answer.get("kind") in ("late", "stuck"):
-            why = f"torch could not be imported within {round(limit, 1):g} s{_where(answer)}"
+            why = say(
+                "torch could not be imported within {limit:g} s{where}",
+                limit=round(limit, 1),
+                where=_where(answer),
+            )
         if why:
-            hint = " Name the training's interpreter with --python." if "not installed" in why else ""
+            hint = say(" Name the training's interpreter with --python.") if "not installed" in why else ""
             name = self._names[member.node]
-            self._untested(f"The units of {name} were not measured with torch: {why.rstrip('.')}.{hint}")
+            self._untested(
+                say(
+                    "The units of {name} were not measured with torch: {why}.{hint}",
+                    name=name,
+                    why=why.rstrip("."),
+                    hint=hint,
+                )
+            )
         if answer.get("kind") == "stuck":
             self._loss(member.rank, member.node, LossKind.STUCK, str(why), answer.get("stack", ()))
             self._out.add(member.node)
@@ -241,7 +273,9 @@ class Coordinator(RankConnections):
         if answer is None:
             return
         if answer.get("failure"):
-            self._untested(f"On {self._names[member.node]}, {answer['failure']}.")
+            self._untested(
+                say("On {names}, {failure}.", names=self._names[member.node], failure=answer["failure"])
+            )
             return
         self._note(what="node", index=member.node, findings=answer["findings"], unexamined=answer["unexamined"])
 
@@ -300,7 +334,11 @@ class Coordinator(RankConnections):
         """Note what a unit measured alone, or why it did not."""
         if answer is None:
             self._note(
-                what="unit", node=unit.node, local=unit.local, device=unit.device, failure="its rank was lost"
+                what="unit",
+                node=unit.node,
+                local=unit.local,
+                device=unit.device,
+                failure=say("its rank was lost"),
             )
             return
         name = answer.get("name") or self.gathered.nodes[unit.node].get("facts", {}).get("processor", "")
@@ -337,18 +375,29 @@ class Coordinator(RankConnections):
                 pair = [[node, local] for local in item["pair"]]
                 self._note_test(Stage.NODE, 0, [node], pair, [item])
             if answer is None or answer.get("failure"):
-                words = "its rank was lost" if answer is None else answer["failure"] + _where(answer)
+                words = say("its rank was lost") if answer is None else answer["failure"] + _where(answer)
                 places = [[node, unit.local] for unit in units]
-                self._note_test(Stage.NODE, 0, [node], places, [], failure=f"copies between cards: {words}")
+                self._note_test(
+                    Stage.NODE, 0, [node], places, [], failure=say("copies between cards: {words}", words=words)
+                )
         for turn, algorithm in enumerate(self._budget.algorithms):
             if self._end - time.monotonic() < 2.0:
                 self._untested(
-                    f"All-reduce by {algorithm or 'the default'} inside {self._names[node]}: no time left."
+                    say(
+                        "All-reduce by {algorithm} inside {names}: no time left.",
+                        algorithm=algorithm or say("the default"),
+                        names=self._names[node],
+                    )
                 )
                 return
             found = await self._together(Stage.NODE, turn, units, algorithm)
             if found["failure"] and self._end <= time.monotonic():
-                self._untested(f"The time of node was over in the middle of a test inside {self._names[node]}.")
+                self._untested(
+                    say(
+                        "The time of node was over in the middle of a test inside {names}.",
+                        names=self._names[node],
+                    )
+                )
                 return
             if found["failure"] and algorithm:
                 continue  # NVLS is not there on most machines, and says so by an error
@@ -387,7 +436,12 @@ class Coordinator(RankConnections):
             # A round that the stage's end cuts short says nothing of its nodes.
             if self._end - time.monotonic() < min(longest, self._budget.test_limit):
                 self._late = True
-                self._untested(f"The search had more tests to make when the time of {stage.value} was over.")
+                self._untested(
+                    say(
+                        "The search had more tests to make when the time of {stage} was over.",
+                        stage=stage.value,
+                    )
+                )
                 return
             before, begin = len(self.gathered.tests), time.monotonic()
             await asyncio.gather(*(self._test(group) for group in groups))
@@ -409,7 +463,9 @@ class Coordinator(RankConnections):
         event = await self._together(group.stage, group.round, units)
         if event["failure"] and not whole and self._end <= time.monotonic():
             self._late = True
-            self._untested(f"The time of {group.stage.value} was over in the middle of a test.")
+            self._untested(
+                say("The time of {stage} was over in the middle of a test.", stage=group.stage.value)
+            )
         else:
             self._note(**event)
 
@@ -433,7 +489,7 @@ class Coordinator(RankConnections):
             units = [next(unit for unit in units if unit.node == node) for node in nodes]
             event["units"] = [[unit.node, unit.local] for unit in units]
             if len(units) > 2:
-                return event | {"failure": "a group of more than two nodes needs torch on each of them"}
+                return event | {"failure": say("a group of more than two nodes needs torch on each of them")}
         elif self.gathered.backend != backend:
             self._note(what="head", backend=backend)
         first = self._members[units[0].rank]
@@ -488,7 +544,7 @@ class Coordinator(RankConnections):
             task.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
         return [
-            {"failure": "was broken off", "kind": "cancelled"} if task in pending else task.result()
+            {"failure": say("was broken off"), "kind": "cancelled"} if task in pending else task.result()
             for task in asked
         ]
 
@@ -498,7 +554,7 @@ class Coordinator(RankConnections):
         failures = []
         for unit, answer in zip(units, answers, strict=True):
             if answer is None:
-                failures.append(("lost", unit, "its rank was lost"))
+                failures.append(("lost", unit, say("its rank was lost")))
             elif answer.get("failure"):
                 kind = "wrong" if answer.get("wrong") else answer.get("kind", "error")
                 if kind == "error" and _ECHO.search(answer["failure"]):
@@ -525,7 +581,7 @@ class Coordinator(RankConnections):
         nodes = [node for node in self.gathered.nodes if node not in self._out]
         workers = {node: self._usable(node)[0] for node in nodes if self._usable(node)}
         if not workers:
-            self._untested(f"{folder} was not measured: no node is left.")
+            self._untested(say("{folder} was not measured: no node is left.", folder=folder))
             return
         content = secrets.token_hex(16)
         common = {"folder": folder, "name": f".gpudoctor-preflight-{self._token}"}
@@ -539,7 +595,7 @@ class Coordinator(RankConnections):
             work = {"do": "storage.examine", **common, "content": content, "index": node}
             answer = await self._ask_unit(unit, {**work, "bytes": self._budget.storage_bytes}, limit)
             event = {"what": "storage", "node": node, "folder": folder, "visible": False, "writable": False}
-            event |= {"same": None, "figures": [], "failure": "its rank was lost"}
+            event |= {"same": None, "figures": [], "failure": say("its rank was lost")}
             if answer is not None:
                 known = ("visible", "writable", "same", "figures")
                 event |= {key: answer[key] for key in known if key in answer}
@@ -590,4 +646,4 @@ def _where(answer: Mapping[str, Any]) -> str:
     if not stack:
         return ""
     place, _, function = stack[-1].rpartition(" ")
-    return f" in {function} ({place.rpartition('/')[2]})"
+    return say(" in {function} ({folder})", function=function, folder=place.rpartition("/")[2])

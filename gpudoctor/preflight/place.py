@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 
 DEFAULT_PORT = 29400
 """The port of the coordinator unless something says another one; the default of torchrun's rendezvous too."""
@@ -88,12 +89,14 @@ def _sources(flags: PlaceFlags, environment: Mapping[str, str]) -> Iterator[_Sai
     if flags.rank is not None or flags.world is not None:
         if flags.rank is None or flags.world is None:
             given, missing = ("--rank", "--world") if flags.world is None else ("--world", "--rank")
-            raise UsageError(f"{given} was given without {missing}; give both")
+            raise UsageError(
+                say("{given} was given without {missing}; give both", given=given, missing=missing)
+            )
         yield _Said(source="flags", rank=flags.rank, world=flags.world, names=("--rank", "--world"))
     torchrun = "TORCHELASTIC_RUN_ID" in environment
     pair = _pair(environment, "RANK", "WORLD_SIZE")
     if pair:
-        source = "torchrun" if torchrun else "RANK and WORLD_SIZE"
+        source = "torchrun" if torchrun else say("RANK and WORLD_SIZE")
         local = _number(environment, "LOCAL_RANK")
         yield _Said(source=source, rank=pair[0], world=pair[1], local=local, names=("RANK", "WORLD_SIZE"))
     if torchrun and pair:
@@ -123,7 +126,11 @@ def _pair(environment: Mapping[str, str], rank: str, world: str) -> tuple[int, i
             return None  # part of another program's environment
         given, missing = (rank, world) if values[1] is None else (world, rank)
         raise UsageError(
-            f"{given} is set and {missing} is not; set both, or start gpudoctor by torchrun or srun"
+            say(
+                "{given} is set and {missing} is not; set both, or start gpudoctor by torchrun or srun",
+                given=given,
+                missing=missing,
+            )
         )
     return values[0], values[1]
 
@@ -135,27 +142,44 @@ def _number(environment: Mapping[str, str], name: str) -> int | None:
     try:
         return int(text)
     except ValueError:
-        raise UsageError(f"{name}={text} is not a whole number; correct or unset it") from None
+        raise UsageError(
+            say("{name}={text} is not a whole number; correct or unset it", name=name, text=text)
+        ) from None
 
 
 def _consistent(said: _Said) -> None:
     rank, world = said.names
     if said.world < 1:
-        raise UsageError(f"{world} is {said.world}; a job has at least one rank")
+        raise UsageError(
+            say("{world} is {world2}; a job has at least one rank", world=world, world2=said.world)
+        )
     if not 0 <= said.rank < said.world:
         raise UsageError(
-            f"{rank} is {said.rank} and {world} is {said.world}; ranks go from 0 to {said.world - 1}: "
-            f"correct one of them"
+            say(
+                "{rank} is {rank2} and {world} is {world2}; ranks go from 0 to {world3}: correct one of them",
+                rank=rank,
+                rank2=said.rank,
+                world=world,
+                world2=said.world,
+                world3=said.world - 1,
+            )
         )
 
 
 def _agreeing(first: _Said, other: _Said) -> None:
-    for index, name in enumerate(("rank", "world size")):
+    for index, name in enumerate(("rank", say("world size"))):
         own, its = (first.rank, first.world)[index], (other.rank, other.world)[index]
         if own != its:
             raise UsageError(
-                f"two sources disagree about the {name}: {first.names[index]} is {own}, {other.names[index]} "
-                f"is {its}; correct one of them or unset it"
+                say(
+                    "two sources disagree about the {name}: {names} is {own}, {names2} is {its}; correct one "
+                    "of them or unset it",
+                    name=name,
+                    names=first.names[index],
+                    own=own,
+                    names2=other.names[index],
+                    its=its,
+                )
             )
 
 
@@ -169,8 +193,12 @@ def _head(first: _Said, flags: PlaceFlags, environment: Mapping[str, str]) -> st
         if nodes:
             return first_host(nodes)
     raise UsageError(
-        f"{first.source} says that there are {first.world} ranks, and nothing says where rank 0 is; "
-        "give --head HOST or set MASTER_ADDR"
+        say(
+            "{source} says that there are {world} ranks, and nothing says where rank 0 is; give "
+            "--head HOST or set MASTER_ADDR",
+            source=first.source,
+            world=first.world,
+        )
     )
 
 
@@ -188,7 +216,9 @@ def _port(first: _Said, flags: PlaceFlags, environment: Mapping[str, str]) -> in
         else:
             port = DEFAULT_PORT
     if not 0 < port < 65_536:
-        raise UsageError(f"the coordinator's port would be {port}; give --port between 1 and 65535")
+        raise UsageError(
+            say("the coordinator's port would be {port}; give --port between 1 and 65535", port=port)
+        )
     return port
 
 

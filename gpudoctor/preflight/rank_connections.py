@@ -15,6 +15,7 @@ from typing import Any
 
 from gpudoctor import __version__
 from gpudoctor.errors import IncompleteError
+from gpudoctor.lang import say
 from gpudoctor.model.signs.preflight import LossKind, Stage
 from gpudoctor.preflight.budget import Budget
 from gpudoctor.preflight.gathered import Gathered
@@ -93,8 +94,12 @@ class RankConnections:
                 )
         except OSError as error:
             raise IncompleteError(
-                f"rank 0 cannot listen at port {self._place.port}: {error.strerror or error}; another program "
-                "uses it, or the last examination has not ended: give every rank another --port"
+                say(
+                    "rank 0 cannot listen at port {port}: {strerror}; another program uses it, or the last "
+                    "examination has not ended: give every rank another --port",
+                    port=self._place.port,
+                    strerror=error.strerror or error,
+                )
             ) from None
         listening = self._server.sockets[0]
         self.port = listening.getsockname()[1]
@@ -125,7 +130,13 @@ class RankConnections:
         try:
             self.gathered.add(event)
         except (TypeError, ValueError) as error:  # one worker that sends nonsense must not end the examination
-            self._untested(f"gpudoctor could not read a measurement of the stage {self._stage.value}: {error}.")
+            self._untested(
+                say(
+                    "gpudoctor could not read a measurement of the stage {stage}: {error}.",
+                    stage=self._stage.value,
+                    error=error,
+                )
+            )
             return
         if self._deputy is not None:
             if not self._uncopied:
@@ -194,7 +205,9 @@ class RankConnections:
         try:
             hello = await asyncio.wait_for(receive(reader), GREETING_SECONDS)
         except (BrokenProtocol, asyncio.TimeoutError) as error:
-            self._strangers.append(f"{address} connected and sent {error or 'nothing'}")
+            self._strangers.append(
+                say("{address} connected and sent {error}", address=address, error=error or say("nothing"))
+            )
             writer.close()
             return
         if hello is None:
@@ -232,45 +245,84 @@ class RankConnections:
         """Why a rank is not taken in, with what to do; "" where it is."""
         rank, world = hello.get("rank"), hello.get("world")
         if hello["type"] != "hello" or not isinstance(rank, int) or not isinstance(world, int):
-            self._strangers.append(f"{address} connected and did not say who it is")
-            return "this port belongs to gpudoctor preflight"
+            self._strangers.append(say("{address} connected and did not say who it is", address=address))
+            return say("this port belongs to gpudoctor preflight")
         if hello.get("token") != self._place.token:
             return self._refuse(
                 -1,
-                f"{address} belongs to another job (rank {rank} of {world})",
-                "it belongs to another job; give the two jobs different ports by --port",
+                say(
+                    "{address} belongs to another job (rank {rank} of {world})",
+                    address=address,
+                    rank=rank,
+                    world=world,
+                ),
+                say("it belongs to another job; give the two jobs different ports by --port"),
             )
         if hello.get("version") != VERSION or hello.get("gpudoctor") != __version__:
             theirs = hello.get("gpudoctor")
             return self._refuse(
                 rank,
-                f"{hello.get('host')} runs gpudoctor {theirs}, and rank 0 runs {__version__}",
-                f"it runs gpudoctor {theirs}, and rank 0 runs {__version__}; install one version on every node",
+                say(
+                    "{hello} runs gpudoctor {theirs}, and rank 0 runs {version}",
+                    hello=hello.get("host"),
+                    theirs=theirs,
+                    version=__version__,
+                ),
+                say(
+                    "it runs gpudoctor {theirs}, and rank 0 runs {version}; install one version on every node",
+                    theirs=theirs,
+                    version=__version__,
+                ),
             )
         if world != self._place.world:
             return self._refuse(
                 rank,
-                f"{hello.get('host')} came with the world size {world}, and rank 0 has {self._place.world}",
-                f"its world size is {world}, and rank 0 has {self._place.world}; give every rank the same",
+                say(
+                    "{hello} came with the world size {world}, and rank 0 has {world2}",
+                    hello=hello.get("host"),
+                    world=world,
+                    world2=self._place.world,
+                ),
+                say(
+                    "its world size is {world}, and rank 0 has {world2}; give every rank the same",
+                    world=world,
+                    world2=self._place.world,
+                ),
             )
         if not 0 <= rank < world:
             return self._refuse(
                 rank,
-                f"{hello.get('host')} came as rank {rank} of {world}",
-                f"there is no rank {rank} among {world}; ranks go from 0 to {world - 1}",
+                say("{hello} came as rank {rank} of {world}", hello=hello.get("host"), rank=rank, world=world),
+                say(
+                    "there is no rank {rank} among {world}; ranks go from 0 to {world2}",
+                    rank=rank,
+                    world=world,
+                    world2=world - 1,
+                ),
             )
         if rank in self._members:
             first = self._members[rank].host
             return self._refuse(
                 rank,
-                f"{hello.get('host')} came as rank {rank} as well, which {first} has",
-                f"{first} has come as rank {rank} before; give each rank a number of its own",
+                say(
+                    "{hello} came as rank {rank} as well, which {first} has",
+                    hello=hello.get("host"),
+                    rank=rank,
+                    first=first,
+                ),
+                say(
+                    "{first} has come as rank {rank} before; give each rank a number of its own",
+                    first=first,
+                    rank=rank,
+                ),
             )
         if self._begun:
             return self._refuse(
                 rank,
-                f"{hello.get('host')} came after the examination had begun",
-                "it came after the examination had begun; start all ranks together, or give a longer --wait",
+                say("{hello} came after the examination had begun", hello=hello.get("host")),
+                say(
+                    "it came after the examination had begun; start all ranks together, or give a longer --wait"
+                ),
             )
         return ""
 
@@ -285,12 +337,12 @@ class RankConnections:
 
     async def _hear(self, member: ArrivedRank, reader: asyncio.StreamReader) -> None:
         """Read what a rank sends until its connection ends."""
-        words = "its process ended: the connection closed"
+        words = say("its process ended: the connection closed")
         while True:
             try:
                 message = await receive(reader)
             except BrokenProtocol as error:
-                words = f"it sent {error}"
+                words = say("it sent {error}", error=error)
                 break
             if message is None:
                 break
@@ -333,7 +385,13 @@ class RankConnections:
             return
         self._out.add(node)
         name = self._names[node]
-        self._untested(f"{name} took no part in what followed its loss in the stage {self._stage.value}.")
+        self._untested(
+            say(
+                "{name} took no part in what followed its loss in the stage {stage}.",
+                name=name,
+                stage=self._stage.value,
+            )
+        )
 
     async def _watching(self) -> None:
         """Beats to every rank, and a look at who is silent."""
@@ -346,7 +404,11 @@ class RankConnections:
                 if stood_still:
                     member.heard = max(member.heard, now - BEAT_SECONDS)  # it was we who did not listen
                 elif now - member.heard > self._budget.silence:
-                    self._lose(member, LossKind.SILENT, f"it answered nothing for {self._budget.silence:g} s")
+                    self._lose(
+                        member,
+                        LossKind.SILENT,
+                        say("it answered nothing for {silence:g} s", silence=self._budget.silence),
+                    )
             await asyncio.sleep(BEAT_SECONDS)
 
     # Questions.
@@ -365,9 +427,11 @@ class RankConnections:
         except asyncio.TimeoutError:
             quiet = time.monotonic() - member.heard
             if quiet > 2 * BEAT_SECONDS:
-                self._lose(member, LossKind.SILENT, f"it answered nothing for {quiet:.0f} s")
+                self._lose(member, LossKind.SILENT, say("it answered nothing for {quiet:.0f} s", quiet=quiet))
             else:
-                words = f"it gave no answer within {round(limit, 1):g} s and still sent signs of life"
+                words = say(
+                    "it gave no answer within {limit:g} s and still sent signs of life", limit=round(limit, 1)
+                )
                 self._lose(member, LossKind.STUCK, words)
             return None
         except asyncio.CancelledError:

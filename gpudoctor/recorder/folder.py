@@ -15,6 +15,7 @@ from typing import Any
 
 from gpudoctor import __version__
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 from gpudoctor.model.redaction import mask_arguments, mask_text, mask_value
 from gpudoctor.probe.wire.frames import private
 from gpudoctor.recorder.checkout import checked_out
@@ -85,7 +86,12 @@ def new_folder(chosen: str | None) -> tuple[Path, str]:
     except OSError as error:
         instead = _temporary("gpudoctor-run-")
         reason = error.strerror or str(error)
-        return instead, f"gpudoctor: --recording {chosen}: cannot be written ({reason}); recording to {instead}"
+        return instead, say(
+            "gpudoctor: --recording {chosen}: cannot be written ({reason}); recording to {instead}",
+            chosen=chosen,
+            reason=reason,
+            instead=instead,
+        )
     return folder, ""
 
 

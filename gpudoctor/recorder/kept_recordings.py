@@ -16,6 +16,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from gpudoctor.lang import say, term
+from gpudoctor.lang.message_data import message_of, template_object
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.read_limits import MANIFEST as MANIFEST_LIMIT
 from gpudoctor.probe.wire.frames import COLUMNS, ForeignFile, Frames, private, unpacked
@@ -64,13 +66,13 @@ class KeptRecording:
     def outcome(self) -> str:
         """The verdict, or how the command ended."""
         if self.running:
-            return "running"
+            return term("running")
         if self.verdict:
             return self.verdict
         if self.exit_code is None:
-            return "its end was not recorded"
-        how = f" ({self.stopped_by})" if self.stopped_by else ""
-        return f"ended with exit code {self.exit_code}{how}"
+            return say("its end was not recorded")
+        how = say(" ({stopped_by})", stopped_by=self.stopped_by) if self.stopped_by else ""
+        return say("ended with exit code {exit_code}{how}", exit_code=self.exit_code, how=how)
 
 
 def kept_recordings() -> list[KeptRecording]:
@@ -124,7 +126,7 @@ def _read(folder: Path, *, count: bool = True) -> KeptRecording | None:
         folder=str(manifest.get("cwd", "")),
         bytes=sum(sizes.values()),
         steps=steps if isinstance(steps, int) else _steps(folder, sizes) if count else None,
-        verdict=str(verdict.get("verdict", "")),
+        verdict=message_of(str(verdict.get("verdict", "")), verdict.get("message")),
         exit_code=code if isinstance(code, int) else None,
         stopped_by=stopped if isinstance(stopped, str) else None,
         running=not end and time.time() - _written(folder / MACHINE) < _ALIVE,
@@ -177,7 +179,8 @@ def keep_verdict(folder: Path, verdict: str, steps: int | None) -> None:
     temporary = folder / f".{VERDICT}.{os.getpid()}"
     try:
         with open(temporary, "w", encoding="utf-8", opener=private) as stream:
-            stream.write(json.dumps({"schema": SCHEMA, "verdict": verdict, "steps": steps}) + "\n")
+            kept = {"schema": SCHEMA, "verdict": verdict, "message": template_object(verdict), "steps": steps}
+            stream.write(json.dumps(kept) + "\n")
         os.replace(temporary, folder / VERDICT)
     except OSError:
         with suppress(OSError):

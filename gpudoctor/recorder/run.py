@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpudoctor.lang import say
 from gpudoctor.model.redaction import mask_cut
 from gpudoctor.model.unavailable import optional
 from gpudoctor.recorder.folder import CommandEnd, write_end, write_manifest
@@ -64,7 +65,7 @@ _PRESSES = 3
 _APART = 0.5
 """Seconds between two Ctrl-C that are meant: a key that is held down repeats faster."""
 _WAITED = 10.0
-_HOW = f"(SIGTERM, {LAST:g} s later SIGKILL; --grace S does it S seconds after the first)"
+_HOW = say("(SIGTERM, {last:g} s later SIGKILL; --grace S does it S seconds after the first)", last=LAST)
 
 Handler = Callable[[int, Any], None]
 
@@ -215,7 +216,7 @@ class _Watchdog:
         observed = started
         while (code := self._child.poll()) is None or self._stopper.left():
             if self._stopper.given_up:
-                self.problems.append("processes of the command are still alive after SIGKILL")
+                self.problems.append(say("processes of the command are still alive after SIGKILL"))
                 break
             for number in self._note(self._post.wait(TICK)):
                 self._pass_on(number)
@@ -235,7 +236,7 @@ class _Watchdog:
         try:
             yield
         except Exception as error:  # noqa: BLE001
-            sentence = f"{what} failed: {type(error).__name__}: {error}"
+            sentence = say("{what} failed: {kind}: {error}", what=what, kind=type(error).__name__, error=error)
             if sentence not in self.problems:
                 self.problems.append(sentence)
 
@@ -268,10 +269,10 @@ class _Watchdog:
         if self.stopped_by_us is None and self._child.returncode is None:
             if self._plan.steps is not None and (self._plan.folder / STOP).exists():
                 self.stopped_by_us = "steps"
-                self._stopper.ask(f"{self._plan.steps:,} steps are made")
+                self._stopper.ask(say("{steps:,} steps are made", steps=self._plan.steps))
             elif self._plan.seconds is not None and seconds >= self._plan.seconds:
                 self.stopped_by_us = "seconds"
-                self._stopper.ask(f"{duration(self._plan.seconds)} are over")
+                self._stopper.ask(say("{seconds} are over", seconds=duration(self._plan.seconds)))
         self._stopper.look()
         if not self._stopper.ours and (words := self._presses.waiting(time.monotonic())):
             self._tell(words)
@@ -296,7 +297,9 @@ class Presses:
         self._times.append(now)
         if len(self._times) == _PRESSES - 1:
             self._told = True
-            return f"gpudoctor: the command got Ctrl-C for the second time; the third one ends it. {_HOW}"
+            return say(
+                "gpudoctor: the command got Ctrl-C for the second time; the third one ends it. {how}", how=_HOW
+            )
         return ""
 
     def waiting(self, now: float) -> str:
@@ -304,9 +307,11 @@ class Presses:
         if self._told or not self._times or now - self._times[0] < _WAITED:
             return ""
         self._told = True
-        return (
-            f"gpudoctor: the command still runs {_WAITED:g} s after Ctrl-C, and gpudoctor waits; the third "
-            f"Ctrl-C ends it. {_HOW}"
+        return say(
+            "gpudoctor: the command still runs {waited:g} s after Ctrl-C, and gpudoctor waits; the "
+            "third Ctrl-C ends it. {how}",
+            waited=_WAITED,
+            how=_HOW,
         )
 
 
@@ -314,4 +319,4 @@ def _name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
-        return f"signal {number}"
+        return say("signal {number}", number=number)

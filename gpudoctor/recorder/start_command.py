@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from gpudoctor.errors import DoctorError
+from gpudoctor.lang import say
 from gpudoctor.recorder.signal_forwarder import held
 
 SITE = Path(__file__).resolve().parents[1] / "probe" / "site"
@@ -53,16 +54,22 @@ def start(
                 preexec_fn=_as_a_shell_would(numbers, mask) if hasattr(os, "fork") else None,
             )
         except FileNotFoundError:
-            raise CommandError(f"{command[0]}: command not found{_hint(command)}", 127) from None
+            raise CommandError(
+                say("{command}: command not found{hint}", command=command[0], hint=_hint(command)), 127
+            ) from None
         except PermissionError:
-            raise CommandError(f"{command[0]}: cannot be executed{_hint(command)}", 126) from None
+            raise CommandError(
+                say("{command}: cannot be executed{hint}", command=command[0], hint=_hint(command)), 126
+            ) from None
         except (OSError, ValueError) as error:
-            raise CommandError(f"{command[0]}: cannot be started: {error}", 126) from None
+            raise CommandError(
+                say("{command}: cannot be started: {error}", command=command[0], error=error), 126
+            ) from None
 
 
 def _hint(command: Sequence[str]) -> str:
     if command[0].endswith(".py") and os.path.isfile(command[0]):
-        return f"; to run a script: gpudoctor run -- python {' '.join(command)}"
+        return say("; to run a script: gpudoctor run -- python {command}", command=" ".join(command))
     return ""
 
 

@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 
+from gpudoctor.lang import say
 from gpudoctor.recorder.ending import alive, kill, marked, send
 from gpudoctor.vitals.process.procfs import takes, usage, whole_tree
 
@@ -46,8 +47,14 @@ class Stopper:
         if not hasattr(signal, "SIGKILL"):
             os.kill(self._root, signal.SIGTERM)  # Windows: there is no other way to one process
             return
-        grace = f"{self._grace:g} s later SIGTERM, {LAST:g} s after that SIGKILL"
-        self._tell(f"gpudoctor: {why}: the command gets SIGINT, as from Ctrl-C; if it keeps running, {grace}.")
+        grace = say("{grace:g} s later SIGTERM, {last:g} s after that SIGKILL", grace=self._grace, last=LAST)
+        self._tell(
+            say(
+                "gpudoctor: {why}: the command gets SIGINT, as from Ctrl-C; if it keeps running, {grace}.",
+                why=why,
+                grace=grace,
+            )
+        )
         self._note("SIGINT")
         # A terminal's Ctrl-C reaches the foreground group: the command's processes that are in it, and us.
         # Our own group may hold more than that (a shell script that started us), which is to live on.
@@ -59,7 +66,7 @@ class Stopper:
         for pid in self._everyone():  # one that is stopped could not act on it
             send(pid, signal.SIGCONT)
         if not takes(self._root, signal.SIGINT):  # started in the background: Ctrl-C never reaches it
-            self._insist("it ignores SIGINT")
+            self._insist(say("it ignores SIGINT"))
 
     def expect(self, seconds: float) -> None:
         """The command was asked by somebody else: it gets SIGTERM after so many seconds, 0 for at once."""
@@ -79,12 +86,17 @@ class Stopper:
         now = time.monotonic()
         self._remember(whole_tree(self._root) if not self._reaped else ())
         if not self._insisted and now >= self._insist_at:
-            self._insist("it still runs")
+            self._insist(say("it still runs"))
         if now >= self._kill_at:
             self._over_at = now + LAST
             killed = kill(self._everyone)
             if killed:
-                self._tell(f"gpudoctor: sent SIGKILL to the rest of the command ({_processes(len(killed))}).")
+                self._tell(
+                    say(
+                        "gpudoctor: sent SIGKILL to the rest of the command ({processes}).",
+                        processes=_processes(len(killed)),
+                    )
+                )
                 self._note("SIGKILL")
 
     def left(self) -> bool:
@@ -110,7 +122,13 @@ class Stopper:
         self._insisted = True
         found = list(self._everyone())
         if found:
-            self._tell(f"gpudoctor: sent SIGTERM to the command ({_processes(len(found))}): {why}.")
+            self._tell(
+                say(
+                    "gpudoctor: sent SIGTERM to the command ({processes}): {why}.",
+                    processes=_processes(len(found)),
+                    why=why,
+                )
+            )
             self._note("SIGTERM")
         for pid in found:
             send(pid, signal.SIGTERM)
@@ -138,4 +156,4 @@ class Stopper:
 
 
 def _processes(number: int) -> str:
-    return "1 process" if number == 1 else f"{number} processes"
+    return "1 process" if number == 1 else say("{number} processes", number=number)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import ENGLISH, speaking
+from gpudoctor.lang import ENGLISH, say, speaking
 
 if TYPE_CHECKING:
     from gpudoctor.model import Report
@@ -47,8 +47,15 @@ def render(report: "Report", format: str, fail_on: str = "error") -> str:
 
     if format not in FORMATS:
         near = difflib.get_close_matches(format, FORMATS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(f"unknown format {format!r}{hint} (formats: text, {', '.join(FORMATS)})")
+        hint = say("; did you mean {near}?", near=near[0]) if near else ""
+        raise UsageError(
+            say(
+                "unknown format {format!r}{hint} (formats: text, {formats})",
+                format=format,
+                hint=hint,
+                formats=", ".join(FORMATS),
+            )
+        )
     module = importlib.import_module(FORMATS[format])
     further = (fail_on,) if format in _BY_SEVERITY else ()
     if format not in _FOR_PEOPLE:

@@ -3,6 +3,8 @@
 import dataclasses
 import json
 
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Json
 from gpudoctor.model.comparison import Comparison, Row
 from gpudoctor.report.json import finite
@@ -40,12 +42,17 @@ def comparison_json(item: Comparison, most: float | None) -> str:
 
 def comparison_markdown(item: Comparison) -> str:
     """The comparison as a comment for a pull request."""
-    lines = [f"### gpudoctor: {escape(item.verdict)}", "", "| | before | after | |", "|---|--:|--:|--:|"]
+    lines = [f"### gpudoctor: {escape(item.verdict)}", "", say("| | before | after | |"), "|---|--:|--:|--:|"]
     for title, rows in groups(item):
         lines.append(f"| **{escape(title)}** | | | |")
         lines += ["| " + " | ".join(map(escape, row)) + " |" for row in rows]
     lines += ["", *map(escape, remarks(item))]
-    lines += ["", f"before: {code(item.before.recording)}, after: {code(item.after.recording)}"]
+    lines += [
+        "",
+        say(
+            "before: {code}, after: {code2}", code=code(item.before.recording), code2=code(item.after.recording)
+        ),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -53,8 +60,8 @@ def groups(item: Comparison) -> list[Group]:
     """Titled groups of rows: name, before, after, change."""
     found = [
         ("speed", [_cells(row) for row in item.speed]),
-        ("time per step, by phase", [_cells(row) for row in item.phases]),
-        ("memory, at most", [_cells(row) for row in item.memory]),
+        (say("time per step, by phase"), [_cells(row) for row in item.phases]),
+        (say("memory, at most"), [_cells(row) for row in item.memory]),
     ]
     return [group for group in found if group[1]]
 
@@ -62,16 +69,20 @@ def groups(item: Comparison) -> list[Group]:
 def remarks(item: Comparison) -> list[str]:
     """Sentences about what differs, loss and findings."""
     said = [
-        f"The {name} run ended with exit code {run.exit_code}."
+        say("The {name} run ended with exit code {exit_code}.", name=name, exit_code=run.exit_code)
         for name, run in (("first", item.before), ("second", item.after))
         if run.failed
     ]
-    said += [f"Other differences: {'; '.join(item.other_setting)}."] if item.other_setting else []
-    said += [f"Loss: {item.loss}."] if item.loss else []
-    said += [f"Gone: {', '.join(item.gone)}."] if item.gone else []
-    said += [f"New: {', '.join(item.new)}."] if item.new else []
+    said += (
+        [say("Other differences: {other_setting}.", other_setting=concatenated("; ", item.other_setting))]
+        if item.other_setting
+        else []
+    )
+    said += [say("Loss: {loss}.", loss=item.loss)] if item.loss else []
+    said += [say("Gone: {gone}.", gone=concatenated(", ", item.gone))] if item.gone else []
+    said += [say("New: {new}.", new=concatenated(", ", item.new))] if item.new else []
     if item.time is not None:
-        said.append("The interval is over the steps of these two runs; a third run may differ from both.")
+        said.append(say("The interval is over the steps of these two runs; a third run may differ from both."))
     return said
 
 
@@ -92,7 +103,7 @@ def _change(row: Row) -> str:
 
 def _text(value: float | None, unit: str) -> str:
     if value is None:
-        return "not known"
+        return say("not known")
     if unit == "s":
         return duration(value)
     if unit == "B":

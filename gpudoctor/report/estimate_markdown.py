@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
+from gpudoctor.lang import say
 from gpudoctor.report import estimate_words as words
 from gpudoctor.report.markdown import escape
 from gpudoctor.text import size
@@ -24,7 +25,7 @@ def render_estimate_markdown(answer: Answer, *, explain: bool = False) -> str:
             words.verdict_text(each.card.verdict) or "no card named", each.peak.title,
         )  # fmt: skip
         rows.append(f"| {' | '.join(row)} |")
-    rows += ["", f"{label(shown)} by line, at {shown.peak.title}:", ""]
+    rows += ["", say("{label} by line, at {title}:", label=label(shown), title=shown.peak.title), ""]
     rows += ["| line | bytes | share |" + (" formula | source |" if explain else "")]
     rows += ["|---|--:|--:|" + ("---|---|" if explain else "")]
     for line in shown.peak.lines:
@@ -33,8 +34,8 @@ def render_estimate_markdown(answer: Answer, *, explain: bool = False) -> str:
             cells += [escape(line.formula), escape(f"{line.source} ({line.provenance.value})")]
         rows.append(f"| {' | '.join(cells)} |")
     rows += _more(answer)
-    rows += [""] + [f"- assumed: {escape(text)}" for text in answer.assumptions]
-    rows += [f"- note: {escape(text)}" for text in shown.notes]
+    rows += [""] + [say("- assumed: {escape}", escape=escape(text)) for text in answer.assumptions]
+    rows += [say("- note: {escape}", escape=escape(text)) for text in shown.notes]
     rows.append(f"- {escape(words.code_text(answer))}")
     return "\n".join(rows).rstrip("\n") + "\n"
 
@@ -79,13 +80,24 @@ def _more(answer: Answer) -> list[str]:
 def _traced(each: "TraceComparison") -> list[str]:
     """The trace beside the formulas, instant by instant."""
     if each.traced is None:
-        return ["", f"{each.method} was not traced: {escape(each.why)}"]
-    rows = ["", f"{each.method} traced, {words.traced_text(each.traced)}:", ""]
+        return ["", say("{method} was not traced: {escape}", method=each.method, escape=escape(each.why))]
+    rows = [
+        "",
+        say("{method} traced, {traced_text}:", method=each.method, traced_text=words.traced_text(each.traced)),
+        "",
+    ]
     rows += ["| instant | formula | traced | differs |", "|---|--:|--:|--:|"]
     for one in each.instants:
         sizes = ["" if known is None else size(known) for known in (one.analytic, one.traced)]
         share = "" if one.share is None else f"{one.share:+.1%}"
         rows.append(f"| {one.title} | {' | '.join(sizes)} | {share} |")
     allocated, reserved = size(each.traced.allocated), size(each.traced.reserved)
-    rows += ["", f"- allocator on paper: {allocated} allocated, {reserved} reserved"]
-    return rows + [f"- note: {escape(text)}" for text in (*each.notes, *each.traced.notes)]
+    rows += [
+        "",
+        say(
+            "- allocator on paper: {allocated} allocated, {reserved} reserved",
+            allocated=allocated,
+            reserved=reserved,
+        ),
+    ]
+    return rows + [say("- note: {escape}", escape=escape(text)) for text in (*each.notes, *each.traced.notes)]

@@ -7,6 +7,7 @@ from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.answer import Answer, label
+from gpudoctor.lang import say
 from gpudoctor.report.estimate_words import GIB, card_text, parameters_text
 from gpudoctor.report.printable import printable
 
@@ -14,7 +15,12 @@ WIDTH, HEIGHT = 720, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 120, 64, 58
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Okabe and Ito's: told apart by readers who see fewer colours."""
-_AXES = {"seq": "sequence, tokens", "batch": "batch, rows on one GPU", "gpus": "GPUs", "lora_rank": "LoRA rank"}
+_AXES = {
+    "seq": say("sequence, tokens"),
+    "batch": say("batch, rows on one GPU"),
+    "gpus": "GPUs",
+    "lora_rank": say("LoRA rank"),
+}
 _LETTER = 6.3
 """Mean width of a letter at size 12."""
 _APART = 16.0
@@ -33,7 +39,7 @@ def draw_svg(answer: Answer) -> str:
         f"<title>{escape(printable(_title(answer, key)))}</title>",
         f'<rect width="{WIDTH}" height="{HEIGHT + bottom}" fill="#ffffff"/>',
         _text(_LEFT - 40, 24, _title(answer, key), size=14),
-        _text(_LEFT - 40, 46, "GiB allocated on one GPU", colour="#555555"),
+        _text(_LEFT - 40, 46, say("GiB allocated on one GPU"), colour="#555555"),
     ]
     for tick in range(round(top / step) + 1):
         y = _y(tick * step, top)
@@ -82,14 +88,14 @@ def _paint(axes: Any, answer: Answer) -> None:
     if answer.device is not None:
         end = answer.device.bytes / GIB
         axes.axhline(end, linestyle="--", color="#444444", linewidth=1)
-        said = f" {card_text(answer.device)}: the card ends here"
+        said = say(" {card_text}: the card ends here", card_text=card_text(answer.device))
         halo = {"facecolor": "#ffffff", "edgecolor": "none", "pad": 0.5}
         axes.text(-0.5, end + top / 80, said, color="#444444", fontsize=9, bbox=halo)
     slant = {"rotation": 30, "ha": "right"} if _slanted(values) else {}
     axes.set_xticks(range(len(values)), values, **slant)
     axes.set_yticks([tick * step for tick in range(round(top / step) + 1)])
     axes.set(xlabel=_axis(key), xlim=(-0.5, len(values) - 0.5), ylim=(0, top))
-    axes.set_ylabel("GiB allocated on one GPU")
+    axes.set_ylabel(say("GiB allocated on one GPU"))
     axes.set_title(_title(answer, key), loc="left", fontsize=11)
     axes.grid(axis="y", color="#dddddd")
     axes.set_axisbelow(True)
@@ -106,7 +112,12 @@ def _series(answer: Answer) -> tuple[str, list[str], list[tuple[str, list[float]
 
 
 def _title(answer: Answer, key: str) -> str:
-    return f"{answer.shape.name}, {parameters_text(answer.shape)}: memory over {key.replace('_', ' ')}"
+    return say(
+        "{name}, {parameters_text}: memory over {key}",
+        name=answer.shape.name,
+        parameters_text=parameters_text(answer.shape),
+        key=key.replace("_", " "),
+    )
 
 
 def _axis(key: str) -> str:
@@ -195,7 +206,12 @@ def _card_line(answer: Answer, top: float) -> list[str]:
         f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{WIDTH - _RIGHT}" y2="{y:.1f}" stroke="#444444" '
         'stroke-dasharray="6 4"/>',
         '<g stroke="#ffffff" stroke-width="4" paint-order="stroke">',
-        _text(_LEFT + 6, y - 6, f"{card_text(card)}: the card ends here", colour="#444444"),
+        _text(
+            _LEFT + 6,
+            y - 6,
+            say("{card_text}: the card ends here", card_text=card_text(card)),
+            colour="#444444",
+        ),
         "</g>",
     ]
 

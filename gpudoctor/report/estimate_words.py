@@ -12,6 +12,8 @@ from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.tables import stack
+from gpudoctor.lang import say, term
+from gpudoctor.lang.message import concatenated
 from gpudoctor.text import capitalised, duration, joined, size
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from gpudoctor.estimate.traced.traced_estimate import Traced
 
 GIB = 1 << 30
-_CHECKPOINTING = {"none": "no checkpointing", "layer": "checkpointing"}
+_CHECKPOINTING = {"none": say("no checkpointing"), "layer": "checkpointing"}
 
 
 def parameters_text(shape: ModelShape) -> str:
@@ -27,51 +29,60 @@ def parameters_text(shape: ModelShape) -> str:
     count = shape.parameters.total
     for step, unit in ((10**12, "T"), (10**9, "B"), (10**6, "M")):
         if count >= step:
-            return f"{count / step:.3g} {unit} parameters"
-    return f"{count:,} parameters"
+            return say("{count:.3g} {unit} parameters", count=count / step, unit=unit)
+    return say("{count:,} parameters", count=count)
 
 
 def card_text(card: Device) -> str:
     """`RTX 4090, 24 GiB`; a size alone is not said twice."""
     memory = size(card.bytes)
-    return memory if memory.replace(" ", "") == card.name else f"{card.name}, {memory}"
+    return (
+        memory
+        if memory.replace(" ", "") == card.name
+        else say("{name}, {memory}", name=card.name, memory=memory)
+    )
 
 
 def job_text(job: TrainingJob) -> str:
     """What the job is, the defaults included."""
     if job.mode == "inference":
         parts = [
-            "inference", f"context {job.context or job.seq:,}", f"{job.concurrency:,} at a time", job.dtype,
-            f"cache {job.kv_dtype}",
-        ]  # fmt: skip
-        return ", ".join(parts)
-    parts = [f"sequence {job.seq:,}", f"batch {job.batch:,}", job.dtype]
+            "inference",
+            say("context {context:,}", context=job.context or job.seq),
+            say("{concurrency:,} at a time", concurrency=job.concurrency),
+            job.dtype,
+            say("cache {kv_dtype}", kv_dtype=job.kv_dtype),
+        ]
+        return concatenated(", ", parts)
+    parts = [say("sequence {seq:,}", seq=job.seq), say("batch {batch:,}", batch=job.batch), job.dtype]
     if job.mixed_precision != "no":
-        parts.append(f"autocast {job.mixed_precision}")
+        parts.append(say("autocast {mixed_precision}", mixed_precision=job.mixed_precision))
     if job.accumulate > 1:
-        parts.append(f"accumulate {job.accumulate:,}")
+        parts.append(say("accumulate {accumulate:,}", accumulate=job.accumulate))
     parts += [
         job.optimizer,
-        _CHECKPOINTING.get(job.checkpointing, f"{job.checkpointing} checkpointing"),
-        f"{job.attention} attention",
-        f"{job.loss} loss",
+        _CHECKPOINTING.get(
+            job.checkpointing, say("{checkpointing} checkpointing", checkpointing=job.checkpointing)
+        ),
+        say("{attention} attention", attention=job.attention),
+        say("{loss} loss", loss=job.loss),
     ]
     if job.world > 1 or job.parallel != "none":
         parts.append(f"{job.world:,} GPUs, {job.parallel}")
         parts += [f"{name} {getattr(job, name)}" for name in ("tp", "pp", "cp", "ep") if getattr(job, name) > 1]
     if job.offload != "none":
-        parts.append(f"{job.offload} on the host")
-    return ", ".join(parts)
+        parts.append(say("{offload} on the host", offload=job.offload))
+    return concatenated(", ", parts)
 
 
 def libraries_text(job: TrainingJob) -> str:
     """Whose code is taken to run, in which releases."""
-    return f"libraries: {stack(job.stack).title} (--stack {job.stack})"
+    return say("libraries: {title} (--stack {stack})", title=stack(job.stack).title, stack=job.stack)
 
 
 def what_text(shown: Estimate) -> str:
     """What was estimated: the job, or code that says itself what it is."""
-    return "as it runs, on fake tensors" if shown.named else job_text(shown.job)
+    return say("as it runs, on fake tensors") if shown.named else job_text(shown.job)
 
 
 def alone(answer: Answer) -> bool:
@@ -89,26 +100,36 @@ def code_text(answer: Answer) -> str:
 
 def means_text(answer: Answer) -> str:
     """What the allocated bytes are and how they were found."""
-    how = "computed by formula" if answer.measured else "computed by formula; nothing was run"
+    how = say("computed by formula") if answer.measured else say("computed by formula; nothing was run")
     if answer.traced:
-        how = "traced through the code that ran" if alone(answer) else "computed by formula"
-        how += " on fake tensors, without a GPU" if alone(answer) else ", next to a trace on fake tensors"
-    return f"allocated is what torch.cuda.max_memory_allocated reports on the fullest GPU, {how}"
+        how = say("traced through the code that ran") if alone(answer) else say("computed by formula")
+        how += (
+            say(" on fake tensors, without a GPU")
+            if alone(answer)
+            else say(", next to a trace on fake tensors")
+        )
+    return say("allocated is what torch.cuda.max_memory_allocated reports on the fullest GPU, {how}", how=how)
 
 
 def traced_text(traced: "Traced") -> str:
     """What was traced, and how the rest was found."""
     depths = [f"{depth:,}" for depth in traced.depths]
     if not traced.depths or traced.depths[0] == traced.layers:
-        return f"traced in full in {duration(traced.seconds)}"
+        return say("traced in full in {seconds}", seconds=duration(traced.seconds))
     check = ""
     if traced.residue is not None:
         check = (
-            "; a third depth agrees"
+            say("; a third depth agrees")
             if not traced.residue
-            else f"; the third depth differs by {size(traced.residue)}"
+            else say("; the third depth differs by {residue}", residue=size(traced.residue))
         )
-    return f"traced at {joined(depths)} of {traced.layers:,} blocks in {duration(traced.seconds)}{check}"
+    return say(
+        "traced at {depths} of {layers:,} blocks in {seconds}{check}",
+        depths=joined(depths),
+        layers=traced.layers,
+        seconds=duration(traced.seconds),
+        check=check,
+    )
 
 
 def verdict_text(verdict: Verdict | None) -> str:
@@ -120,33 +141,48 @@ def headline(answer: Answer) -> str:
     """The answer in a sentence."""
     estimates, card = answer.estimates, answer.device
     if card is None:
-        needs = ", ".join(f"{label(each)} {size(each.total_bytes)}" for each in estimates)
-        return f"Allocated at the peak, on one GPU: {needs}."
+        needs = concatenated(
+            ", ",
+            (
+                say("{label} {total_bytes}", label=label(each), total_bytes=size(each.total_bytes))
+                for each in estimates
+            ),
+        )
+        return say("Allocated at the peak, on one GPU: {needs}.", needs=needs)
     if len(estimates) == 1:
         reading = estimates[0].card
-        return f"{capitalised(label(estimates[0]))} {verdict_text(reading.verdict)}: {reading.reason}."
+        return say(
+            "{label} {verdict_text}: {reason}.",
+            label=capitalised(label(estimates[0])),
+            verdict_text=verdict_text(reading.verdict),
+            reason=reading.reason,
+        )
     said = []
     for verdict, one, many in (
         (Verdict.FITS, "fits", "fit"),
-        (Verdict.TIGHT, "is tight", "are tight"),
-        (Verdict.DOES_NOT_FIT, "does not fit", "do not fit"),
+        (Verdict.TIGHT, say("is tight"), say("are tight")),
+        (Verdict.DOES_NOT_FIT, say("does not fit"), say("do not fit")),
     ):
         names = [label(each) for each in estimates if each.card.verdict is verdict]
         if names:
-            said.append(f"{joined(names)} {one if len(names) == 1 else many}")
-    return f"{capitalised('; '.join(said))} ({card_text(card)})."
+            said.append(say("{names} {one}", names=joined(names), one=term(one if len(names) == 1 else many)))
+    return say("{said} ({card_text}).", said=capitalised(concatenated("; ", said)), card_text=card_text(card))
 
 
 def room_text(room: Room, job: TrainingJob) -> str:
     """What else there is room for."""
-    what, unit = ("sequences at a time", "context") if job.mode == "inference" else ("batch", "sequence")
+    what, unit = (say("sequences at a time"), "context") if job.mode == "inference" else ("batch", "sequence")
     parts = []
     now = job.concurrency if job.mode == "inference" else job.batch
     if room.batch is not None and room.batch > now:
-        parts.append(f"{room.batch:,} {what}" if job.mode == "inference" else f"{what} {room.batch:,}")
+        parts.append(
+            say("{batch:,} {what}", batch=room.batch, what=what)
+            if job.mode == "inference"
+            else say("{what} {batch:,}", what=what, batch=room.batch)
+        )
     if room.seq is not None and room.seq > (job.context or job.seq):
-        parts.append(f"{unit} {room.seq:,}")
-    return f"room for {' or '.join(parts)}" if parts else ""
+        parts.append(say("{unit} {seq:,}", unit=unit, seq=room.seq))
+    return say("room for {parts}", parts=concatenated(" or ", parts)) if parts else ""
 
 
 def flags_text(changes: Mapping[str, Any]) -> str:
@@ -161,13 +197,13 @@ def flags_text(changes: Mapping[str, Any]) -> str:
             )
         else:
             words.append(f"--{name.replace('_', '-')} {value}")
-    return " ".join(words) or "as asked"
+    return " ".join(words) or say("as asked")
 
 
 def interval(estimate: Estimate) -> str:
     """What nvidia-smi will show: `7.0 to 9.6 GiB`."""
     low, high = map(size, estimate.card.used)
-    return low if low == high else f"{low.removesuffix(' GiB')} to {high}"
+    return low if low == high else say("{low} to {high}", low=low.removesuffix(" GiB"), high=high)
 
 
 def apart(one: int, other: int) -> tuple[str, str]:
@@ -191,15 +227,27 @@ def measured_text(compared: "MeasuredEstimate") -> list[str]:
         versions = ", ".join(
             f"{name} {release}" for name, release in found.machine.versions.items() if name != "python"
         )
-        what = "the CPU, " if found.machine.kind == "cpu" else ""
+        what = say("the CPU, ") if found.machine.kind == "cpu" else ""
         rows.append(
-            f"Measured on {what}{found.machine.name}: {len(found.steps)} steps with random weights in "
-            f"{duration(found.seconds)} ({versions})"
+            say(
+                "Measured on {what}{name}: {steps} steps with random weights in {seconds} ({versions})",
+                what=what,
+                name=found.machine.name,
+                steps=len(found.steps),
+                seconds=duration(found.seconds),
+                versions=versions,
+            )
         )
     if found.said:
-        most = f"; {found.most:,} bytes were allocated by then" if found.most is not None else ""
+        most = say("; {most:,} bytes were allocated by then", most=found.most) if found.most is not None else ""
         rows.append(
-            f"The measurement ended early, {found.ending.value}: {found.said}. Reached: {found.reached}{most}."
+            say(
+                "The measurement ended early, {ending}: {said}. Reached: {reached}{most}.",
+                ending=found.ending.value,
+                said=found.said,
+                reached=found.reached,
+                most=most,
+            )
         )
     return rows
 
@@ -210,21 +258,46 @@ def measured_notes(compared: "MeasuredEstimate") -> list[str]:
     rows = []
     if found.reserved is not None:
         low, high = map(size, card.reserved)
-        rows.append(f"torch's allocator reserved {size(found.reserved)} at most (predicted {low} to {high})")
+        rows.append(
+            say(
+                "torch's allocator reserved {reserved} at most (predicted {low} to {high})",
+                reserved=size(found.reserved),
+                low=low,
+                high=high,
+            )
+        )
     if found.used is not None:
         low, high = map(size, card.used)
-        rows.append(f"the driver counts {size(found.used)} ({found.used_how}; predicted {low} to {high})")
+        rows.append(
+            say(
+                "the driver counts {used} ({used_how}; predicted {low} to {high})",
+                used=size(found.used),
+                used_how=found.used_how,
+                low=low,
+                high=high,
+            )
+        )
     if found.context is not None:
         rows.append(
-            f"context, kernels and libraries {size(found.context)} (taken as {size(card.lines[0].bytes)})"
+            say(
+                "context, kernels and libraries {context} (taken as {bytes})",
+                context=size(found.context),
+                bytes=size(card.lines[0].bytes),
+            )
         )
     if found.last is not None and found.last.scratch:
         name, most = max(found.last.scratch.items(), key=lambda item: item[1])
-        rows.append(f"kernels' own scratch on the CPU, not compared: at most {most:,} B, in {name}")
-    rows += [f"on the CPU: {each.why}" for each in compared.differences]
+        rows.append(
+            say(
+                "kernels' own scratch on the CPU, not compared: at most {most:,} B, in {name}",
+                most=most,
+                name=name,
+            )
+        )
+    rows += [say("on the CPU: {why}", why=each.why) for each in compared.differences]
     job = compared.estimate.job
     if compared.standins and (job.quantized or job.optimizer not in TORCHS):
-        rows.append("layers and optimizers of bitsandbytes and torchao are stand-ins of the same bytes")
+        rows.append(say("layers and optimizers of bitsandbytes and torchao are stand-ins of the same bytes"))
     return rows
 
 

@@ -3,6 +3,7 @@
 import json
 import math
 
+from gpudoctor.lang.message_data import template_object
 from gpudoctor.model import (
     SCHEMA,
     Crashed,
@@ -35,7 +36,6 @@ from gpudoctor.report.json_parts import (
     proof_object,
     run_object,
     synthetic_object,
-    template_object,
     trial_object,
 )
 from gpudoctor.report.units import assert_never

@@ -5,7 +5,6 @@ import math
 from collections.abc import Mapping
 from enum import Enum
 
-from gpudoctor.lang import Message, template_id
 from gpudoctor.model import Json, SourceSpan
 from gpudoctor.model.log_message import LogMoment, LogSummary
 from gpudoctor.model.proof import Cure, LeakSearch, Proof, Replay, TrialRow, TrialSummary
@@ -48,26 +47,6 @@ def _moment(item: LogMoment) -> JsonObject:
         "step": item.step,
         "text": item.text,
     }
-
-
-# The template of a text: the text itself is in English, and other languages can be made from this.
-
-
-def template_object(text: str) -> Json:
-    """Id, template and parts of a message; null for a text without parts, which is its own template."""
-    if not isinstance(text, Message):
-        return None
-    shape: JsonObject = {"form": text.form} if text.form else {}
-    parts: JsonObject = {
-        name: template_object(part) if isinstance(part, Message) else finite_part(part)
-        for name, part in text.parts.items()
-    }
-    return {"id": template_id(text.template), "text": text.template, "parts": parts, **shape}
-
-
-def finite_part(part: str | int | float) -> Json:
-    """A part as JSON has it: null where a number is not finite."""
-    return None if isinstance(part, float) and not math.isfinite(part) else part
 
 
 # The `run` of the JSON report: the keys of the schema; null where something was not recorded.

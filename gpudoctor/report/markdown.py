@@ -2,6 +2,7 @@
 
 import re
 
+from gpudoctor.lang import say
 from gpudoctor.model import Crashed, Evidence, Ranked, Report, Setting, Skipped, SourceSpan
 from gpudoctor.report.preflight_words import figure_rows, preflight_facts, untested
 from gpudoctor.report.printable import one_line, printable
@@ -47,7 +48,7 @@ def render(report: Report) -> str:
     )
     tail = "\n".join(_tail(report)) + "\n"
     room = LONGEST - len(head) - len(tail) - 200
-    rows, sections, left = ["| # | finding | severity | where | what |", "|--:|---|---|---|---|"], [""], 0
+    rows, sections, left = [say("| # | finding | severity | where | what |"), "|--:|---|---|---|---|"], [""], 0
     used = sum(map(len, rows))
     for item in report.findings:
         row, section = _row(item), _section(item)
@@ -60,7 +61,7 @@ def render(report: Report) -> str:
     body = "\n".join([*rows, *sections]) + "\n" if report.findings else ""
     more = ""
     if left:
-        hint = "`gpudoctor check --format json` prints all of them"
+        hint = say("`gpudoctor check --format json` prints all of them")
         more = f"\n{count(left, 'more finding')} did not fit here; {hint}.\n"
     return f"{head}\n{body}{more}\n{tail}"
 
@@ -88,7 +89,7 @@ def _run(report: Report) -> str:
     lines = ["", escape(" · ".join(run_facts(run)))] if run.steps else []
     rows = [] if run.healthy else phase_rows(run)
     if rows:
-        lines += ["", "| phase | of a step | time |", "|---|--:|--:|"]
+        lines += ["", say("| phase | of a step | time |"), "|---|--:|--:|"]
         lines += [f"| {escape(name)} | {percent(share)} | {each} |" for name, share, each in rows]
     return "\n".join(lines) + "\n" if lines else ""
 
@@ -105,7 +106,7 @@ def _log(report: Report) -> str:
             "",
             "<details><summary>time line</summary>",
             "",
-            "| role | where | message |",
+            say("| role | where | message |"),
             "|---|---|---|",
         ]
         lines += [f"| {escape(role)} | {escape(place)} | {code(text[:_CELL])} |" for role, place, text in rows]
@@ -121,7 +122,7 @@ def _preflight(report: Report) -> str:
     lines = ["", escape(" · ".join(preflight_facts(found)))]
     rows = figure_rows(found)
     if rows:
-        lines += ["", "| measured | slowest | median | fastest | times |", "|---|--:|--:|--:|--:|"]
+        lines += ["", say("| measured | slowest | median | fastest | times |"), "|---|--:|--:|--:|--:|"]
         lines += [
             f"| {escape(row.title)} | {escape(row.worst)} | {row.middle} | {row.best} | {row.measured} |"
             for row in rows

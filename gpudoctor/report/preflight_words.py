@@ -7,26 +7,28 @@ from statistics import median
 
 from gpudoctor.analysis.preflight.named_nodes import unit_name
 from gpudoctor.analysis.preflight.peers import LOWER_IS_BETTER
+from gpudoctor.lang import rendered, say, term, tr
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.signs.preflight import Figure, LinkTest, Preflight, Quantity, Stage
 from gpudoctor.text import count, duration, quantity
 
 _TITLES = {
-    Quantity.MATMUL: "matrix product",
-    Quantity.MEMORY_BANDWIDTH: "memory copy",
-    Quantity.HOST_TO_DEVICE: "host to device",
-    Quantity.DEVICE_TO_HOST: "device to host",
-    Quantity.PEER_BANDWIDTH: "card to card",
-    Quantity.BUS_BANDWIDTH: "bus bandwidth",
-    Quantity.ONE_WAY_BANDWIDTH: "one-way bandwidth",
-    Quantity.LATENCY: "small message",
-    Quantity.RETRANSMITTED: "segments sent again",
-    Quantity.WRITE_BANDWIDTH: "storage write",
-    Quantity.READ_BANDWIDTH: "storage read",
-    Quantity.CLOCK: "clock under load",
-    Quantity.POWER: "power under load",
-    Quantity.TEMPERATURE: "temperature under load",
+    Quantity.MATMUL: say("matrix product"),
+    Quantity.MEMORY_BANDWIDTH: say("memory copy"),
+    Quantity.HOST_TO_DEVICE: say("host to device"),
+    Quantity.DEVICE_TO_HOST: say("device to host"),
+    Quantity.PEER_BANDWIDTH: say("card to card"),
+    Quantity.BUS_BANDWIDTH: say("bus bandwidth"),
+    Quantity.ONE_WAY_BANDWIDTH: say("one-way bandwidth"),
+    Quantity.LATENCY: say("small message"),
+    Quantity.RETRANSMITTED: say("segments sent again"),
+    Quantity.WRITE_BANDWIDTH: say("storage write"),
+    Quantity.READ_BANDWIDTH: say("storage read"),
+    Quantity.CLOCK: say("clock under load"),
+    Quantity.POWER: say("power under load"),
+    Quantity.TEMPERATURE: say("temperature under load"),
 }
-_WHERE = {Stage.NODE: "in a node", Stage.PAIRS: "of two nodes", Stage.GROUP: "of a group"}
+_WHERE = {Stage.NODE: say("in a node"), Stage.PAIRS: say("of two nodes"), Stage.GROUP: say("of a group")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,12 @@ def preflight_facts(found: Preflight) -> list[str]:
     names = Counter(unit.name for unit in found.units)
     cards = [f"{number} x {name}" if number > 1 else name for name, number in names.items()]
     nodes = count(len(found.nodes), "node") if found.nodes else ""  # rank 0 was lost before it counted them
-    parts = [nodes, count(found.world, "rank"), *cards, found.backend]
-    return [part for part in (*parts, f"{found.mode}, {duration(found.seconds)}") if part]
+    parts = [rendered(nodes), rendered(count(found.world, "rank")), *cards, found.backend]
+    return [
+        part
+        for part in (*parts, tr("{mode}, {seconds}", mode=term(found.mode), seconds=duration(found.seconds)))
+        if part
+    ]
 
 
 def figure_rows(found: Preflight) -> list[FigureRow]:
@@ -62,24 +68,28 @@ def figure_rows(found: Preflight) -> list[FigureRow]:
 def _figures(found: Preflight) -> Iterator[tuple[str, Figure, str]]:
     for unit in found.units:
         for figure in unit.figures:
-            kind = f"{figure.dtype} {_TITLES[figure.quantity]}".strip()
-            last = f", {figure.when} part" if figure.when else ""
-            yield f"{kind}{last}", figure, unit_name(found, unit)
+            kind = concatenated(" ", filter(None, (figure.dtype, _TITLES[figure.quantity])))
+            last = tr(", {when} part", when=term(figure.when)) if figure.when else ""
+            yield rendered(kind) + last, figure, unit_name(found, unit)
     for test in found.tests:
         for figure in test.figures:
             yield (
-                f"{_TITLES[figure.quantity]} {_WHERE.get(test.stage, '')}".strip(),
+                rendered(concatenated(" ", filter(None, (_TITLES[figure.quantity], _WHERE.get(test.stage))))),
                 figure,
                 _place(found, test),
             )
     for item in found.storage:
         for figure in item.figures:
-            yield f"{_TITLES[figure.quantity]} {item.folder}", figure, found.name(item.node)
+            yield (
+                tr("{titles} {folder}", titles=_TITLES[figure.quantity], folder=item.folder),
+                figure,
+                found.name(item.node),
+            )
 
 
 def _place(found: Preflight, test: LinkTest) -> str:
     names = [found.name(node) for node in test.nodes]
-    return " and ".join(names) if len(names) <= 2 else f"{len(names)} nodes"
+    return rendered(concatenated(" and ", names)) if len(names) <= 2 else tr("{names} nodes", names=len(names))
 
 
 def _row(title: str, items: Iterable[tuple[Figure, str]]) -> FigureRow:
@@ -91,7 +101,7 @@ def _row(title: str, items: Iterable[tuple[Figure, str]]) -> FigureRow:
     middle = median(figure.value for figure, _ in ordered)
     return FigureRow(
         title=title,
-        worst=f"{quantity(worst.value, unit)} ({who})",
+        worst=tr("{worst} ({who})", worst=quantity(worst.value, unit), who=who),
         middle=quantity(middle, unit),
         best=quantity(best.value, unit),
         measured=len(ordered),
@@ -117,8 +127,12 @@ def pair_speeds(found: Preflight) -> dict[tuple[int, int], float | None]:
 def untested(found: Preflight) -> list[str]:
     """What was not examined, and stages that did not end, a sentence each."""
     cut = [
-        f"The stage {item.stage.value} reached its limit of {duration(item.limit)}."
+        tr(
+            "The stage {stage} reached its limit of {limit}.",
+            stage=term(item.stage.value),
+            limit=duration(item.limit),
+        )
         for item in found.stages
         if not item.ended
     ]
-    return [*found.untested, *cut]
+    return [*map(rendered, found.untested), *cut]

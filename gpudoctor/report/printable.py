@@ -12,7 +12,8 @@ def printable(text: str) -> str:
 
 def one_line(text: str) -> str:
     """The text on one line: every run of white space is one space."""
-    return " ".join(text.split())
+    shown = " ".join(text.split())
+    return text if shown == text else shown  # a message stays one
 
 
 def _is_plain(text: str) -> bool:

@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from gpudoctor.lang import rendered, say, template, tr, word
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.log_message import LogMoment, LogSummary
 from gpudoctor.model.run import RunSummary, SyntheticSummary
 from gpudoctor.text import count, duration, percent, rate, size
@@ -10,49 +12,61 @@ from gpudoctor.text import count, duration, percent, rate, size
 # The time line of a log in words, for every format that people read.
 
 ROLES = {
-    "root": "first cause",
-    "same": "same cause",
-    "cascade": "follows",
-    "handled": "handled",
+    "root": template("first cause"),
+    "same": template("same cause"),
+    "cascade": template("follows"),
+    "handled": template("handled"),
 }
 """What a role is called; the words of the JSON report are shorter."""
 
 
 def read_words(log: LogSummary) -> str:
     """What was read, in a line."""
-    parts = [count(log.lines, "line")]
+    parts = [rendered(count(log.lines, "line"))]
     if len(log.files) > 1:
-        parts.append(count(len(log.files), "file"))
+        parts.append(rendered(count(len(log.files), "file")))
     if log.ranks:
-        of = f" of {log.world}" if log.world and log.world >= len(log.ranks) else ""
-        parts.append(f"{len(log.ranks)}{of} rank{'s' if len(log.ranks) != 1 or of else ''} named")
+        of = tr(" of {world}", world=log.world) if log.world and log.world >= len(log.ranks) else ""
+        parts.append(
+            tr(
+                "{ranks}{of} rank{s} named",
+                ranks=len(log.ranks),
+                of=of,
+                s=say("s") if len(log.ranks) != 1 or of else "",
+            )
+        )
     if log.last_step is not None:
-        parts.append(f"last step {log.last_step:,}")
-    return ", ".join(parts)
+        parts.append(tr("last step {last_step:,}", last_step=log.last_step))
+    return concatenated(", ", parts)
 
 
 def moment_rows(log: LogSummary) -> Iterator[tuple[str, str, str]]:
     """Role, place and text of each moment."""
     for item in log.moments:
-        yield ROLES.get(item.role, item.role), place_of(item), item.text
+        yield word(ROLES.get(item.role, item.role)), place_of(item), item.text
 
 
 def place_of(item: LogMoment) -> str:
     """Where: line, rank, node, time, step, and how often."""
     parts = [
-        f"line {item.line:,}"
+        tr("line {line:,}", line=item.line)
         if item.count == 1
-        else f"lines {item.line:,}-{item.last_line:,} ({item.count:,}x)"
+        else tr(
+            "lines {line:,}-{last_line:,} ({count:,}x)",
+            line=item.line,
+            last_line=item.last_line,
+            count=item.count,
+        )
     ]
     if item.rank is not None:
-        parts.append(f"rank {item.rank}")
+        parts.append(tr("rank {rank}", rank=item.rank))
     if item.node:
         parts.append(item.node)
     if item.time:
         parts.append(item.time)
     if item.step is not None:
-        parts.append(f"after step {item.step:,}")
-    return ", ".join(parts)
+        parts.append(tr("after step {step:,}", step=item.step))
+    return concatenated(", ", parts)
 
 
 LEAST_SHARE = 0.005
@@ -62,22 +76,22 @@ LEAST_SHARE = 0.005
 def run_facts(run: RunSummary) -> Iterator[str]:
     """Facts for a first line: steps, time a step, speed, ranks, GPUs."""
     if run.steps:
-        yield count(run.steps, "step")
+        yield rendered(count(run.steps, "step"))
     if run.samples:
-        yield count(run.samples, "stack sample")
+        yield rendered(count(run.samples, "stack sample"))
     if run.step_seconds is not None:
-        yield f"{duration(run.step_seconds.mean)} a step"
+        yield tr("{mean} a step", mean=duration(run.step_seconds.mean))
     rates = run.throughput
     if rates.steps_per_second:
-        yield f"{rate_text(rates.steps_per_second)} steps/s"
+        yield tr("{rate} steps/s", rate=rate_text(rates.steps_per_second))
     if rates.tokens_per_second:
         yield f"{rate_text(rates.tokens_per_second)} tokens/s"
     elif rates.samples_per_second:
-        yield f"{rate_text(rates.samples_per_second)} samples/s"
+        yield tr("{rate} samples/s", rate=rate_text(rates.samples_per_second))
     if rates.mfu:
         yield f"MFU {percent(rates.mfu)}"
     if run.ranks:
-        yield count(run.ranks, "rank")
+        yield rendered(count(run.ranks, "rank"))
     for name, cards in Counter(gpu.name for gpu in run.gpus if gpu.name).items():
         yield name if cards == 1 else f"{cards} x {name}"
 
@@ -105,22 +119,22 @@ def rate_text(value: float) -> str:
 
 def job_words(job: SyntheticSummary) -> str:
     """What it is: `llama-2-7b, QLoRA r16, sequence 2,048, ...; on 2 ranks`."""
-    ranks = f"; {job.ranks} ranks" if job.ranks > 1 else ""
-    return f"{job.model}, {job.method}, {job.job}{ranks}"
+    ranks = tr("; {ranks} ranks", ranks=job.ranks) if job.ranks > 1 else ""
+    return tr("{model}, {method}, {job}{ranks}", model=job.model, method=job.method, job=job.job, ranks=ranks)
 
 
 def memory_heading(job: SyntheticSummary) -> str:
     """Whose memory the rows are of."""
-    where = "the CPU's memory" if job.kind == "cpu" else job.device
-    each = ", the fullest rank" if job.ranks > 1 else ""
-    return f"Memory by instant, {where}{each}"
+    where = tr("the CPU's memory") if job.kind == "cpu" else job.device
+    each = tr(", the fullest rank") if job.ranks > 1 else ""
+    return tr("Memory by instant, {where}{each}", where=where, each=each)
 
 
 def memory_rows(job: SyntheticSummary) -> list[tuple[str, str, str, str]]:
     """Instant, estimated, measured, estimated over measured."""
     rows = [
         (
-            row.title,
+            rendered(row.title),
             size(row.estimated),
             size(row.measured),
             f"{row.ratio - 1:+.1%}" if row.measured else "",
@@ -129,7 +143,7 @@ def memory_rows(job: SyntheticSummary) -> list[tuple[str, str, str, str]]:
     ]
     if job.run_peak:
         ratio = job.estimated_peak / job.run_peak - 1
-        said = "the peak of the whole first run"
+        said = tr("the peak of the whole first run")
         rows.append((said, size(job.estimated_peak), size(job.run_peak), f"{ratio:+.1%}"))
     return rows
 
@@ -140,23 +154,39 @@ def speed_words(job: SyntheticSummary) -> str:
         return ""
     unit = "patches" if job.estimate.get("model", {}).get("kind") == "vision" else "tokens"
     parts = [
-        f"{duration(job.step_seconds)} a step", f"{rate_text(job.tokens_per_second)} {unit}/s",
-        f"{rate(job.flops_per_second, 'FLOP/s')} of the model",
-    ]  # fmt: skip
+        tr("{step_seconds} a step", step_seconds=duration(job.step_seconds)),
+        f"{rate_text(job.tokens_per_second)} {unit}/s",
+        tr("{flops_per_second} of the model", flops_per_second=rate(job.flops_per_second, "FLOP/s")),
+    ]
     if job.mfu is not None and job.peak_flops is not None:
-        parts.append(f"MFU {percent(job.mfu)} of {rate(job.peak_flops, 'FLOP/s')} (dense bf16)")
+        parts.append(
+            tr(
+                "MFU {mfu} of {peak_flops} (dense bf16)",
+                mfu=percent(job.mfu),
+                peak_flops=rate(job.peak_flops, "FLOP/s"),
+            )
+        )
     elif job.kind == "cpu":
-        parts.append("no MFU: a CPU's peak is not known")
+        parts.append(tr("no MFU: a CPU's peak is not known"))
     else:
-        parts.append(f"no MFU: gpudoctor does not know the peak FLOP/s of {job.device}")
-    return ", ".join(parts)
+        parts.append(tr("no MFU: gpudoctor does not know the peak FLOP/s of {device}", device=job.device))
+    return concatenated(", ", parts)
 
 
 def small_print(job: SyntheticSummary) -> list[str]:
     """What is to be known of the numbers, a sentence each."""
-    said = [f"assumed: {text}" for text in job.assumptions]
-    said += [f"memory was not measured to the end: {job.memory_ended}"] if job.memory_ended else []
+    said = [tr("assumed: {text}", text=text) for text in job.assumptions]
+    said += (
+        [tr("memory was not measured to the end: {memory_ended}", memory_ended=job.memory_ended)]
+        if job.memory_ended
+        else []
+    )
     if job.run_resident is not None and job.kind == "cpu":
         resident = size(job.run_resident)
-        said.append(f"{resident} resident in one process at most, interpreter and libraries included")
-    return said + [f"note: {text}" for text in job.notes]
+        said.append(
+            tr(
+                "{resident} resident in one process at most, interpreter and libraries included",
+                resident=resident,
+            )
+        )
+    return said + [tr("note: {text}", text=text) for text in job.notes]

@@ -5,6 +5,7 @@ import re
 from typing import NoReturn
 
 from gpudoctor.lang import template, tr, word
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Applicability,
     Confidence,
@@ -26,7 +27,7 @@ from gpudoctor.text import capitalised, duration, interval, percent, quantity, s
 
 def assert_never(value: NoReturn) -> NoReturn:
     """Never called when all kinds are handled; the type checker proves it."""
-    raise AssertionError(f"unhandled kind: {value!r}")
+    raise AssertionError(tr("unhandled kind: {value!r}", value=value))
 
 
 def threshold_text(value: float, unit: str) -> str:
@@ -42,11 +43,11 @@ def effect_text(effect: Effect) -> str:
         return _factor_text(effect)
     if effect.unit not in ("B", "s"):
         low, high = (quantity(end, effect.unit) for end in (effect.low, effect.high))
-        return low if low == high else f"{low} to {high}"
+        return low if low == high else tr("{low} to {high}", low=low, high=high)
     show = size if effect.unit == "B" else duration
     low, high = show(effect.low), show(effect.high)
-    text = low if low == high else f"{low} to {high}"
-    return f"{text} {effect.quantity.replace('_', ' ')}"
+    text = low if low == high else tr("{low} to {high}", low=low, high=high)
+    return tr("{text} {quantity}", text=text, quantity=effect.quantity.replace("_", " "))
 
 
 def confidence_text(finding: Finding) -> str:
@@ -70,7 +71,7 @@ def cost_text(cost: Cost) -> str:
         )
     if cost.bytes is not None:
         parts.append(size(cost.bytes))
-    return ", ".join(parts)
+    return concatenated(", ", parts)
 
 
 def evidence_place(evidence: Evidence) -> str:
@@ -158,12 +159,14 @@ def remedy_facts(remedy: Remedy) -> list[str]:
 
 def facts_line(remedy: Remedy) -> str:
     """The same on one line."""
-    return " · ".join(remedy_facts(remedy))
+    return concatenated(" · ", remedy_facts(remedy))
 
 
 def _factor_text(effect: Effect) -> str:
     low, high = f"{effect.low:.3g}", f"{effect.high:.3g}"
-    what = "" if effect.quantity == "throughput" else f" {effect.quantity.replace('_', ' ')}"
+    what = (
+        "" if effect.quantity == "throughput" else tr(" {quantity}", quantity=effect.quantity.replace("_", " "))
+    )
     if low == high:
         return f"{high}x{what}"
     if low == "1":

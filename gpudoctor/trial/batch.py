@@ -7,6 +7,7 @@ the gap to the first that failed. The fastest is confirmed in pairs against the 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gpudoctor.lang import say
 from gpudoctor.model.proof import Conclusion, TrialRow
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.trial.session import TrialSession
@@ -73,7 +74,7 @@ def find_batch(session: TrialSession, batch: int, arm_of: Callable[[int], Arm], 
         fitting = [item for item in tries if item.window is not None]
         best = max(fitting, key=lambda item: item.rate, default=None)
         if best is not None and best.batch != batch and session.left > 0:
-            title = f"batch {best.batch} instead of {batch}"
+            title = say("batch {batch} instead of {batch2}", batch=best.batch, batch2=batch)
             session.attempt(f"batch={best.batch}", title, arm_of(best.batch), session.left)
 
 
@@ -146,7 +147,7 @@ def _row(item: Try) -> TrialRow:
         name=f"batch={item.batch}",
         title=f"batch {item.batch}",
         conclusion=_conclusion(item),
-        reason="the time ran out; give more with --budget" if item.cut else item.problem,
+        reason=say("the time ran out; give more with --budget") if item.cut else item.problem,
         step_seconds=window.seconds if window else None,
         samples_per_second=item.rate or None,
         memory=window.memory if window else None,

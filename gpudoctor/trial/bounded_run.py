@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpudoctor.lang import say
 from gpudoctor.recorder.ending import end_all
 from gpudoctor.recorder.folder import CommandEnd, write_end, write_manifest
 from gpudoctor.recorder.machine import GpuReadings, MachineSampler
@@ -165,7 +166,9 @@ def _start(plan: RunSpec, held: Held) -> "subprocess.Popen[bytes]":
             preexec_fn=_prepared(held),
         )
     except (OSError, ValueError) as error:
-        raise CommandError(f"{plan.command[0]}: cannot be started: {error}", 126) from None
+        raise CommandError(
+            say("{command}: cannot be started: {error}", command=plan.command[0], error=error), 126
+        ) from None
     finally:
         if output is not None:
             output.close()
@@ -187,9 +190,13 @@ def _must_exist(command: tuple[str, ...]) -> None:
     if shutil.which(command[0]) is None:
         if os.path.exists(command[0]):
             script = command[0].endswith(".py")
-            hint = f"; to try a script: gpudoctor verify -- python {command[0]}" if script else ""
-            raise CommandError(f"{command[0]}: cannot be executed{hint}", 126)
-        raise CommandError(f"{command[0]}: command not found", 127)
+            hint = (
+                say("; to try a script: gpudoctor verify -- python {command}", command=command[0])
+                if script
+                else ""
+            )
+            raise CommandError(say("{command}: cannot be executed{hint}", command=command[0], hint=hint), 126)
+        raise CommandError(say("{command}: command not found", command=command[0]), 127)
 
 
 class _Watchdog:

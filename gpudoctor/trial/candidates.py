@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpudoctor.lang import say
 from gpudoctor.mend.plan import EditPlan, make_plan
 from gpudoctor.model import Applicability, Ranked, Remedy, SourceSpan
 from gpudoctor.trial.override_table import AT_PLACES, OVERRIDES
@@ -107,14 +108,14 @@ def _candidate(item: Ranked, remedy: Remedy, unsafe: bool) -> Candidate | Untrie
             edited = edited_arm(plan, remedy.id)
             if edited.sources or edited.configs:
                 return Candidate(item=item, remedy=remedy, arm=edited, edits=True)
-            reason = plan.left[0].reason if plan.left else "a trial cannot replace its file"
+            reason = plan.left[0].reason if plan.left else say("a trial cannot replace its file")
         else:
-            reason = "it may change results: --unsafe tries it"
+            reason = say("it may change results: --unsafe tries it")
     if arm is not None and by_override:
         return Candidate(item=item, remedy=remedy, arm=arm, edits=False)
     if arm is not None and not reason:
-        reason = "it may change results: --unsafe tries it"
-    return Untried(item=item, remedy=remedy, reason=reason or "a person must do it")
+        reason = say("it may change results: --unsafe tries it")
+    return Untried(item=item, remedy=remedy, reason=reason or say("a person must do it"))
 
 
 def _safety(remedy: Remedy) -> Applicability:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from gpudoctor.analysis.run.memory_growth import readings, rise, tree_growth
+from gpudoctor.lang import say
 from gpudoctor.model import GROWTH, Confidence, Found, Passed, Ranked, Report, Skipped, Trait
 from gpudoctor.model.proof import BadStepDetail, Cure
 from gpudoctor.model.signs.recording import Recording
@@ -114,9 +115,9 @@ class Cures:
         """
         made, wanted = steps_made(lap.recording), self.steps(item)
         if lap.problem and made < wanted:
-            return f"{made} of {wanted} steps: {lap.problem}"
+            return say("{made} of {wanted} steps: {problem}", made=made, wanted=wanted, problem=lap.problem)
         if not self._died and made < _ENOUGH * wanted:
-            return f"it made {made} of {wanted} steps"
+            return say("it made {made} of {wanted} steps", made=made, wanted=wanted)
         return ""
 
 
@@ -162,12 +163,18 @@ def _reason(report: Report, code: str) -> str:
 
 def _words(state: bool | None, before: float | None, after: float | None, reason: str, died: bool) -> str:
     if state is not None and before is not None and after is not None:
-        return f"grew {rate_text(before)} a step, {rate_text(after)} with it"
+        return say("grew {before} a step, {after} with it", before=rate_text(before), after=rate_text(after))
     if state is None:
-        return f"the re-run does not show it ({reason})" if reason else "the re-run does not show it"
+        return (
+            say("the re-run does not show it ({reason})", reason=reason)
+            if reason
+            else say("the re-run does not show it")
+        )
     if died:
-        return "the command gets past the step where it died" if state else "the command dies as before"
-    return "not found any more in as many steps" if state else "found again, as before"
+        return (
+            say("the command gets past the step where it died") if state else say("the command dies as before")
+        )
+    return say("not found any more in as many steps") if state else say("found again, as before")
 
 
 def rate_text(value: float) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 from gpudoctor.analysis.run.memory_growth import rise
 from gpudoctor.analysis.run.steady_run import script_at
 from gpudoctor.analysis.source.retention import LAST, Retention, RetentionKind, keeping_at
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.mend.plan import make_plan
 from gpudoctor.model import (
     GROWTH,
@@ -68,7 +70,7 @@ class LeakRuns:
         reached = [item for rank in lap.recording.ranks for item in rank.of("override") if item.get("reached")]
         self.names = tuple(dict.fromkeys(str(name) for item in reached for name in item.get("names") or ()))
         if arm.overrides and not reached and not lap.problem:
-            made = LeakTry(change=change, place=place, outcome="no place to edit")
+            made = LeakTry(change=change, place=place, outcome=say("no place to edit"))
         else:
             made = self._judged(change, place, lap)
         self.tries.append(made)
@@ -80,7 +82,7 @@ class LeakRuns:
             return LeakTry(change=change, place=place, outcome="failed", reason=lap.problem)
         after = growth_rate(lap.recording, self.finding.traits)
         if after is None:
-            reason = "it made too few steps to judge"
+            reason = say("it made too few steps to judge")
             return LeakTry(change=change, place=place, outcome="failed", reason=reason)
         gone, less = after <= _GONE * self.rate, after <= _LESS * self.rate
         return LeakTry(
@@ -88,7 +90,7 @@ class LeakRuns:
             place=place,
             bytes_per_step=max(0.0, after),
             p=_chance(lap.recording, self.finding.traits),
-            outcome="gone" if gone else "less" if less else "as before",
+            outcome="gone" if gone else "less" if less else say("as before"),
         )
 
 
@@ -225,7 +227,7 @@ def _left_out(runs: LeakRuns, lines: Sequence[Retention]) -> tuple[Retention | N
     for keeping in lines:
         if not runs.left():
             break
-        made = runs.run(f"without {_short(keeping)}", without([keeping]), _span(keeping))
+        made = runs.run(say("without {short}", short=_short(keeping)), without([keeping]), _span(keeping))
         if made.outcome in _RANK:
             here = (_RANK[made.outcome], made.bytes_per_step or 0.0, keeping)
             best = min(best, here, key=lambda item: item[:2]) if best else here
@@ -243,8 +245,14 @@ def _least(runs: LeakRuns, keeping: Retention, leaks: Sequence[Finding], known: 
         if not edits or not runs.left():
             continue
         last = keep is RetentionKind.LAST
-        what = f"only the last {LAST} of {keeping.target}" if last else keeping.written(keep)
-        made = runs.run(f"{what} at {_short(keeping)}", edited(edits), _span(keeping))
+        what = (
+            say("only the last {last} of {target}", last=LAST, target=keeping.target)
+            if last
+            else keeping.written(keep)
+        )
+        made = runs.run(
+            say("{what} at {short}", what=what, short=_short(keeping)), edited(edits), _span(keeping)
+        )
         if made.bytes_per_step is not None and not last:
             known[edits] = _cure(runs, made, leaks)
         if made.outcome == "gone":
@@ -259,7 +267,7 @@ def _cure(runs: LeakRuns, made: LeakTry, leaks: Sequence[Finding]) -> Cure:
         code=str(runs.finding.code),
         name=runs.finding.name,
         gone=made.outcome == "gone",
-        words=f"grew {rate_text(runs.rate)} a step, {rate_text(after)} with it",
+        words=say("grew {rate} a step, {after} with it", rate=rate_text(runs.rate), after=rate_text(after)),
         steps=runs.steps,
         also=tuple(dict.fromkeys(str(leak.code) for leak in leaks)) if made.outcome == "gone" else (),
         before=runs.rate,
@@ -270,14 +278,14 @@ def _cure(runs: LeakRuns, made: LeakTry, leaks: Sequence[Finding]) -> Cure:
 
 _CONTAINERS = "leak.containers"
 _OTHERS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
-    ("containers that grow, cleared every 10 steps", "a container", {_CONTAINERS: ""}),
+    (say("containers that grow, cleared every 10 steps"), "a container", {_CONTAINERS: ""}),
     (
-        "hooks of modules removed as they are added",
-        "hooks that are registered again and again",
+        say("hooks of modules removed as they are added"),
+        say("hooks that are registered again and again"),
         {"leak.hooks": True},
     ),
-    ("gc.collect() every 10 steps", "reference cycles", {"leak.collect": True}),
-    ("profilers off", "a profiler that keeps its events", {"profiler.enabled": "False"}),
+    (say("gc.collect() every 10 steps"), say("reference cycles"), {"leak.collect": True}),
+    (say("profilers off"), say("a profiler that keeps its events"), {"profiler.enabled": "False"}),
 )
 
 
@@ -286,8 +294,8 @@ def _generic(runs: LeakRuns, workers: bool) -> str:
     others = list(_OTHERS)
     if workers:
         no_workers = (
-            "no worker processes",
-            "what the loader's workers retain",
+            say("no worker processes"),
+            say("what the loader's workers retain"),
             {"DataLoader.num_workers": "0"},
         )
         others.insert(0, no_workers)
@@ -303,14 +311,14 @@ def _named(runs: LeakRuns) -> str:
     """Which of the containers that were cleared it is: one by one, where there are several."""
     names = runs.names
     if len(names) == 1:
-        return f"the container {names[0]}"
+        return say("the container {names}", names=names[0])
     for name in names[:_NAMES]:
         if not runs.left():
             break
         arm = Arm(name="leak", overrides={_CONTAINERS: name})
-        if runs.run(f"{name} cleared every 10 steps", arm).outcome == "gone":
-            return f"the container {name}"
-    return f"one of the containers {', '.join(names)}" if names else "a container"
+        if runs.run(say("{name} cleared every 10 steps", name=name), arm).outcome == "gone":
+            return say("the container {name}", name=name)
+    return say("one of the containers {names}", names=", ".join(names)) if names else "a container"
 
 
 def _span(keeping: Retention) -> SourceSpan:
@@ -324,26 +332,49 @@ def _short(keeping: Retention) -> str:
 
 def _words(runs: LeakRuns, guilty: Retention | None, holder: str) -> str:
     """`losses (leak.py:16) retains it: 206 KiB a step as it is, 8.4 KiB without leak.py:16`."""
-    as_it_is = f"{rate_text(runs.rate)} a step as it is"
+    as_it_is = say("{rate} a step as it is", rate=rate_text(runs.rate))
     if guilty is not None:
         measured = [item for item in runs.tries if item.bytes_per_step is not None]
-        told = [f"{rate_text(item.bytes_per_step or 0.0)} {_with(item.change)}" for item in measured]
+        told = [
+            say(
+                "{bytes_per_step} {with_}",
+                bytes_per_step=rate_text(item.bytes_per_step or 0.0),
+                with_=_with(item.change),
+            )
+            for item in measured
+        ]
         alone = any(item.outcome == "gone" and item.place is not None for item in runs.tries)
-        holds = "retains it" if alone else "holds part of it"
-        return f"{guilty.target} ({_short(guilty)}) {holds}: {', '.join([as_it_is, *told])}."
+        holds = say("retains it") if alone else say("holds part of it")
+        return say(
+            "{target} ({short}) {holds}: {value}.",
+            target=guilty.target,
+            short=_short(guilty),
+            holds=holds,
+            value=concatenated(", ", [as_it_is, *told]),
+        )
     last = next((item for item in reversed(runs.tries) if item.outcome == "gone"), None)
     if holder and last is not None:
-        return f"It is {holder}: {as_it_is}, {rate_text(last.bytes_per_step or 0.0)} {_with(last.change)}."
-    count = f"{len(runs.tries)} changes" if len(runs.tries) != 1 else "one change"
+        return say(
+            "It is {holder}: {as_it_is}, {bytes_per_step} {with_}.",
+            holder=holder,
+            as_it_is=as_it_is,
+            bytes_per_step=rate_text(last.bytes_per_step or 0.0),
+            with_=_with(last.change),
+        )
+    count = say("{tries} changes", tries=len(runs.tries)) if len(runs.tries) != 1 else say("one change")
     return (
-        f"The owner of the memory was not found: {count} left it at {as_it_is[: -len(' as it is')]}."
+        say(
+            "The owner of the memory was not found: {count} left it at {as_it_is}.",
+            count=count,
+            as_it_is=as_it_is[: -len(" as it is")],
+        )
         if runs.tries
         else ""
     )
 
 
 def _with(change: str) -> str:
-    return change if change.startswith(("without", "no ")) else f"with {change}"
+    return change if change.startswith(("without", "no ")) else say("with {change}", change=change)
 
 
 def held(finding: Finding, found: LeakSearch) -> Finding:
@@ -361,7 +392,7 @@ def held(finding: Finding, found: LeakSearch) -> Finding:
     )
     return replace(
         finding,
-        message=f"{finding.message} {found.words}",
+        message=say("{message} {words}", message=finding.message, words=found.words),
         evidence=(*spans, *others, *(less if found.holder else [])),
         detail=replace(detail, search=found) if isinstance(detail, LeakDetail) else detail,
     )

@@ -1,58 +1,62 @@
 """The overrides by name: what each does, which values it takes, and whether the numbers stay the same."""
 
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability
 
 SAFE, UNSAFE = Applicability.SAFE, Applicability.UNSAFE
 
 OVERRIDES: dict[str, tuple[Applicability, str]] = {
-    "DataLoader.num_workers": (SAFE, "worker processes of every map-style loader"),
-    "DataLoader.pin_memory": (SAFE, "batches in pinned memory"),
-    "DataLoader.persistent_workers": (SAFE, "workers that live longer than an epoch"),
-    "DataLoader.prefetch_factor": (SAFE, "batches that each worker prepares ahead"),
-    "DataLoader.batch_size": (UNSAFE, "samples a batch"),
-    "TrainingArguments.eval_steps": (SAFE, "steps between two evaluations (transformers)"),
-    "TrainingArguments.logging_steps": (SAFE, "steps between two logs (transformers)"),
-    "TrainingArguments.save_steps": (SAFE, "steps between two checkpoints (transformers)"),
-    "TrainingArguments.*": (UNSAFE, "a field of transformers' TrainingArguments"),
-    "attention.implementation": (UNSAFE, "sdpa, flash_attention_2 or eager (transformers)"),
-    "autocast.dtype": (UNSAFE, "bf16 or fp16: the model's forward under autocast"),
-    "autograd.detect_anomaly": (SAFE, "anomaly mode off or on"),
-    "checkpointing.enabled": (SAFE, "activation checkpointing off, or on where the model offers it"),
-    "collectives.for_data": (UNSAFE, "the finding's broadcasts and gathers every so many steps, on all ranks"),
+    "DataLoader.num_workers": (SAFE, say("worker processes of every map-style loader")),
+    "DataLoader.pin_memory": (SAFE, say("batches in pinned memory")),
+    "DataLoader.persistent_workers": (SAFE, say("workers that live longer than an epoch")),
+    "DataLoader.prefetch_factor": (SAFE, say("batches that each worker prepares ahead")),
+    "DataLoader.batch_size": (UNSAFE, say("samples a batch")),
+    "TrainingArguments.eval_steps": (SAFE, say("steps between two evaluations (transformers)")),
+    "TrainingArguments.logging_steps": (SAFE, say("steps between two logs (transformers)")),
+    "TrainingArguments.save_steps": (SAFE, say("steps between two checkpoints (transformers)")),
+    "TrainingArguments.*": (UNSAFE, say("a field of transformers' TrainingArguments")),
+    "attention.implementation": (UNSAFE, say("sdpa, flash_attention_2 or eager (transformers)")),
+    "autocast.dtype": (UNSAFE, say("bf16 or fp16: the model's forward under autocast")),
+    "autograd.detect_anomaly": (SAFE, say("anomaly mode off or on")),
+    "checkpointing.enabled": (SAFE, say("activation checkpointing off, or on where the model offers it")),
+    "collectives.for_data": (
+        UNSAFE,
+        say("the finding's broadcasts and gathers every so many steps, on all ranks"),
+    ),
     "collectives.for_log": (
         SAFE,
-        "the finding's barriers and log reductions every so many steps, on all ranks",
+        say("the finding's barriers and log reductions every so many steps, on all ranks"),
     ),
-    "ddp.bucket_cap_mb": (SAFE, "DDP's bucket size"),
-    "ddp.find_unused_parameters": (SAFE, "DDP's search of the graph for unused parameters"),
-    "ddp.gradient_as_bucket_view": (SAFE, "gradients that live in DDP's buckets"),
-    "ddp.no_sync": (SAFE, "backward passes a step of which only the last exchanges gradients"),
-    "ddp.static_graph": (SAFE, "a graph that never changes"),
-    "env.*": (UNSAFE, "an environment variable"),
-    "env.OMP_NUM_THREADS": (SAFE, "threads of one process"),
-    "env.PYTORCH_CUDA_ALLOC_CONF": (SAFE, "settings of the CUDA allocator"),
-    "every": (SAFE, "the finding's statements every so many steps"),
+    "ddp.bucket_cap_mb": (SAFE, say("DDP's bucket size")),
+    "ddp.find_unused_parameters": (SAFE, say("DDP's search of the graph for unused parameters")),
+    "ddp.gradient_as_bucket_view": (SAFE, say("gradients that live in DDP's buckets")),
+    "ddp.no_sync": (SAFE, say("backward passes a step of which only the last exchanges gradients")),
+    "ddp.static_graph": (SAFE, say("a graph that never changes")),
+    "env.*": (UNSAFE, say("an environment variable")),
+    "env.OMP_NUM_THREADS": (SAFE, say("threads of one process")),
+    "env.PYTORCH_CUDA_ALLOC_CONF": (SAFE, say("settings of the CUDA allocator")),
+    "every": (SAFE, say("the finding's statements every so many steps")),
     "gc.collect": (SAFE, "gc.collect() off"),
     "gc.empty_cache": (SAFE, "torch.cuda.empty_cache() off"),
     "gc.synchronize": (SAFE, "torch.cuda.synchronize() off"),
-    "lightning.log_every_n_steps": (SAFE, "steps between two logs (Lightning)"),
-    "lightning.val_check_interval": (SAFE, "steps between two evaluations (Lightning)"),
-    "lightning.*": (UNSAFE, "an argument of Lightning's Trainer"),
-    "memory_format.channels_last": (UNSAFE, "channels innermost, for convolutions"),
-    "optimizer.foreach": (SAFE, "optimizers that update all parameters at once"),
-    "optimizer.fused": (SAFE, "optimizers in one kernel"),
-    "profiler.enabled": (SAFE, "profilers and FLOPs counters off"),
+    "lightning.log_every_n_steps": (SAFE, say("steps between two logs (Lightning)")),
+    "lightning.val_check_interval": (SAFE, say("steps between two evaluations (Lightning)")),
+    "lightning.*": (UNSAFE, say("an argument of Lightning's Trainer")),
+    "memory_format.channels_last": (UNSAFE, say("channels innermost, for convolutions")),
+    "optimizer.foreach": (SAFE, say("optimizers that update all parameters at once")),
+    "optimizer.fused": (SAFE, say("optimizers in one kernel")),
+    "profiler.enabled": (SAFE, say("profilers and FLOPs counters off")),
     "reads": (
         SAFE,
-        "the finding's reads of tensors deferred: sums stay on the device, and shown values are older",
+        say("the finding's reads of tensors deferred: sums stay on the device, and shown values are older"),
     ),
-    "torch.*": (UNSAFE, "any attribute of torch: torch.backends.cudnn.benchmark"),
-    "torch.backends.cudnn.benchmark": (SAFE, "cuDNN's search for the fastest kernel"),
-    "torch.compile": (UNSAFE, "model, or a mode: the model compiled in place"),
-    "torch.float32_matmul_precision": (UNSAFE, "high: TF32 in matrix products"),
-    "torch.num_threads": (SAFE, "threads inside an operation"),
-    "trackers.period": (SAFE, "steps between two calls of wandb, TensorBoard, mlflow"),
-    "transfer.non_blocking": (SAFE, "copies of pinned batches in the background"),
+    "torch.*": (UNSAFE, say("any attribute of torch: torch.backends.cudnn.benchmark")),
+    "torch.backends.cudnn.benchmark": (SAFE, say("cuDNN's search for the fastest kernel")),
+    "torch.compile": (UNSAFE, say("model, or a mode: the model compiled in place")),
+    "torch.float32_matmul_precision": (UNSAFE, say("high: TF32 in matrix products")),
+    "torch.num_threads": (SAFE, say("threads inside an operation")),
+    "trackers.period": (SAFE, say("steps between two calls of wandb, TensorBoard, mlflow")),
+    "transfer.non_blocking": (SAFE, say("copies of pinned batches in the background")),
 }
 """Name to whether results stay the same, and what it is; `topic.*` takes any detail."""
 
@@ -112,10 +116,19 @@ def value_of(name: str, text: str) -> str:
     low = text.strip().lower()
     if name in _SWITCHES:
         if low not in _TRUE + _FALSE:
-            raise ValueError(f"{name} takes true or false, not {text!r}")
+            raise ValueError(say("{name} takes true or false, not {text!r}", name=name, text=text))
         return str(low in _TRUE)
     if name in _CHOICES and low not in _CHOICES[name]:
-        raise ValueError(f"{name} takes {', '.join(_CHOICES[name])}, not {text!r}")
+        raise ValueError(
+            say("{name} takes {choices}, not {text!r}", name=name, choices=", ".join(_CHOICES[name]), text=text)
+        )
     if name in _COUNTS and not (low.isascii() and low.isdigit() and int(low) >= _COUNTS[name]):
-        raise ValueError(f"{name} takes a whole number from {_COUNTS[name]} on, not {text!r}")
+        raise ValueError(
+            say(
+                "{name} takes a whole number from {counts} on, not {text!r}",
+                name=name,
+                counts=_COUNTS[name],
+                text=text,
+            )
+        )
     return low if name in _CHOICES or name in _COUNTS else text

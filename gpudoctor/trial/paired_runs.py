@@ -8,6 +8,7 @@ from statistics import fmean, median
 from typing import Literal
 
 from gpudoctor.errors import IncompleteError
+from gpudoctor.lang import say
 from gpudoctor.model.proof import Conclusion, Cure, Proof
 from gpudoctor.trial.decision import LOOKS, Decision, WindowPair, candidate_goes_first, decide
 from gpudoctor.trial.trial_runner import BASELINE, Arm, TrialRun, TrialRunner
@@ -209,7 +210,9 @@ def _pair(bench: TrialRunner, tried: Tried, against: Arm, candidate_first: bool)
         if lap.problem and time.monotonic() < bench.deadline and arm is against:
             lap = bench.lap(arm)  # once more: a machine has accidents
             if lap.problem and time.monotonic() < bench.deadline:
-                raise BaselineFailed(f"the command itself could not be measured: {lap.problem}")
+                raise BaselineFailed(
+                    say("the command itself could not be measured: {problem}", problem=lap.problem)
+                )
         if lap.problem and time.monotonic() >= bench.deadline:
             return False  # the time is up: that says nothing about the arm
         if lap.problem or lap.window is None:

@@ -18,6 +18,7 @@ from enum import Enum
 from pathlib import Path
 
 import gpudoctor
+from gpudoctor.lang import say
 from gpudoctor.trial.scratch import cache_folders, link_entries, linked_caches, remove_scratch
 from gpudoctor.trial.trial_runner import Protection
 from gpudoctor.trial.trial_sites import CoveredPlaces, inside
@@ -47,13 +48,15 @@ class Level(Enum):
 
 
 WORDS = {
-    Level.OVERLAY: "every run wrote to an overlay",
-    Level.READ_ONLY: "all files were mounted read-only; what Python writes was redirected",
-    Level.LANDLOCK: "Landlock refused every write; what Python writes was redirected",
-    Level.WRITERS: "what Python writes was redirected; this kernel allows neither an overlay nor Landlock, so "
-    "other programs could write",
+    Level.OVERLAY: say("every run wrote to an overlay"),
+    Level.READ_ONLY: say("all files were mounted read-only; what Python writes was redirected"),
+    Level.LANDLOCK: say("Landlock refused every write; what Python writes was redirected"),
+    Level.WRITERS: say(
+        "what Python writes was redirected; this kernel allows neither an overlay nor Landlock, so "
+        "other programs could write"
+    ),
 }
-REFUSED = "other programs than Python cannot write to your files in a trial here"
+REFUSED = say("other programs than Python cannot write to your files in a trial here")
 """Why something may fail that works without us, at the levels in between."""
 
 
@@ -84,7 +87,11 @@ class RunProtection:
         """How, in one clause."""
         sealed = self._redirected
         if self.level is Level.OVERLAY and sealed:
-            return f"{WORDS[self.level]}; in {', '.join(sealed[:3])} what Python writes was redirected"
+            return say(
+                "{words}; in {sealed} what Python writes was redirected",
+                words=WORDS[self.level],
+                sealed=", ".join(sealed[:3]),
+            )
         return WORDS[self.level]
 
     @property

@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from gpudoctor.analysis.run.curves import explosion, loss_curve, norm_curve
+from gpudoctor.lang import say
 from gpudoctor.model import Ranked, Trait
 from gpudoctor.model.proof import BadStepDetail, Cause, Replay
 from gpudoctor.model.signs.recording import Process, Recording
@@ -28,15 +29,15 @@ def grown(record: Mapping[str, Any], recording: Recording, step: int) -> str:
     weights = record.get("weights") or []
     if len(weights) == 2 and weights[0] > 0 and weights[1] >= GROWN * weights[0]:
         times = weights[1] / weights[0]
-        return f"the largest weight had grown {times:.3g} times before"
+        return say("the largest weight had grown {times:.3g} times before", times=times)
     for process in recording.ranks:
         found = explosion(norm_curve(process))
         if found is not None and found[0] >= GROWN:
-            return f"the norm of the gradients had grown {found[0]:.3g} times before"
+            return say("the norm of the gradients had grown {found:.3g} times before", found=found[0])
         curve = loss_curve(process)
         before = [abs(value) for index, value in zip(curve.steps, curve.values, strict=True) if index < step]
         if len(before) >= 3 and before[-1] >= _LOSS_GROWN * max(median(before[: len(before) // 2 + 1]), 1e-9):
-            return f"the loss had grown to {before[-1]:.3g} before"
+            return say("the loss had grown to {before:.3g} before", before=before[-1])
     return ""
 
 
@@ -109,9 +110,13 @@ def replay(
     nothing = Replay(code=bad.code, step=bad.step, reproduced=False)
     limit = _SPARE + _SLOWER * bad.seconds
     if limit > seconds:
-        need = f"step {bad.step} comes after {duration(bad.seconds)}: a replay needs a longer --budget"
+        need = say(
+            "step {step} comes after {seconds}: a replay needs a longer --budget",
+            step=bad.step,
+            seconds=duration(bad.seconds),
+        )
         return replace(nothing, reason=need)
-    doing(f"replay of step {bad.step}")
+    doing(say("replay of step {step}", step=bad.step))
     found = _watched(bench, bad, limit, began + seconds)
     if isinstance(found, str):
         return replace(nothing, reason=found, seconds=time.monotonic() - began)
@@ -123,7 +128,7 @@ def replay(
     made = story.replay(bad.code, bad.step)
     if made.cause in _PRECISE and time.monotonic() + limit < began + seconds:
         step = made.began if made.began is not None else made.step
-        doing(f"step {step} with more digits")
+        doing(say("step {step} with more digits", step=step))
         made = _with_digits(bench, story, step, limit).replay(bad.code, bad.step)
     return replace(made, seconds=time.monotonic() - began)
 
@@ -164,7 +169,7 @@ def _record(
     lap = bench.look(arm, steps=step + 1, seconds=limit)
     told = [(process, record.fields) for process in lap.recording.ranks for record in process.of("replay")]
     if not told:
-        return lap.problem or "the replay did not reach that step"
+        return lap.problem or say("the replay did not reach that step")
     return min(told, key=_place)
 
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpudoctor.analysis.run.line_costs import relative
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Finding, Measurement, SourceSpan
 from gpudoctor.model.proof import BadStepDetail, Cause, Replay
 from gpudoctor.model.signs.recording import Recording
@@ -14,7 +16,7 @@ _LARGEST = {"float16": "65,504", "bfloat16": "3.4e38", "float32": "3.4e38", "flo
 _VALUES = {"nan": "NaN", "inf": "inf", "-inf": "-inf"}
 _MOST = 3
 _BETTER = {
-    Cause.ROUNDING: "what was 0 or beyond 1 there was only rounded to it",
+    Cause.ROUNDING: say("what was 0 or beyond 1 there was only rounded to it"),
     Cause.HALF_OVERFLOW: "only the range of {dtype} was too small",
     Cause.OVERFLOW: "only the range of {dtype} was too small",
 }
@@ -75,13 +77,15 @@ class Story:
     def _nothing(self, step: int) -> str:
         """Why nothing was seen."""
         if self.record.get("broken"):
-            return f"its operations could not be watched ({self.record['broken']})"
+            return say("its operations could not be watched ({broken})", broken=self.record["broken"])
         if self.record.get("found") == "ended":
-            return f"the program ended before step {step} was over, and nothing in it was NaN"
-        again = f"step {step} was finite this time: the seeds do not determine its cause"
+            return say("the program ended before step {step} was over, and nothing in it was NaN", step=step)
+        again = say("step {step} was finite this time: the seeds do not determine its cause", step=step)
         if self.record.get("eager"):
-            return f"run as written, not compiled, step {step} is finite: only compiled code does it"
-        return f"{again} (another order of threads or of data, the time, a race)"
+            return say(
+                "run as written, not compiled, step {step} is finite: only compiled code does it", step=step
+            )
+        return say("{again} (another order of threads or of data, the time, a race)", again=again)
 
     def _span(self, spot: Mapping[str, Any] | None) -> SourceSpan | None:
         if not spot:
@@ -92,16 +96,18 @@ class Story:
     def words(self) -> str:
         """What happened, in one to three sentences."""
         parts = [self._happened(), self._turned(), self._growth(), self._digits()]
-        text = " ".join(part for part in parts if part)
+        text = concatenated(" ", (part for part in parts if part))
         if self.record.get("eager"):
-            text += " (Seen with the model run as written: gpudoctor cannot see operations in compiled code.)"
+            text += say(
+                " (Seen with the model run as written: gpudoctor cannot see operations in compiled code.)"
+            )
         return text
 
     def _happened(self) -> str:
         origin = self._origin
         if not origin:
             names = ", ".join(self.record.get("names") or ()) or "something"
-            return f"{names} contained values that are not finite; the cause is not visible."
+            return say("{names} contained values that are not finite; the cause is not visible.", names=names)
         kind, value = origin.get("kind"), _VALUES.get(str(origin.get("value")), "NaN")
         if kind == "operation":
             return self._operation(value)
@@ -109,30 +115,75 @@ class Story:
             return self._batch(value)
         name = origin.get("name") or "a tensor"
         if kind in ("weights", "buffer", "gradient"):
-            what = {"weights": "the weight", "buffer": "the buffer", "gradient": "the gradient of"}[str(kind)]
-            when = "the first step" if not self.record.get("begin") else f"step {self.record['begin']}"
-            return f"{what.capitalize()} {name} contained {value} before {when} already."
+            what = {
+                "weights": say("the weight"),
+                "buffer": say("the buffer"),
+                "gradient": say("the gradient of"),
+            }[str(kind)]
+            when = (
+                say("the first step")
+                if not self.record.get("begin")
+                else say("step {begin}", begin=self.record["begin"])
+            )
+            return say(
+                "{what} {name} contained {value} before {when} already.",
+                what=what.capitalize(),
+                name=name,
+                value=value,
+                when=when,
+            )
         if kind == "peer":
-            return "The gradients became NaN when those of the other ranks were added."
+            return say("The gradients became NaN when those of the other ranks were added.")
         if origin.get("early"):
-            return f"A tensor was filled with {value} before the first step{self._at()}."
+            return say(
+                "A tensor was filled with {value} before the first step{at}.", value=value, at=self._at()
+            )
         if kind == "constant":
-            return f"{value} is a constant in the program{self._at()}."
-        return f"Data that the program loaded contained {value}{self._at()}: {self._count()}."
+            return say("{value} is a constant in the program{at}.", value=value, at=self._at())
+        return say(
+            "Data that the program loaded contained {value}{at}: {count}.",
+            value=value,
+            at=self._at(),
+            count=self._count(),
+        )
 
     def _operation(self, value: str) -> str:
         origin = self._origin
         operation, phase, module = str(origin.get("operation")), origin.get("phase"), origin.get("module")
-        inside = f" of {_module(module, origin.get('module_class'))}" if module else ""
+        inside = say(" of {module}", module=_module(module, origin.get("module_class"))) if module else ""
         why = str(origin.get("words") or "") or self._beyond()
-        tail = f": {why}." if why else "."
+        tail = say(": {why}.", why=why) if why else "."
         if phase == "optimizer":
-            half = "; the divisor is rounded to 0 in float16" if origin.get("dtype") == "float16" else ""
-            return f"The optimizer's own step gave {value} from finite gradients{self._at()}{tail[:-1]}{half}."
+            half = say("; the divisor is rounded to 0 in float16") if origin.get("dtype") == "float16" else ""
+            return say(
+                "The optimizer's own step gave {value} from finite gradients{at}{tail}{half}.",
+                value=value,
+                at=self._at(),
+                tail=tail[:-1],
+                half=half,
+            )
         if phase == "backward":
-            return f"In the backward pass{inside} the derivative of {operation} gave {value}{self._at()}{tail}"
-        where = f"In the forward pass{inside}" if inside else "In the loss or outside the model"
-        return f"{where} {operation} gave {value}{self._at()}{tail}"
+            return say(
+                "In the backward pass{inside} the derivative of {operation} gave {value}{at}{tail}",
+                inside=inside,
+                operation=operation,
+                value=value,
+                at=self._at(),
+                tail=tail,
+            )
+        where = (
+            say("In the forward pass{inside}", inside=inside)
+            if inside
+            else say("In the loss or outside the model")
+        )
+        return say(
+            "{where} {operation} gave {value}{at}{tail}",
+            where=where,
+            operation=operation,
+            value=value,
+            at=self._at(),
+            tail=tail,
+        )
 
     def _beyond(self) -> str:
         origin = self._origin
@@ -140,7 +191,12 @@ class Story:
         if origin.get("wide") != "finite" or not isinstance(largest, int | float):
             return ""
         if largest < 1e300:
-            return f"a value of {largest:.3g} does not fit {dtype} (largest {_LARGEST.get(dtype, '?')})"
+            return say(
+                "a value of {largest:.3g} does not fit {dtype} (largest {largest2})",
+                largest=largest,
+                dtype=dtype,
+                largest2=_LARGEST.get(dtype, "?"),
+            )
         return ""
 
     def _batch(self, value: str) -> str:
@@ -148,32 +204,42 @@ class Story:
         items, rows = origin.get("items") or [], origin.get("rows") or []
         which = ""
         if items:
-            which = f", item{'s' if len(items) > 1 else ''} {_listed(items)} of the data set"
+            which = say(
+                ", item{s} {listed} of the data set",
+                s=say("s") if len(items) > 1 else "",
+                listed=_listed(items),
+            )
         elif rows:
-            which = f", row{'s' if len(rows) > 1 else ''} {_listed(rows)}"
+            which = say(", row{s} {listed}", s=say("s") if len(rows) > 1 else "", listed=_listed(rows))
         name = origin.get("name") or "it"
-        return (
-            f"The batch contained {value} before anything was computed from it: {name}, {self._count()}{which}."
+        return say(
+            "The batch contained {value} before anything was computed from it: {name}, {count}{which}.",
+            value=value,
+            name=name,
+            count=self._count(),
+            which=which,
         )
 
     def _count(self) -> str:
         origin = self._origin
-        return f"{origin.get('bad') or 0:,} of {origin.get('of') or 0:,} values"
+        return say(
+            "{origin:,} of {origin2:,} values", origin=origin.get("bad") or 0, origin2=origin.get("of") or 0
+        )
 
     def _at(self) -> str:
         spot = self._origin.get("place") or self._origin.get("site")
-        return f" ({_short(spot)})" if spot else ""
+        return say(" ({short})", short=_short(spot)) if spot else ""
 
     def _turned(self) -> str:
         turned = self._origin.get("turned")
         spot = (turned or {}).get("place") or (turned or {}).get("site")
         if not turned or turned.get("phase") != "forward" or self._origin.get("phase") != "forward":
             return ""
-        at = f" ({_short(spot)})" if spot and spot != self._origin.get("place") else ""
-        return f"It became NaN in {turned.get('operation')}{at}."
+        at = say(" ({short})", short=_short(spot)) if spot and spot != self._origin.get("place") else ""
+        return say("It became NaN in {turned}{at}.", turned=turned.get("operation"), at=at)
 
     def _growth(self) -> str:
-        return f"{capitalised(self.growth)}." if self.growth and self._blamed() else ""
+        return say("{growth}.", growth=capitalised(self.growth)) if self.growth and self._blamed() else ""
 
     def _blamed(self) -> bool:
         return self.cause is Cause.EXPLODING
@@ -182,13 +248,15 @@ class Story:
         if self.finite is None:
             return ""
         if not self.finite:
-            return f"In {self.precision} the step is not finite either."
+            return say("In {precision} the step is not finite either.", precision=self.precision)
         why = _BETTER.get(self.cause, "").format(dtype=self._origin.get("dtype"))
-        return f"In {self.precision} the same step is finite" + (f": {why}." if why else ".")
+        return say("In {precision} the same step is finite", precision=self.precision) + (
+            say(": {why}.", why=why) if why else "."
+        )
 
 
 def _module(name: Any, kind: Any) -> str:
-    return f"{name} ({kind})" if kind and kind != name else str(name)
+    return say("{name} ({kind})", name=name, kind=kind) if kind and kind != name else str(name)
 
 
 def _short(spot: Mapping[str, Any]) -> str:
@@ -207,9 +275,13 @@ def explained(finding: Finding, replay: Replay) -> Finding:
     """The finding with the replay's evidence in front; where it showed nothing, with the reason why."""
     head = finding.message.partition(";")[0].rstrip(".")
     if not replay.reproduced:
-        words = f"{finding.message.rstrip('.')}. A replay shows no more: {replay.reason}."
+        words = say(
+            "{message}. A replay shows no more: {reason}.",
+            message=finding.message.rstrip("."),
+            reason=replay.reason,
+        )
         return replace(finding, message=words)
-    began = f"It began in step {replay.began}. " if replay.began is not None else ""
+    began = say("It began in step {began}. ", began=replay.began) if replay.began is not None else ""
     spans = [span for span in (replay.place, replay.site, replay.turned) if span is not None]
     found = {(span.path, span.line): span for span in spans}
     detail = finding.detail
@@ -217,7 +289,7 @@ def explained(finding: Finding, replay: Replay) -> Finding:
     rest = [item for item in finding.evidence if isinstance(item, SourceSpan)] if not found else []
     return replace(
         finding,
-        message=f"{head}. {began}{replay.words}",
+        message=say("{head}. {began}{words}", head=head, began=began, words=replay.words),
         evidence=(*found.values(), *rest, *_measured(replay), *kept),
         detail=replace(detail, replay=replay) if isinstance(detail, BadStepDetail) else detail,
     )

@@ -10,6 +10,7 @@ from gpudoctor.analysis.run.memory_growth import may_grow
 from gpudoctor.analysis.run.run_numbers import run_numbers
 from gpudoctor.analysis.run.steady_state import steady
 from gpudoctor.errors import IncompleteError
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Ranked, Unavailable
 from gpudoctor.model.proof import Conclusion, Cure, TrialRow
 from gpudoctor.model.remedy import Edit
@@ -216,9 +217,13 @@ class TrialSession:
             spent = self.budget - self.left
             enough = spent + 2 * LOOKS[1] * self.lap_seconds * changes
             raise BudgetSpent(
-                f"one comparison takes {duration(float(math.ceil(needed)))} and "
-                f"{duration(float(round(self.left)))} of the budget are left, "
-                f"so none was started; use --budget {budget_flag(enough)}"
+                say(
+                    "one comparison takes {ceil} and {left} of the budget are left, so none was started; use "
+                    "--budget {budget_flag}",
+                    ceil=duration(float(math.ceil(needed))),
+                    left=duration(float(round(self.left))),
+                    budget_flag=budget_flag(enough),
+                )
             )
         self.planned()
 
@@ -311,7 +316,7 @@ class _Stopping:
         if isinstance(error, BaselineFailed | BudgetSpent):
             self._session.stopped = str(error)
         elif isinstance(error, KeyboardInterrupt):
-            self._session.stopped, self._session.interrupted = "you interrupted them", True
+            self._session.stopped, self._session.interrupted = say("you interrupted them"), True
         else:
             return False
         return True

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from statistics import median
 
+from gpudoctor.lang import say
 from gpudoctor.model.proof import Conclusion, TrialPair, TrialRow, TrialSummary
 from gpudoctor.trial.candidates import Untried, plan_of
 from gpudoctor.trial.decision import LOOKS, SMALLEST_EFFECT
@@ -67,8 +68,8 @@ def reason_of(tried: Tried, conclusion: Conclusion) -> str:
     if tried.cure is not None:
         return tried.cure.words
     if conclusion is Conclusion.UNCLEAR and _cut_short(tried):
-        return f"the time ran out after {len(tried.pairs)} pairs"
-    return "the time ran out" if conclusion is Conclusion.NOT_TRIED else ""
+        return say("the time ran out after {pairs} pairs", pairs=len(tried.pairs))
+    return say("the time ran out") if conclusion is Conclusion.NOT_TRIED else ""
 
 
 def _cut_short(tried: Tried) -> bool:

@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Sequence
 
+from gpudoctor.lang import say
 from gpudoctor.model import Unavailable
 from gpudoctor.model.redaction import mask_arguments, mask_text
 from gpudoctor.recorder.kept_recordings import KeptRecording, kept_recordings
@@ -30,7 +31,11 @@ def too_short(command: Sequence[str], budget: float, window_steps: int | None) -
         needed = first + 2 * LEAST_PAIRS * lap.seconds
         if budget >= needed:
             return ""
-        known = f"a run of this command takes {duration(round(lap.seconds, 1))} ({earlier.name})"
+        known = say(
+            "a run of this command takes {seconds} ({name})",
+            seconds=duration(round(lap.seconds, 1)),
+            name=earlier.name,
+        )
     else:
         if window_steps is not None:
             return ""  # how long these steps take is not known yet
@@ -38,7 +43,10 @@ def too_short(command: Sequence[str], budget: float, window_steps: int | None) -
         needed = first + 2 * LEAST_PAIRS * WINDOW_SECONDS
         if budget >= needed:
             return ""
-        known = f"each run measures {duration(WINDOW_SECONDS)} of steps, after its start and its warm-up"
+        known = say(
+            "each run measures {window_seconds} of steps, after its start and its warm-up",
+            window_seconds=duration(WINDOW_SECONDS),
+        )
     enough = first + (needed - first) * LOOKS[1] / LEAST_PAIRS
     return (
         f"--budget {duration(budget)} is too short for one comparison: {known}, the first run and "

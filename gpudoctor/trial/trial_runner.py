@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import duration
 from gpudoctor.trial.bounded_run import Enough, RunOutcome, RunSpec, Watching, run_bounded, unwatched
@@ -171,7 +172,7 @@ class TrialRunner:
                 watching=self._watching,
             )
         refused = protection.hint and any(words in finished.last_words(_LOOKED_AT) for words in _REFUSALS)
-        return finished, read_recording(str(folder)), f" ({protection.hint})" if refused else ""
+        return finished, read_recording(str(folder)), say(" ({hint})", hint=protection.hint) if refused else ""
 
     def _limit(self) -> float:
         return max(1.0, min(self.seconds, self.deadline - time.monotonic()))
@@ -216,10 +217,12 @@ def _texts(folder: Path, name: str, texts: Mapping[str, str]) -> dict[str, dict[
 def _ended(finished: RunOutcome) -> str:
     """Why a run did not end as it should."""
     if finished.stopped_by == "seconds":
-        return f"no end within {duration(finished.seconds)}"
+        return say("no end within {seconds}", seconds=duration(finished.seconds))
     if finished.failed:
         words = finished.last_words()
-        return f"it ended with exit code {finished.exit_code}" + (f": {words[:200]}" if words else "")
+        return say("it ended with exit code {exit_code}", exit_code=finished.exit_code) + (
+            say(": {words}", words=words[:200]) if words else ""
+        )
     return ""
 
 
@@ -228,7 +231,7 @@ def _problem(finished: RunOutcome, found: TrialWindow | None) -> str:
     if ended:
         return ended
     if found is None:
-        return "it made too few steps to measure"
+        return say("it made too few steps to measure")
     if found.problems:
         return found.problems[0]
     return ""

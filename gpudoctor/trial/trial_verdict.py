@@ -5,8 +5,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpudoctor.engine.claims import CURED, PROVEN
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated, without
 from gpudoctor.model import Ranked, Remedy, Report
 from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
+from gpudoctor.text import count
 from gpudoctor.trial.session import Attempt, TrialSession
 
 
@@ -63,8 +66,12 @@ def _best_first(remedy: Remedy) -> tuple[int, float]:
 def _placed(item: Ranked, place: int, gain: float | None) -> Ranked:
     first = item.remedies[0].proof if item.remedies else None
     if first is not None and first.cure is not None and first.cure.gone:
-        return replace(item, rank=place, reason=f"cured by {item.remedies[0].id}: {first.cure.words}")
-    reason = f"proven: {gain:.2f}x measured" if gain is not None else item.reason
+        return replace(
+            item,
+            rank=place,
+            reason=say("cured by {id}: {words}", id=item.remedies[0].id, words=first.cure.words),
+        )
+    reason = say("proven: {gain:.2f}x measured", gain=gain) if gain is not None else item.reason
     return replace(item, rank=place, reason=reason)
 
 
@@ -80,21 +87,28 @@ def verdict_words(trial: TrialSummary, diagnosis: str, stopped: str = "", *, pro
     `promise` is the sentence of the diagnosis that a trial without success takes back.
     """
     tried = [row for row in trial.rows if row.conclusion not in _NO_TRIAL]
-    early = f" The trials ended early: {stopped}." if stopped else ""
+    early = say(" The trials ended early: {stopped}.", stopped=stopped) if stopped else ""
     found = _search_words(trial)
     cured, faster = _cured_words(tried), _faster_words(tried, trial)
     if cured or faster:
-        return " ".join(part for part in (cured, faster + early if faster else early.strip(), found) if part)
+        return concatenated(
+            " ", (part for part in (cured, faster + early if faster else early.strip(), found) if part)
+        )
     if tried and promise:
-        diagnosis = diagnosis.replace(promise, "").replace("  ", " ").strip()
-    diagnosis = " ".join(part for part in (diagnosis, *_ailment_words(trial)) if part)
+        diagnosis = without(diagnosis, promise)
+    diagnosis = concatenated(" ", (part for part in (diagnosis, *_ailment_words(trial)) if part))
     if not tried:
-        return f"{found or diagnosis}{early}"
-    count = f"{len(tried)} change" + ("" if len(tried) == 1 else "s")
+        return (found or diagnosis) + early
+    changes = count(len(tried), "change")
     signs = any(row.proof is not None and row.proof.cure is not None for row in tried)
-    helps = "cures it or makes it clearly faster" if signs else "makes it clearly faster"
-    vain = f"Nothing that was tried {helps} ({count} tried{_measured_words(tried)})."
-    return f"{found or diagnosis} {vain}{early}".strip()
+    helps = say("cures it or makes it clearly faster") if signs else say("makes it clearly faster")
+    vain = say(
+        "Nothing that was tried {helps} ({changes} tried{measured_words}).",
+        helps=helps,
+        changes=changes,
+        measured_words=_measured_words(tried),
+    )
+    return concatenated(" ", filter(None, (found or diagnosis, vain + early)))
 
 
 def _measured_words(tried: Sequence[TrialRow]) -> str:
@@ -107,7 +121,7 @@ def _measured_words(tried: Sequence[TrialRow]) -> str:
     if not ratios:
         return ""
     ratio, title = max(ratios)
-    return f"; {title}: {ratio:.2f}x as fast"
+    return say("; {title}: {ratio:.2f}x as fast", title=title, ratio=ratio)
 
 
 def _ailment_words(trial: TrialSummary) -> list[str]:
@@ -117,11 +131,15 @@ def _ailment_words(trial: TrialSummary) -> list[str]:
     if replay is not None and replay.reproduced:
         span = replay.place or replay.site
         what = replay.operation or (replay.cause.value.replace("-", " ") if replay.cause else "")
-        at = f" ({span.path}:{span.line})" if span is not None else ""
-        found.append(f"It comes from {what}{at}." if what else "")
+        at = say(" ({path}:{line})", path=span.path, line=span.line) if span is not None else ""
+        found.append(say("It comes from {what}{at}.", what=what, at=at) if what else "")
     if leak is not None and leak.holder:
-        at = f" ({leak.place.path}:{leak.place.line})" if leak.place is not None else ""
-        found.append(f"The memory is retained by {leak.holder}{at}.")
+        at = (
+            say(" ({path}:{line})", path=leak.place.path, line=leak.place.line)
+            if leak.place is not None
+            else ""
+        )
+        found.append(say("The memory is retained by {holder}{at}.", holder=leak.holder, at=at))
     return [words for words in found if words]
 
 
@@ -131,8 +149,10 @@ def _cured_words(tried: Sequence[TrialRow]) -> str:
     for row in tried:
         cure = row.proof.cure if row.proof else None
         if cure is not None and row.conclusion is Conclusion.CURED and not CURED.lacks(row):
-            parts.append(f"{cure.name} with {row.title} ({cure.words})")
-    return f"Cured: {'; '.join(parts)}." if parts else ""
+            parts.append(
+                say("{name} with {title} ({words})", name=cure.name, title=row.title, words=cure.words)
+            )
+    return say("Cured: {parts}.", parts=concatenated("; ", parts)) if parts else ""
 
 
 def _faster_words(tried: Sequence[TrialRow], trial: TrialSummary) -> str:
@@ -147,11 +167,18 @@ def _faster_words(tried: Sequence[TrialRow], trial: TrialSummary) -> str:
     proof = best.proof
     assert proof is not None
     count = together.title.count(",") + 1 if together is not None else 0
-    what = f"{count} changes together" if best is together else best.title
-    loss = f"loss {proof.loss}" if proof.loss else "no loss was seen"
+    what = say("{count} changes together", count=count) if best is together else best.title
+    loss = say("loss {loss}", loss=proof.loss) if proof.loss else say("no loss was seen")
     per = " a sample" if proof.per == "sample" else ""
-    interval = f"({proof.low:.2f} to {proof.high:.2f})"
-    return f"Proven: {proof.ratio:.2f}x as fast{per} {interval}, {loss}. The change: {what}."
+    interval = say("({low:.2f} to {high:.2f})", low=proof.low, high=proof.high)
+    return say(
+        "Proven: {ratio:.2f}x as fast{per} {interval}, {loss}. The change: {what}.",
+        ratio=proof.ratio,
+        per=per,
+        interval=interval,
+        loss=loss,
+        what=what,
+    )
 
 
 def _search_words(trial: TrialSummary) -> str:
@@ -161,7 +188,7 @@ def _search_words(trial: TrialSummary) -> str:
         return ""
     rates = [row for row in ran if row.samples_per_second is not None]
     fastest = max(rates, key=lambda row: row.samples_per_second or 0.0, default=None)
-    words = f"The largest that ran is {ran[-1].title}"
+    words = say("The largest that ran is {title}", title=ran[-1].title)
     if fastest is not None:
         rate = fastest.samples_per_second or 0.0
         words += f"; the most samples a second had {fastest.title} ({rate:,.{0 if rate >= _WHOLE else 2}f})"

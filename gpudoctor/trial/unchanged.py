@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from gpudoctor.lang import say
 from gpudoctor.trial.trial_sites import inside
 
 FILES, SECONDS = 50_000, 3.0
@@ -42,12 +43,28 @@ class SecondLook:
         where = ", ".join(self.folders)
         if self.changed:
             shown = ", ".join(self.changed[:_SHOWN])
-            more = f" and {len(self.changed) - _SHOWN} more" if len(self.changed) > _SHOWN else ""
-            return f"changed meanwhile, by the runs or by another program: {shown}{more}"
+            more = (
+                say(" and {changed} more", changed=len(self.changed) - _SHOWN)
+                if len(self.changed) > _SHOWN
+                else ""
+            )
+            return say(
+                "changed meanwhile, by the runs or by another program: {shown}{more}", shown=shown, more=more
+            )
         if not self.whole:
-            return f"the first {self.compared:,} files in {where} are unchanged; the rest was not compared"
-        files = "the one file" if self.compared == 1 else f"all {self.compared:,} files"
-        return f"{files} in {where} are unchanged" if self.compared != 1 else f"{files} in {where} is unchanged"
+            return say(
+                "the first {compared:,} files in {where} are unchanged; the rest was not compared",
+                compared=self.compared,
+                where=where,
+            )
+        files = (
+            say("the one file") if self.compared == 1 else say("all {compared:,} files", compared=self.compared)
+        )
+        return (
+            say("{files} in {where} are unchanged", files=files, where=where)
+            if self.compared != 1
+            else say("{files} in {where} is unchanged", files=files, where=where)
+        )
 
 
 class Unchanged:

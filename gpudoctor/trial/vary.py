@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 from gpudoctor.trial.override_table import AT_PLACES, OVERRIDES, is_known, value_of
 from gpudoctor.trial.trial_runner import Arm
 
@@ -54,8 +55,14 @@ def with_value(key: str, value: str, command: Sequence[str]) -> Arm:
         return Arm(name=name, arguments={f"--{key}": value})
     known = sorted(item for item in OVERRIDES if item not in AT_PLACES)
     near = get_close_matches(key, known, n=3, cutoff=0.7)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"the overrides: {', '.join(known)}"
-    raise UsageError(f"{key} is neither an argument of the command nor an override; {hint}")
+    hint = (
+        say("did you mean {near}?", near=" or ".join(near))
+        if near
+        else say("the overrides: {known}", known=", ".join(known))
+    )
+    raise UsageError(
+        say("{key} is neither an argument of the command nor an override; {hint}", key=key, hint=hint)
+    )
 
 
 def against(text: str) -> tuple[str, Arm]:
@@ -95,7 +102,7 @@ _AUTO = "auto"
 """What transformers fills in: it stands for a value of any kind."""
 _LISTED = 12
 _KINDS: tuple[tuple[tuple[type, ...], str], ...] = (
-    ((bool,), "true or false"),
+    ((bool,), say("true or false")),
     ((int, float), "a number"),
     ((str,), "a text"),
     ((list,), "a list"),
@@ -167,7 +174,9 @@ def _absent(name: str, parts: list[str], depth: int, section: Any) -> str:
         return f"--vary {name}: {where} is {_kind(section)}, so there is no {key}"
     names = [str(item) for item in section] if isinstance(section, dict) else []
     listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
-    there = f"{where or 'it'} has {listed}" if listed else "it is empty"
+    there = (
+        say("{where} has {listed}", where=where or say("it"), listed=listed) if listed else say("it is empty")
+    )
     return f"--vary {name}: no key {key}; {there}"
 
 
@@ -175,7 +184,7 @@ def _value(name: str, key: str, given: str, present: Any) -> Any:
     """The given text as a value of the kind that is there. Raises `UsageError`."""
     if isinstance(present, (dict, list)):
         inside = ", ".join(map(str, present)) if isinstance(present, Mapping) else ""
-        names = f"; name one of its keys: {inside}" if inside else ""
+        names = say("; name one of its keys: {inside}", inside=inside) if inside else ""
         raise UsageError(f"--vary {name}: {key} is {_kind(present)}{names}")
     if isinstance(present, str) and present != _AUTO:
         return given

@@ -2,6 +2,7 @@
 
 from typing import TextIO
 
+from gpudoctor.lang import rendered as in_language
 from gpudoctor.report.printable import printable
 
 _ASCII = str.maketrans(
@@ -45,10 +46,10 @@ def fit_encoding(text: str, encoding: str | None) -> str:
 
 
 def write_text(text: str, stream: TextIO, *, rendered: bool = False) -> None:
-    """Write the text to a stream, whatever its encoding, and flush it. `BrokenPipeError` passes through.
+    """Write the text to a stream in the language of now, and flush it. `BrokenPipeError` passes through.
 
     Control characters are written as escapes. A renderer has done so itself with what it shows (`rendered`):
     its colours are control characters, too.
     """
-    stream.write(fit_encoding(text if rendered else printable(text), stream.encoding))
+    stream.write(fit_encoding(text if rendered else printable(in_language(text)), stream.encoding))
     stream.flush()

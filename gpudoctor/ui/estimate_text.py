@@ -8,6 +8,9 @@ from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
 from gpudoctor.estimate.result import Estimate, Instant, Line, Verdict
 from gpudoctor.estimate.traced.traced_estimate import TraceComparison, at_peak
+from gpudoctor.lang import rendered, term, tr, word
+from gpudoctor.lang.message import concatenated
+from gpudoctor.lang.wrapping import cells, is_wide, padded, wrap
 from gpudoctor.report import estimate_words as words
 from gpudoctor.report.printable import printable
 from gpudoctor.text import joined, percent, size
@@ -21,6 +24,21 @@ _COLOURS = {Verdict.DOES_NOT_FIT: "\x1b[31m", Verdict.TIGHT: "\x1b[33m"}
 """Colour carries severity and nothing else."""
 
 
+def _wrapped(text: str, width: int, indent: int = 0, hang: int = 0) -> list[str]:
+    """Lines of prose; at least one."""
+    if is_wide(text):
+        return wrap(text, width, indent, hang)
+    lines = textwrap.wrap(
+        text,
+        width,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + hang),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return lines or [""]
+
+
 class TextPage:
     """Lines of text; tables are aligned, prose is wrapped."""
 
@@ -28,12 +46,9 @@ class TextPage:
         self.width, self.colour = width, colour
         self.lines: list[str] = []
 
-    def say(self, text: str, indent: int = 0, hang: int = 0) -> None:
+    def line(self, text: str, indent: int = 0, hang: int = 0) -> None:
         """Wrapped prose."""
-        self.lines += textwrap.wrap(
-            printable(text), self.width, initial_indent=" " * indent, subsequent_indent=" " * (indent + hang),
-            break_long_words=False, break_on_hyphens=False,
-        ) or [""]  # fmt: skip
+        self.lines += _wrapped(printable(rendered(text)), self.width, indent, hang)
 
     def blank(self) -> None:
         """An empty line."""
@@ -41,29 +56,30 @@ class TextPage:
 
     def table(self, rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
         """Aligned cells; `right` are the columns set to the right. The last column wraps under itself."""
-        rows = [[printable(cell) for cell in row] for row in rows]
-        sizes = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        rows = [[printable(word(cell)) for cell in row] for row in rows]
+        sizes = [max(cells(row[column]) for row in rows) for column in range(len(rows[0]))]
         for row in rows:
-            cells = [
-                cell.rjust(wide) if at in right else cell.ljust(wide)
+            aligned = [
+                padded(cell, wide, right=at in right)
                 for at, (cell, wide) in enumerate(zip(row, sizes, strict=True))
             ]
-            head = "  " + "  ".join(cells[:-1])
-            last = cells[-1].rstrip() if len(rows[0]) - 1 not in right else cells[-1]
-            room = self.width - len(head) - 2
+            head = "  " + "  ".join(aligned[:-1])
+            last = aligned[-1].rstrip() if len(rows[0]) - 1 not in right else aligned[-1]
+            room = self.width - cells(head) - 2
             if room < 20:
-                self.lines += [head.rstrip(), *textwrap.wrap(last, self.width - 4, initial_indent="    ")]
+                self.lines.append(head.rstrip())
+                self.lines += textwrap.wrap(last, self.width - 4, initial_indent="    ")
                 continue
-            first, *others = textwrap.wrap(last, room, break_long_words=False, break_on_hyphens=False) or [""]
+            first, *others = _wrapped(last, room)
             self.lines.append(f"{head}  {first if last.strip() else ''}".rstrip())
-            self.lines += [" " * (len(head) + 2) + other for other in others]
+            self.lines += [" " * (cells(head) + 2) + other for other in others]
 
     def text(self) -> str:
         """Everything, ending in one line feed; words of verdicts are coloured last, so that widths hold."""
         whole = "\n".join(self.lines).rstrip("\n") + "\n"
         if self.colour:
             for verdict, start in _COLOURS.items():
-                whole = whole.replace(verdict.value, f"{start}{verdict.value}\x1b[0m")
+                whole = whole.replace(word(verdict.value), f"{start}{word(verdict.value)}\x1b[0m")
         return whole
 
 
@@ -100,15 +116,18 @@ def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: b
 
 def _heading(page: TextPage, answer: Answer) -> None:
     card = [words.card_text(answer.device)] if answer.device is not None else []
-    page.say(" · ".join(["gpudoctor", answer.shape.name, words.parameters_text(answer.shape), *card]), hang=2)
+    page.line(
+        concatenated(" · ", ["gpudoctor", answer.shape.name, words.parameters_text(answer.shape), *card]),
+        hang=2,
+    )
     page.blank()
-    page.say(words.headline(answer))
-    page.say(words.what_text(answer.shown), hang=2)
+    page.line(words.headline(answer))
+    page.line(words.what_text(answer.shown), hang=2)
 
 
 def _methods(page: TextPage, answer: Answer) -> None:
     page.blank()
-    rows = [("", "allocated", "the card shows", "" if answer.device is None else "verdict", "peak in")]
+    rows = [("", "allocated", tr("the card shows"), "" if answer.device is None else "verdict", tr("peak in"))]
     for each in answer.estimates:
         rows.append(
             (
@@ -138,7 +157,7 @@ def _breakdown(page: TextPage, answer: Answer) -> None:
     """The lines at the peak with bars, and the whole against the card."""
     shown = answer.shown
     page.blank()
-    page.say(f"{label(shown)} by line, at {shown.peak.title}")
+    page.line(tr("{label} by line, at {title}", label=label(shown), title=term(shown.peak.title)))
     width = max(page.width - 46, 10)
     most = max((line.bytes for line in shown.peak.lines), default=1) or 1
     rows = []
@@ -147,15 +166,28 @@ def _breakdown(page: TextPage, answer: Answer) -> None:
         rows.append((line.kind, size(line.bytes), percent(share), _FULL * round(width * line.bytes / most)))
     rows.append(("allocated", size(shown.peak.bytes), "", _against(shown, width)))
     page.table(rows, right=(1, 2))
-    beside = joined([line.kind for line in shown.card.lines if line.bytes])
-    of = f" of {size(answer.device.bytes)}" if answer.device is not None else ""
-    page.say(f"the card will show {words.interval(shown)}{of} (with {beside})", indent=2, hang=2)
-    page.say("instants: " + ", ".join(_instant(each, shown) for each in shown.instants), indent=2, hang=2)
+    beside = joined([term(line.kind) for line in shown.card.lines if line.bytes])
+    of = tr(" of {bytes}", bytes=size(answer.device.bytes)) if answer.device is not None else ""
+    page.line(
+        tr(
+            "the card will show {interval}{of} (with {beside})",
+            interval=words.interval(shown),
+            of=of,
+            beside=beside,
+        ),
+        indent=2,
+        hang=2,
+    )
+    page.line(
+        tr("instants: {list}", list=concatenated(", ", (_instant(each, shown) for each in shown.instants))),
+        indent=2,
+        hang=2,
+    )
 
 
 def _instant(instant: Instant, shown: Estimate) -> str:
-    peak = " (the peak)" if instant is shown.peak else ""
-    return f"{instant.name} {size(instant.bytes).removesuffix(' GiB')}{peak}"
+    peak = tr(" (the peak)") if instant is shown.peak else ""
+    return f"{word(instant.name)} {size(instant.bytes).removesuffix(' GiB')}{peak}"
 
 
 def _against(shown: Estimate, width: int) -> str:
@@ -180,7 +212,7 @@ def _varied(page: TextPage, answer: Answer) -> None:
         cells = []
         for each in row.estimates:
             verdict = words.verdict_text(each.card.verdict)
-            cells.append(size(each.total_bytes) + (f" {verdict}" if verdict else ""))
+            cells.append(size(each.total_bytes) + (f" {word(verdict)}" if verdict else ""))
         table.append((row.value, *cells))
     page.table(table, right=(0,))
 
@@ -191,21 +223,30 @@ def _found(page: TextPage, answer: Answer) -> None:
         return
     page.blank()
     if not answer.found.best:
-        page.say("Nothing that was tried fits this card.")
+        page.line(tr("Nothing that was tried fits this card."))
     else:
-        page.say("What fits, fastest first (speed is estimated from operation counts: use it to compare only)")
-        rows = [("speed", "allocated", "gives back", "changes")]
+        page.line(
+            tr("What fits, fastest first (speed is estimated from operation counts: use it to compare only)")
+        )
+        rows = [("speed", "allocated", tr("gives back"), "changes")]
         for fit in answer.found.best:
             peak, back = size(fit.estimate.total_bytes), size(fit.gives_back)
             rows.append((f"{step_of(fit.speed):.2f}", peak, back, words.flags_text(fit.changes)))
         page.table(rows, right=(0, 1, 2))
     page.blank()
     card = answer.device.name if answer.device is not None else ""
-    table = [("as asked", "largest batch", "longest sequence", f"{card} cards, fully sharded")]
+    table = [
+        (
+            tr("as asked"),
+            tr("largest batch"),
+            tr("longest sequence"),
+            tr("{card} cards, fully sharded", card=card),
+        )
+    ]
     for (method, room), (_, cards) in zip(answer.found.room, answer.found.cards, strict=True):
         batch = f"{room.batch:,}" if room.batch is not None else "none"
         seq = f"{room.seq:,}" if room.seq is not None else "none"
-        table.append((method, batch, seq, f"{cards:,}" if cards is not None else "more than 256"))
+        table.append((method, batch, seq, f"{cards:,}" if cards is not None else tr("more than 256")))
     page.table(table, right=(1, 2))
 
 
@@ -213,10 +254,10 @@ def _next(page: TextPage, answer: Answer) -> None:
     """Room, or the changes that would do."""
     shown = answer.shown
     if answer.room is not None and (text := words.room_text(answer.room, shown.job)):
-        page.say(f"{label(shown)}: {text}", indent=2, hang=2)
+        page.line(tr("{label}: {text}", label=label(shown), text=text), indent=2, hang=2)
     if answer.cuts:
         page.blank()
-        page.say(f"What changes give back to {label(shown)}")
+        page.line(tr("What changes give back to {label}", label=label(shown)))
         rows = [
             (size(cut.gives_back), words.verdict_text(cut.verdict), words.flags_text(cut.changes))
             for cut in answer.cuts
@@ -227,14 +268,27 @@ def _next(page: TextPage, answer: Answer) -> None:
 def _rivals(page: TextPage, answer: Answer) -> None:
     page.blank()
     shown = answer.shown
-    page.say(f"What other formulas compute for {label(shown)} (ours: {size(shown.total_bytes)})")
-    rows = [("", "answer", "over ours", "formula, and why it differs")]
+    page.line(
+        tr(
+            "What other formulas compute for {label} (ours: {total_bytes})",
+            label=label(shown),
+            total_bytes=size(shown.total_bytes),
+        )
+    )
+    rows = [("", "answer", tr("over ours"), tr("formula, and why it differs"))]
     for rival in answer.rivals:
         if rival.bytes is None:
             rows.append((rival.name, "none", "", rival.why))
         else:
             ratio = f"{rival.bytes / max(shown.total_bytes, 1):.2f}"
-            rows.append((rival.name, size(rival.bytes), ratio, f"{rival.formula}: {rival.why}"))
+            rows.append(
+                (
+                    rival.name,
+                    size(rival.bytes),
+                    ratio,
+                    tr("{formula}: {why}", formula=rival.formula, why=rival.why),
+                )
+            )
     page.table(rows, right=(1, 2))
 
 
@@ -242,15 +296,15 @@ def _measured(page: TextPage, compared: "MeasuredEstimate") -> None:
     """Predicted beside measured, by instant."""
     page.blank()
     for text in words.measured_text(compared):
-        page.say(text, hang=2)
+        page.line(text, hang=2)
     if compared.rows:
-        rows = [("instant", "predicted", "measured", "predicted less measured")]
+        rows = [("instant", "predicted", "measured", tr("predicted less measured"))]
         for row in compared.rows:
             pair = words.apart(row.predicted, row.measured)
             rows.append((row.instant, *pair, f"{row.difference:+,} B ({row.ratio - 1:+.2%})"))
         page.table(rows, right=(1, 2, 3))
     for text in words.measured_notes(compared):
-        page.say(text, indent=2, hang=2)
+        page.line(text, indent=2, hang=2)
 
 
 def _explained(page: TextPage, shown: Estimate) -> None:
@@ -260,36 +314,45 @@ def _explained(page: TextPage, shown: Estimate) -> None:
         fresh = [line for line in instant.lines if line not in seen]
         page.blank()
         also = (
-            "" if len(fresh) == len(instant.lines) else f", of it {len(instant.lines) - len(fresh)} lines above"
+            ""
+            if len(fresh) == len(instant.lines)
+            else tr(", of it {lines} lines above", lines=len(instant.lines) - len(fresh))
         )
-        page.say(f"{instant.title}: {size(instant.bytes)}{also}", hang=2)
+        page.line(
+            tr("{title}: {bytes}{also}", title=term(instant.title), bytes=size(instant.bytes), also=also),
+            hang=2,
+        )
         for line in fresh:
             _formula(page, line)
         seen |= set(fresh)
     page.blank()
-    page.say("on top of the allocated bytes")
+    page.line(tr("on top of the allocated bytes"))
     for line in shown.card.lines:
         _formula(page, line)
 
 
 def _formula(page: TextPage, line: Line) -> None:
-    page.say(f"{line.kind} {size(line.bytes)} = {line.formula}", indent=2, hang=4)
-    page.say(f"from: {line.source} ({line.provenance.value})", indent=6, hang=2)
+    page.line(f"{word(line.kind)} {size(line.bytes)} = {rendered(line.formula)}", indent=2, hang=4)
+    page.line(
+        tr("from: {source} ({provenance})", source=line.source, provenance=term(line.provenance.value)),
+        indent=6,
+        hang=2,
+    )
 
 
 def _small_print(page: TextPage, answer: Answer, explain: bool) -> None:
     page.blank()
     for text in answer.assumptions:
-        page.say(f"assumed: {text}", hang=2)
+        page.line(tr("assumed: {text}", text=text), hang=2)
     for text in answer.shown.notes:
-        page.say(f"note: {text}", hang=2)
-    page.say(words.code_text(answer), hang=2)
-    page.say(words.means_text(answer), hang=2)
+        page.line(tr("note: {text}", text=text), hang=2)
+    page.line(words.code_text(answer), hang=2)
+    page.line(words.means_text(answer), hang=2)
     if not explain and not words.alone(answer):
-        more = "formulas: --explain"
+        more = tr("formulas: --explain")
         if answer.device is not None and answer.found is None and answer.shown.job.mode == "train":
-            more += "   what else fits: --fit"
-        page.say(more)
+            more += tr("   what else fits: --fit")
+        page.line(more)
 
 
 # The trace on a terminal: every instant beside the formulas', the lines at its peak, the allocator's.
@@ -302,15 +365,24 @@ def show_traced(page: TextPage, answer: Answer) -> None:
     for each in answer.traced:
         page.blank()
         if each.traced is None:
-            page.say(f"{each.method} was not traced: {each.why}", hang=2)
+            page.line(tr("{method} was not traced: {why}", method=each.method, why=each.why), hang=2)
             continue
-        page.say(f"{each.method} traced: {words.traced_text(each.traced)}", hang=2)
+        page.line(
+            tr(
+                "{method} traced: {traced_text}", method=each.method, traced_text=words.traced_text(each.traced)
+            ),
+            hang=2,
+        )
         if not each.alone:
             _beside(page, each)
         for text in (*each.notes, *each.traced.notes):
-            page.say(f"note: {text}", indent=2, hang=2)
+            page.line(tr("note: {text}", text=text), indent=2, hang=2)
         sizes = size(each.traced.allocated), size(each.traced.reserved)
-        page.say(f"allocator on paper: {sizes[0]} allocated, {sizes[1]} reserved", indent=2, hang=2)
+        page.line(
+            tr("allocator on paper: {sizes} allocated, {sizes2} reserved", sizes=sizes[0], sizes2=sizes[1]),
+            indent=2,
+            hang=2,
+        )
 
 
 def _beside(page: TextPage, each: TraceComparison) -> None:
@@ -319,10 +391,10 @@ def _beside(page: TextPage, each: TraceComparison) -> None:
     rows = [("", "formula", "traced", "differs")]
     for instant in each.instants:
         share = _NONE if instant.share is None else f"{instant.share:+.1%}"
-        peak = " (the peak)" if instant.name == each.traced.peak.name else ""
+        peak = tr(" (the peak)") if instant.name == each.traced.peak.name else ""
         rows.append((instant.title + peak, _size(instant.analytic), _size(instant.traced), share))
     page.table(rows, right=(1, 2, 3))
-    page.say(f"at {each.traced.peak.title}", indent=2)
+    page.line(tr("at {title}", title=each.traced.peak.title), indent=2)
     lines = [(f"  {name}", size(mine), size(theirs)) for name, mine, theirs in at_peak(each)]
     page.table(lines, right=(1, 2))
 

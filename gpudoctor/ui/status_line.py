@@ -10,6 +10,7 @@ from threading import Event, Thread
 from types import MappingProxyType
 from typing import TextIO
 
+from gpudoctor.lang import tr, word
 from gpudoctor.model import Patient, Sign
 from gpudoctor.report.printable import one_line, printable
 from gpudoctor.text import duration, percent
@@ -45,7 +46,11 @@ def _beat(patient: Patient, done: Event) -> None:
     try:
         while not done.wait(BEAT_SECONDS):
             pending = _pending(patient)
-            text = f"examining; waiting for {', '.join(pending)}" if pending else "examining"
+            text = (
+                tr("examining; waiting for {pending}", pending=", ".join(map(word, pending)))
+                if pending
+                else word("examining")
+            )
             sys.stderr.write(_ERASE_LINE + text[:78])
             sys.stderr.flush()
         sys.stderr.write(_ERASE_LINE)
@@ -139,18 +144,23 @@ def status_text(
     """
     parts = ["gpudoctor", duration(float(round(seconds)))]
     if not ranks:
-        return " · ".join([*parts, "no training step seen yet"])
-    parts.append(f"step {step:,}")
+        return " · ".join([*parts, tr("no training step seen yet")])
+    parts.append(tr("step {step:,}", step=step))
     if ended:
-        parts.append("the training has ended")
+        parts.append(tr("the training has ended"))
     elif still > 0:
-        parts.append(f"no step for {duration(float(round(still)))}")
+        parts.append(tr("no step for {still}", still=duration(float(round(still)))))
     elif math.isfinite(step_seconds) and step_seconds > 0:
-        parts += [f"{duration(step_seconds)} a step", f"{1 / step_seconds:.3g} steps/s"]
+        parts += [
+            tr("{step_seconds} a step", step_seconds=duration(step_seconds)),
+            tr("{rate} steps/s", rate=f"{1 / step_seconds:.3g}"),
+        ]
         largest = sorted(phases.items(), key=lambda item: -item[1])[:_PHASES]
-        parts += [f"{name.replace('_', ' ')} {percent(share)}" for name, share in largest if share >= _SMALL]
+        parts += [
+            f"{word(name.replace('_', ' '))} {percent(share)}" for name, share in largest if share >= _SMALL
+        ]
     if ranks > 1:
-        parts.append(f"{ranks} ranks")
+        parts.append(tr("{ranks} ranks", ranks=ranks))
     return " · ".join(parts)
 
 

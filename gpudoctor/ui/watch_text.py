@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Sequence
 
+from gpudoctor.lang import rendered, tr, word
 from gpudoctor.model.signs.process import GpuWindow, ProcessWindow
 from gpudoctor.model.watch import FoundJob, Tick
 from gpudoctor.report.printable import one_line, printable
@@ -16,7 +17,7 @@ def render_jobs(jobs: Sequence[FoundJob], *, width: int, colour: bool) -> str:
     """A table, the command last and cut where it does not fit."""
     canvas = Canvas(width, colour)
     if not jobs:
-        canvas.paragraph("No process on this machine has loaded torch.")
+        canvas.paragraph(tr("No process on this machine has loaded torch."))
         return canvas.text()
     rows = [("PID", "RANKS", "GPU", "USER", "TIME", "COMMAND")]
     rows += [
@@ -28,7 +29,7 @@ def render_jobs(jobs: Sequence[FoundJob], *, width: int, colour: bool) -> str:
         cells = [cell.ljust(size) for cell, size in zip(row[:5], widths, strict=True)]
         canvas.clipped("  ".join([*cells, row[5]]))
     canvas.blank()
-    canvas.literal(f"watch one: gpudoctor watch {jobs[0].pid}")
+    canvas.literal(tr("watch one: gpudoctor watch {pid}", pid=jobs[0].pid))
     return canvas.text()
 
 
@@ -56,27 +57,27 @@ def plain_line(tick: Tick, before: str = "") -> str:
     parts += [gpu_text(gpu) for gpu in own_gpus(window)[:4]]
     cpu = sum(rank.cpu for rank in window.ranks if rank.cpu == rank.cpu)
     rss = sum(rank.tree_rss.last for rank in window.ranks if rank.tree_rss.values)
-    parts.append(f"cpu {cpu:.1f}  rss {rss / _GIB:.1f} GiB")
+    parts.append(tr("cpu {cpu:.1f}  rss {rss:.1f} GiB", cpu=cpu, rss=rss / _GIB))
     line = printable("  ".join(one_line(part) for part in parts if part))
-    verdict = one_line(printable(tick.report.summary.verdict))
+    verdict = one_line(printable(rendered(tick.report.summary.verdict)))
     return line if verdict == before else f"{line}\n  {verdict}"
 
 
 def phases_text(window: ProcessWindow) -> str:
     """`data wait 58 %, forward 19 %`."""
     if window.ended:
-        return window.ended
+        return rendered(window.ended)
     total = window.samples
     if not total:
-        return "no stack sample"
+        return tr("no stack sample")
     shares = [(name, count / total) for name, count in window.phases.items()]
-    return ", ".join(f"{name.replace('_', ' ')} {share:.0%}" for name, share in shares[:_PHASES])
+    return ", ".join(f"{word(name.replace('_', ' '))} {share:.0%}" for name, share in shares[:_PHASES])
 
 
 def gpu_text(gpu: GpuWindow) -> str:
     """`GPU 0 31 % 212 W 40.1 GiB`."""
     if gpu.lost:
-        return f"GPU {gpu.index} lost"
+        return tr("GPU {index} lost", index=gpu.index)
     parts = [f"GPU {gpu.index}"]
     for series, text in ((gpu.activity, "{:.0%}"), (gpu.power, "{:.0f} W")):
         if not math.isnan(series.last):

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import Unread
@@ -65,7 +67,9 @@ def sort_left_behind(names: Sequence[str]) -> LeftBehind:
         try:
             kind = LeftKind.LOG if name == STANDARD_INPUT else kind_of(Path(name))
         except OSError as error:
-            problems.append(f"{name}: cannot be read: {error.strerror or error}")
+            problems.append(
+                say("{name}: cannot be read: {strerror}", name=name, strerror=error.strerror or error)
+            )
             continue
         found[kind].append(name)
         if kind is LeftKind.KERNEL_LOG:
@@ -115,18 +119,26 @@ def _expanded(names: Sequence[str]) -> Iterator[str]:
                 seen.add(found)
                 yield found
                 if len(seen) > _MOST_FILES:
-                    raise UsageError(f"{name}: more than {_MOST_FILES:,} files; name the logs of one job")
+                    raise UsageError(
+                        say(
+                            "{name}: more than {most_files:,} files; name the logs of one job",
+                            name=name,
+                            most_files=_MOST_FILES,
+                        )
+                    )
 
 
 def _files(name: str) -> Iterable[str]:
     if name == STANDARD_INPUT:
         return (name,)
     if "\0" in name:
-        raise UsageError(f"{name!r}: a path cannot contain a NUL byte; remove it")
+        raise UsageError(say("{name!r}: a path cannot contain a NUL byte; remove it", name=name))
     if os.path.isdir(name):
         found = sorted(_logs_in(name))
         if not found:
-            raise UsageError(f"{name}: no log in this folder (.log, .out, .err, .txt, also .gz, .xz, .zst)")
+            raise UsageError(
+                say("{name}: no log in this folder (.log, .out, .err, .txt, also .gz, .xz, .zst)", name=name)
+            )
         return found
     if os.path.exists(name):
         return (name,)
@@ -134,8 +146,10 @@ def _files(name: str) -> Iterable[str]:
         matching = sorted(item for item in glob.glob(name, recursive=True) if os.path.isfile(item))
         if matching:
             return matching
-        raise UsageError(f"{name}: no file matches this pattern")
-    raise UsageError(f"{name}: no such file or folder{near_name(Path(name))}")
+        raise UsageError(say("{name}: no file matches this pattern", name=name))
+    raise UsageError(
+        say("{name}: no such file or folder{near_name}", name=name, near_name=near_name(Path(name)))
+    )
 
 
 def _logs_in(folder: str) -> Iterator[str]:
@@ -194,10 +208,12 @@ def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> 
         *map(str, found.scripts),
         *map(str, found.configs),
     ]
-    first = "standard input" if names[:1] == [STANDARD_INPUT] else Path(names[0]).name if names else "nothing"
+    first = (
+        say("standard input") if names[:1] == [STANDARD_INPUT] else Path(names[0]).name if names else "nothing"
+    )
     return Patient(
         PatientKind.LOG,
-        first if len(names) <= 1 else f"{first} and {len(names) - 1} more",
+        first if len(names) <= 1 else say("{first} and {names} more", first=first, names=len(names) - 1),
         Signs(
             job_log=Sign("the log", lambda: _log(found, table)),
             kernel_log=Sign("the kernel log", lambda: _kernel_log(found)),
@@ -228,7 +244,7 @@ def _log(found: LeftBehind, messages: tuple[tuple[str, LogMessage], ...]) -> Job
 def _kernel_log(found: LeftBehind) -> "KernelLog":
     if len(found.kernel_logs) != 1:
         raise Unavailable(
-            "no kernel log was named" if not found.kernel_logs else "several kernel logs were named"
+            say("no kernel log was named") if not found.kernel_logs else say("several kernel logs were named")
         )
     from gpudoctor.vitals.saved_kernel_log import read_saved_log
 
@@ -239,7 +255,9 @@ def _survey(found: LeftBehind) -> "GpuSurvey":
     """The GPUs as `nvidia-smi -q` showed them: of several files one, for their numbers are those of a node."""
     if len(found.surveys) != 1:
         raise Unavailable(
-            "no output of nvidia-smi -q was named" if not found.surveys else "those of several nodes were named"
+            say("no output of nvidia-smi -q was named")
+            if not found.surveys
+            else say("those of several nodes were named")
         )
     from gpudoctor.vitals.recording.smi import read_smi_log
 
@@ -248,7 +266,7 @@ def _survey(found: LeftBehind) -> "GpuSurvey":
     except UsageError as error:
         raise Unread(str(error)) from None
     if survey is None:
-        raise Unread(f"{found.surveys[0]}: it describes no GPU")
+        raise Unread(say("{surveys}: it describes no GPU", surveys=found.surveys[0]))
     return survey
 
 
@@ -270,7 +288,7 @@ def _snapshot(found: LeftBehind) -> "MemorySnapshot":
             return snapshot
         first = first or snapshot
     if first is None:
-        raise Unread("; ".join(refusals))
+        raise Unread(concatenated("; ", refusals))
     return first
 
 
@@ -281,7 +299,7 @@ def _flight_records(found: LeftBehind) -> "FlightRecords":
 
     records = read_flight_records(found.flight_dumps)
     if not records.ranks:
-        raise Unread("; ".join(records.problems))
+        raise Unread(concatenated("; ", records.problems))
     return records
 
 
@@ -292,7 +310,7 @@ def _inspector(found: LeftBehind) -> "InspectorRecords":
 
     records = read_inspector(found.inspector)
     if not records.ranks:
-        raise Unread("; ".join(records.problems))
+        raise Unread(concatenated("; ", records.problems))
     return records
 
 

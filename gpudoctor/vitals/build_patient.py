@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
+from gpudoctor.lang import say
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
 from gpudoctor.model.signs.job import Environment, Job, Profile
 from gpudoctor.text import duration
@@ -47,13 +48,19 @@ def within(seconds: float, reader: Callable[[], T], what: str) -> T:
         except BaseException as problem:  # noqa: BLE001  # handed to the caller below
             error.append(problem)
 
-    thread = Thread(target=work, name=f"reader of {what}", daemon=True)
+    thread = Thread(target=work, name=say("reader of {what}", what=what), daemon=True)
     thread.start()
     thread.join(seconds)
     if error:
         raise error[0]
     if not result:
-        raise Unavailable(f"{what} could not be read within {duration(seconds)}; a mount or a device may hang")
+        raise Unavailable(
+            say(
+                "{what} could not be read within {seconds}; a mount or a device may hang",
+                what=what,
+                seconds=duration(seconds),
+            )
+        )
     return result[0]
 
 
@@ -173,8 +180,8 @@ def command_title(command: Sequence[str]) -> str:
 def _title(targets: Targets) -> str:
     names = [item.path.name or item.name for item in targets.items]
     if not names:
-        return "this machine"
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        return say("this machine")
+    return names[0] if len(names) == 1 else say("{names} and {more} more", names=names[0], more=len(names) - 1)
 
 
 class _Readers:

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.lang import say
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
 from gpudoctor.model.signs.job import Environment
 from gpudoctor.model.signs.recording import Recording
@@ -58,14 +59,14 @@ def _environment(recording: Recording) -> Environment:
 
 def _of_file(recording: Recording, targets: Sequence[str]) -> Patient:
     """A log of one thing alone: no run and no job was seen, so no check of one has looked at anything."""
-    what = "log of nvidia-smi" if recording.origin == "nvidia-smi" else recording.origin
+    what = say("log of nvidia-smi") if recording.origin == "nvidia-smi" else recording.origin
     return Patient(
         PatientKind.RECORDING,
         Path(recording.path).name,
         replace(
-            _held(recording, Sign.missing("the recording", f"a {what} contains no run")),
-            job=Sign.missing("the job", f"a {what} names no job"),
-            source=Sign.missing("the source", f"a {what} names no script"),
+            _held(recording, Sign.missing("the recording", say("a {what} contains no run", what=what))),
+            job=Sign.missing("the job", say("a {what} names no job", what=what)),
+            source=Sign.missing("the source", say("a {what} names no script", what=what)),
         ),
         targets=tuple(targets),
     )

@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping
 
+from gpudoctor.lang import say
 from gpudoctor.model import Unavailable
 from gpudoctor.model.redaction import mask_value
 from gpudoctor.model.signs.job import Environment
@@ -25,7 +26,7 @@ def read_environment(pid: int | None = None, *, proc: str = "/proc") -> Environm
     variables = dict(os.environ) if pid is None else _of_process(pid, proc)
     return Environment(
         variables=masked(variables),
-        origin="environment" if pid is None else f"environment of pid {pid}",
+        origin="environment" if pid is None else say("environment of pid {pid}", pid=pid),
         shadowing=_shadowing(variables),
     )
 
@@ -47,20 +48,24 @@ def parse_environ(data: bytes) -> dict[str, str]:
 
 def _of_process(pid: int, proc: str) -> dict[str, str]:
     if pid <= 0:
-        raise Unavailable(f"{pid} is not a process id")
+        raise Unavailable(say("{pid} is not a process id", pid=pid))
     if not sys.platform.startswith("linux"):
         return _portable(pid)
     try:
         with open(f"{proc}/{pid}/environ", "rb") as file:
             return parse_environ(file.read())
     except (FileNotFoundError, ProcessLookupError) as error:
-        raise Unavailable(f"there is no process {pid}") from error
+        raise Unavailable(say("there is no process {pid}", pid=pid)) from error
     except PermissionError as error:
         raise Unavailable(
-            f"process {pid} belongs to another user, whose environment only they and root may read"
+            say("process {pid} belongs to another user, whose environment only they and root may read", pid=pid)
         ) from error
     except OSError as error:
-        raise Unavailable(f"the environment of process {pid} cannot be read ({error.strerror})") from error
+        raise Unavailable(
+            say(
+                "the environment of process {pid} cannot be read ({strerror})", pid=pid, strerror=error.strerror
+            )
+        ) from error
 
 
 def _portable(pid: int) -> dict[str, str]:
@@ -69,13 +74,15 @@ def _portable(pid: int) -> dict[str, str]:
     try:
         return dict(psutil.Process(pid).environ())
     except psutil.NoSuchProcess as error:
-        raise Unavailable(f"there is no process {pid}") from error
+        raise Unavailable(say("there is no process {pid}", pid=pid)) from error
     except psutil.AccessDenied as error:
         raise Unavailable(
-            f"process {pid} belongs to another user, whose environment only they and root may read"
+            say("process {pid} belongs to another user, whose environment only they and root may read", pid=pid)
         ) from error
     except (OSError, psutil.Error) as error:
-        raise Unavailable(f"the environment of process {pid} cannot be read ({error})") from error
+        raise Unavailable(
+            say("the environment of process {pid} cannot be read ({error})", pid=pid, error=error)
+        ) from error
 
 
 def _clean(text: str) -> str:

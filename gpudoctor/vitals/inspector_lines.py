@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
+from gpudoctor.lang import say
 from gpudoctor.model.external_files import is_packed, open_unpacked
 from gpudoctor.model.read_limits import (
     INSPECTOR_ALL,
@@ -50,13 +51,24 @@ def read_inspector(paths: Sequence[str]) -> InspectorRecords:
         try:
             file.read(most)
         except OSError as error:
-            problems.append(f"{path}: cannot be read to its end: {error.strerror or error}")
+            problems.append(
+                say(
+                    "{path}: cannot be read to its end: {strerror}", path=path, strerror=error.strerror or error
+                )
+            )
         if not file.parts:
-            problems.append(f"{path}: it holds no record of NCCL Inspector")
+            problems.append(say("{path}: it holds no record of NCCL Inspector", path=path))
             continue
         if file.bad:
-            lines = "line is" if file.bad == 1 else "lines are"
-            problems.append(f"{path}: {file.bad:,} {lines} not a record of NCCL Inspector")
+            lines = say("line is") if file.bad == 1 else say("lines are")
+            problems.append(
+                say(
+                    "{path}: {bad:,} {lines} not a record of NCCL Inspector",
+                    path=path,
+                    bad=file.bad,
+                    lines=lines,
+                )
+            )
         remarks += file.remarks
         for key, part in file.parts.items():
             found = part.rank(path, key)
@@ -71,7 +83,10 @@ def read_inspector(paths: Sequence[str]) -> InspectorRecords:
 def _few(sentences: list[str]) -> tuple[str, ...]:
     if len(sentences) <= _MOST_PROBLEMS:
         return tuple(sentences)
-    more = f"{len(sentences) - _MOST_PROBLEMS:,} more files of NCCL Inspector have such problems"
+    more = say(
+        "{sentences:,} more files of NCCL Inspector have such problems",
+        sentences=len(sentences) - _MOST_PROBLEMS,
+    )
     return (*sentences[:_MOST_PROBLEMS], more)
 
 
@@ -129,7 +144,9 @@ class _File:
             if size > most:
                 stream.seek(size - most)
                 stream.readline(INSPECTOR_LINE.most)
-                self.remarks.append(f"{self.path}: gpudoctor read only its last {most >> 20} MiB")
+                self.remarks.append(
+                    say("{path}: gpudoctor read only its last {most} MiB", path=self.path, most=most >> 20)
+                )
             for line in self._lines(stream, most):
                 self._take(line)
 
@@ -146,7 +163,9 @@ class _File:
                     left -= len(rest)
             if left <= 0:
                 if stream.read(1):
-                    self.remarks.append(f"{self.path}: gpudoctor read only its first {most >> 20} MiB")
+                    self.remarks.append(
+                        say("{path}: gpudoctor read only its first {most} MiB", path=self.path, most=most >> 20)
+                    )
                 return
 
     def _take(self, line: bytes) -> None:
@@ -168,7 +187,11 @@ class _File:
             if len(self.parts) >= INSPECTOR_COMMUNICATORS.most:
                 if not self.full:
                     self.remarks.append(
-                        f"{self.path}: it has {INSPECTOR_COMMUNICATORS.beyond}; the others were not read"
+                        say(
+                            "{path}: it has {beyond}; the others were not read",
+                            path=self.path,
+                            beyond=INSPECTOR_COMMUNICATORS.beyond,
+                        )
                     )
                 self.full = True
                 return

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.vitals.kernel_lines import parse
@@ -41,8 +43,8 @@ def read_kernel_log() -> KernelLog:
         try:
             return read()
         except Unavailable as error:
-            refusals.append(f"{name}: {error}")
-    raise Unavailable("the kernel log cannot be read (" + "; ".join(refusals) + ")")
+            refusals.append(say("{name}: {error}", name=name, error=error))
+    raise Unavailable(say("the kernel log cannot be read (") + concatenated("; ", refusals) + ")")
 
 
 def _of_journal(now: float, deadline: float) -> KernelLog:
@@ -91,7 +93,9 @@ def _run(command: list[str], deadline: float) -> str:
         raise Unavailable(str(error.strerror or error)) from None
     if done.returncode:
         words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise Unavailable(words[-1][:120] if words else f"exit code {done.returncode}")
+        raise Unavailable(
+            words[-1][:120] if words else say("exit code {returncode}", returncode=done.returncode)
+        )
     return done.stdout[-_SIZE_LIMIT:].decode("utf-8", "replace")
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from gpudoctor.analysis.job_log.first_cause import first_cause
+from gpudoctor.lang import say
 from gpudoctor.model.log_message import LogMessage
 from gpudoctor.model.signs.job_log import JobLog, NoFailureLogged
 from gpudoctor.model.signs.recording import Recording
@@ -38,5 +39,5 @@ def read_last_output(
         raise Unavailable(str(reason)) from None  # the user named no log: none is missing
     if first_cause(log) is None:
         names = sorted({os.path.basename(item.path) for item in log.files})
-        raise NoFailureLogged(f"gpudoctor found no cause in {joined(names)}")
+        raise NoFailureLogged(say("gpudoctor found no cause in {names}", names=joined(names)))
     return log

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from gpudoctor.lang import say
 from gpudoctor.model.external_files import load_json, open_file, read_text
 from gpudoctor.model.read_limits import PACKAGE_FILE, SCRIPT_CODE, SMALL_JSON
 from gpudoctor.model.signs.packages import NativeBuild
@@ -86,7 +87,10 @@ def _torch_companion(folder: str) -> Callable[[str, Path, Path], NativeBuild]:
         words = plain_assignments(source)
         if "cuda" in words:
             return NativeBuild(cuda=words["cuda"] or "cpu", origin=str(source))
-        for stated, origin in ((words.get("__version__") or "", str(source)), (version, f"version {version}")):
+        for stated, origin in (
+            (words.get("__version__") or "", str(source)),
+            (version, say("version {version}", version=version)),
+        ):
             cuda = cuda_of_local(stated)
             if cuda is not None:
                 return NativeBuild(cuda=cuda, origin=origin)

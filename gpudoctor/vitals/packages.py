@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from gpudoctor.lang import say
 from gpudoctor.model import Unavailable
 from gpudoctor.model.external_files import open_file, read_text
 from gpudoctor.model.read_limits import PACKAGE_FILE
@@ -38,7 +39,7 @@ def _activated(environment: Mapping[str, str]) -> bool:
 def _of(interpreter: Interpreter, environment: Mapping[str, str]) -> Packages:
     folders = site_folders(interpreter, environment)
     if not folders:
-        raise Unavailable(f"no package folder was found in {interpreter.prefix}")
+        raise Unavailable(say("no package folder was found in {prefix}", prefix=interpreter.prefix))
     found: dict[str, Distribution] = {}
     shadowed: list[Distribution] = []
     for folder in folders:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
+from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.read_limits import SNAPSHOT_DEPTH, SNAPSHOT_VALUES
 
 SECONDS: Final = 120.0
@@ -25,7 +26,7 @@ _CODE = b"cio\x81\x92\x93Rb\x82\x83\x84PQ"
 """Instructions that name or call code: GLOBAL, INST, OBJ, NEWOBJ, STACK_GLOBAL, REDUCE, BUILD, EXT, PERSID."""
 
 
-class NotPlain(ValueError):
+class NotPlain(SpokenError, ValueError):
     """A pickle that is damaged, too large in some way, or names code. Its text is a clause."""
 
 
@@ -90,14 +91,14 @@ class _Reader:
                     self._refuse(code)
                 act(self)
             if self._made + len(self._memo) + len(self._stack) > SNAPSHOT_VALUES.most:
-                raise NotPlain(f"it has {SNAPSHOT_VALUES.beyond}")
+                raise NotPlain(say("it has {beyond}", beyond=SNAPSHOT_VALUES.beyond))
             if time.monotonic() > self._deadline:
                 raise NotPlain("reading it takes longer than the time limit")
 
     def _refuse(self, code: int) -> NoReturn:
         if bytes([code]) in _CODE:
             raise NotPlain(_NAMES_CODE)
-        raise NotPlain(f"it is not a pickle of plain values (instruction 0x{code:02x})")
+        raise NotPlain(say("it is not a pickle of plain values (instruction 0x{code:02x})", code=code))
 
     def take(self, size: int) -> bytes:
         """The next bytes."""
@@ -123,7 +124,7 @@ class _Reader:
     def mark(self) -> None:
         """Opens a bracket."""
         if len(self._marks) >= SNAPSHOT_DEPTH.most:
-            raise NotPlain(f"it has {SNAPSHOT_DEPTH.beyond}")
+            raise NotPlain(say("it has {beyond}", beyond=SNAPSHOT_DEPTH.beyond))
         self._marks.append(len(self._stack))
 
     def since_mark(self) -> list[Any]:

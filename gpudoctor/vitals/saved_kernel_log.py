@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from gpudoctor.lang import say
 from gpudoctor.model.external_files import Damaged, is_packed, open_unpacked, unpacked_most
 from gpudoctor.model.read_limits import KERNEL_LINE, KERNEL_LOG, KERNEL_MESSAGES
 from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
@@ -60,15 +61,17 @@ def read_saved_log(path: Path) -> KernelLog:
             stream.seek(0)
             reader.take(stream, most)
     except Damaged as error:
-        reader.damage = f"{error}; gpudoctor read what precedes it"
+        reader.damage = say("{error}; gpudoctor read what precedes it", error=error)
     except OSError as error:
-        raise Unavailable(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise Unavailable(
+            say("{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error)
+        ) from None
     return KernelLog(
         origin=str(path),
         messages=tuple(reader.kept),
         read=reader.read,
         printed_by=f"{_printer(packed, wide)} {shlex.quote(str(path))}",
-        problems=tuple(f"{path}: {problem}" for problem in reader.problems()),
+        problems=tuple(say("{path}: {problem}", path=path, problem=problem) for problem in reader.problems()),
     )
 
 
@@ -122,7 +125,7 @@ class _Reader:
             number += len(lines)
             size += len(block.data)
             if size > most:
-                self.damage = f"it is {KERNEL_LOG.words}; gpudoctor read what precedes it"
+                self.damage = say("it is {words}; gpudoctor read what precedes it", words=KERNEL_LOG.words)
                 break
 
     def _ends_within(self, line: bytes) -> bool:
@@ -155,13 +158,21 @@ class _Reader:
         if self.damage:
             yield self.damage
         if self.cut:
-            yield "its last line is cut within an event of the driver and was ignored"
+            yield say("its last line is cut within an event of the driver and was ignored")
         if self.long:
             lines = count(self.long, "line")
-            yield f"{lines} {KERNEL_LINE.beyond}, of which gpudoctor read only the beginning"
+            yield say(
+                "{lines} {beyond}, of which gpudoctor read only the beginning",
+                lines=lines,
+                beyond=KERNEL_LINE.beyond,
+            )
         if left := self.driver - len(self.kept):
             oldest = count(left, "message")
-            yield f"the oldest {oldest} of the driver ignored; it has {KERNEL_MESSAGES.beyond}"
+            yield say(
+                "the oldest {oldest} of the driver ignored; it has {beyond}",
+                oldest=oldest,
+                beyond=KERNEL_MESSAGES.beyond,
+            )
 
 
 def _beginless(line: str) -> KernelLine | None:

@@ -10,6 +10,7 @@ from enum import Enum
 from pathlib import Path
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import read_head
 
 _HEAD = 4096
@@ -71,7 +72,7 @@ def sort_targets(names: Sequence[str]) -> Targets:
             target = NamedTarget(name=name, path=path, kind=kind)
             items.append(target)
             if target.kind is TargetKind.LOG and (other := _reported(path)):
-                problems.append(f"{name}: {other}")
+                problems.append(say("{name}: {other}", name=name, other=other))
                 items.pop()
         except _Unreadable as error:
             problems.append(str(error))
@@ -121,32 +122,42 @@ def _reported(path: Path) -> str:
 
     named = shlex.quote(str(path))
     return (
-        f"check does not read such logs; read this one with `gpudoctor report {named}`" if is_log(path) else ""
+        say("check does not read such logs; read this one with `gpudoctor report {named}`", named=named)
+        if is_log(path)
+        else ""
     )
 
 
-class _Unreadable(Exception):
+class _Unreadable(SpokenError):
     """A target is there and cannot be read."""
 
 
 def _kind(path: Path) -> TargetKind:
     if "\0" in str(path):
-        raise UsageError(f"{str(path)!r}: a path cannot contain a NUL byte; remove it")
+        raise UsageError(say("{path!r}: a path cannot contain a NUL byte; remove it", path=str(path)))
     try:
         os.stat(path)
     except FileNotFoundError:
-        raise UsageError(f"{path}: no such file or folder{near_name(path)}") from None
+        raise UsageError(
+            say("{path}: no such file or folder{near_name}", path=path, near_name=near_name(path))
+        ) from None
     except NotADirectoryError:
-        raise UsageError(f"{path}: a part of this path is a file, not a folder") from None
+        raise UsageError(say("{path}: a part of this path is a file, not a folder", path=path)) from None
     except PermissionError:
-        raise _Unreadable(f"{path}: no permission to read it; run as its owner, or chmod") from None
+        raise _Unreadable(
+            say("{path}: no permission to read it; run as its owner, or chmod", path=path)
+        ) from None
     except OSError as error:
-        raise _Unreadable(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise _Unreadable(
+            say("{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error)
+        ) from None
     if path.is_dir():
         _refuse_empty(path)
         return TargetKind.FOLDER
     if not path.is_file():
-        raise UsageError(f"{path}: neither a file nor a folder; name a script, a config or a job script")
+        raise UsageError(
+            say("{path}: neither a file nor a folder; name a script, a config or a job script", path=path)
+        )
     return _kind_of_file(path)
 
 
@@ -157,17 +168,28 @@ def _refuse_empty(folder: Path) -> None:
     try:
         if {MACHINE, MANIFEST}.intersection(os.listdir(folder)):
             raise UsageError(
-                f"{folder}: a recording of `gpudoctor run`; "
-                f"read it with `gpudoctor report {shlex.quote(str(folder))}`"
+                say(
+                    "{folder}: a recording of `gpudoctor run`; read it with `gpudoctor report {quote}`",
+                    folder=folder,
+                    quote=shlex.quote(str(folder)),
+                )
             )
     except OSError as error:
-        raise _Unreadable(f"{folder}: this folder cannot be read: {error.strerror or error}") from None
+        raise _Unreadable(
+            say(
+                "{folder}: this folder cannot be read: {strerror}",
+                folder=folder,
+                strerror=error.strerror or error,
+            )
+        ) from None
     seen = 0
     for _, _, files in os.walk(folder):
         seen += len(files)
         if seen > _ENOUGH_FILES or any(os.path.splitext(name)[1].lower() in _READABLE for name in files):
             return
-    raise UsageError(f"{folder}: nothing to examine in it (no script, notebook, config or job script)")
+    raise UsageError(
+        say("{folder}: nothing to examine in it (no script, notebook, config or job script)", folder=folder)
+    )
 
 
 def near_name(path: Path) -> str:
@@ -177,7 +199,7 @@ def near_name(path: Path) -> str:
     except OSError:
         return ""
     found = get_close_matches(path.name, names, n=1, cutoff=0.6)
-    return f"; did you mean {path.parent / found[0]}?" if found else ""
+    return say("; did you mean {parent}?", parent=path.parent / found[0]) if found else ""
 
 
 def _kind_of_file(path: Path) -> TargetKind:
@@ -187,8 +209,11 @@ def _kind_of_file(path: Path) -> TargetKind:
         return TargetKind.SCRIPT
     if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise _Unreadable(
-            f"{path}: {_reported(path) or 'a binary file'}; "
-            "check reads scripts, notebooks, configs and job scripts"
+            say(
+                "{path}: {reported}; check reads scripts, notebooks, configs and job scripts",
+                path=path,
+                reported=_reported(path) or say("a binary file"),
+            )
         )
     if suffix in _JOBS:
         return TargetKind.JOB
@@ -207,9 +232,13 @@ def _head(path: Path) -> bytes:
     try:
         return read_head(path, _HEAD)
     except PermissionError:
-        raise _Unreadable(f"{path}: no permission to read it; run as its owner, or chmod +r") from None
+        raise _Unreadable(
+            say("{path}: no permission to read it; run as its owner, or chmod +r", path=path)
+        ) from None
     except OSError as error:
-        raise _Unreadable(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise _Unreadable(
+            say("{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error)
+        ) from None
 
 
 def _by_shebang(path: Path, head: bytes) -> TargetKind:
@@ -222,6 +251,9 @@ def _by_shebang(path: Path, head: bytes) -> TargetKind:
     if path.suffix.lower() == ".txt" or _reported(path):
         return TargetKind.LOG
     raise UsageError(
-        f"{path}: not recognised; check reads scripts (.py, .ipynb), configs (.yaml, .json, .toml), "
-        "job scripts (.sh, .sbatch) and folders of them"
+        say(
+            "{path}: not recognised; check reads scripts (.py, .ipynb), configs (.yaml, .json, "
+            ".toml), job scripts (.sh, .sbatch) and folders of them",
+            path=path,
+        )
     )

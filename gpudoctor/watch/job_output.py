@@ -9,10 +9,12 @@ from dataclasses import replace
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.live.rank_positions import standing_for
 from gpudoctor.engine.examination import Request, examine
+from gpudoctor.lang import say
 from gpudoctor.model import Confidence, Patient, PatientKind, Ranked, Report, Severity, Sign, Signs
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unread
+from gpudoctor.text import capitalised
 from gpudoctor.vitals.job_log import read_job_log
 from gpudoctor.vitals.output_files import output_of
 
@@ -25,7 +27,7 @@ _STILL = 15.0
 """Seconds without a change of any rank's stack after which the output is read at once."""
 _FOLLOWED = 25
 """Ordinary lines behind an error after which a job that moves has gone on."""
-_KEEP = "start the job with `> job.out 2>&1`, or torchrun with `--tee 3 --log-dir logs`"
+_KEEP = say("start the job with `> job.out 2>&1`, or torchrun with `--tee 3 --log-dir logs`")
 
 
 class JobOutput:
@@ -74,10 +76,19 @@ class JobOutput:
     def _unread(self, report: Report, window: ProcessWindow) -> Report:
         if not self._elsewhere:
             return report
-        sentence = f"The job prints to {self._elsewhere}, which gpudoctor cannot read; {_KEEP}."
+        sentence = say(
+            "The job prints to {elsewhere}, which gpudoctor cannot read; {keep}.",
+            elsewhere=self._elsewhere,
+            keep=_KEEP,
+        )
         summary = report.summary
         if window.ended:
-            verdict = f"{summary.verdict.rstrip()} {sentence.replace('prints', 'printed')}"
+            printed = say(
+                "The job printed to {elsewhere}, which gpudoctor cannot read; {keep}.",
+                elsewhere=self._elsewhere,
+                keep=_KEEP,
+            )
+            verdict = say("{verdict} {printed}", verdict=summary.verdict, printed=printed)
             summary = replace(summary, verdict=verdict)
         return replace(report, summary=summary, remarks=(*report.remarks, sentence))
 
@@ -115,11 +126,21 @@ def _joined(report: Report, said: Report, window: ProcessWindow, *, moves: bool)
         for each in (Severity.ERROR, Severity.WARNING, Severity.NOTE)
     )
     if window.ended:
-        verdict = f"{window.ended[0].upper()}{window.ended[1:]}. {said.summary.verdict}"
+        verdict = say(
+            "{ended}. {verdict}",
+            ended=capitalised(window.ended),
+            verdict=said.summary.verdict,
+        )
     elif moves:
-        verdict = f"Its output names an error, and the process goes on. {report.summary.verdict}"
+        verdict = say(
+            "Its output names an error, and the process goes on. {verdict}", verdict=report.summary.verdict
+        )
     else:
-        verdict = f"By its output: {said.summary.verdict} {report.summary.verdict}"
+        verdict = say(
+            "By its output: {verdict} {own_verdict}",
+            verdict=said.summary.verdict,
+            own_verdict=report.summary.verdict,
+        )
     outcomes = {item.code: item for item in report.outcomes}
     outcomes |= {item.code: item for item in said.outcomes if item.code in codes}
     return replace(

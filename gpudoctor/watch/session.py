@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpudoctor.engine.examination import Request, examine
+from gpudoctor.lang import say
 from gpudoctor.model import Patient, PatientKind, Report, Sign
 from gpudoctor.model.flames import FlameProfile
 from gpudoctor.model.signs.gpu import GpuSurvey
@@ -100,14 +101,18 @@ class WatchSession:
 def _unseen(window: ProcessWindow) -> list[str]:
     """What makes the examination incomplete: a job of which no stack at all can be read."""
     gaps = [gap for gap in window.gaps if gap.panel == "stacks"]
-    return [f"no stacks: {gap.reason}" for gap in gaps[:1]] if not window.samples else []
+    return [say("no stacks: {reason}", reason=gap.reason) for gap in gaps[:1]] if not window.samples else []
 
 
 def title(window: ProcessWindow) -> str:
     """`train.py (pid 123)`, `train.py (8 ranks)`."""
     first = window.ranks[0]
     count = len(window.ranks)
-    return f"{program(first)} ({f'{count} ranks' if count > 1 else f'pid {first.pid}'})"
+    return say(
+        "{program} ({count})",
+        program=program(first),
+        count=say("{count} ranks", count=count) if count > 1 else say("pid {pid}", pid=first.pid),
+    )
 
 
 def program(rank: Rank) -> str:

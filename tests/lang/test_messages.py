@@ -14,8 +14,8 @@ from gpudoctor.lang import Message, language_for, rendered, say, speaking, templ
 from gpudoctor.lang import rendering as rendering_module
 from gpudoctor.lang.extract import faults
 from gpudoctor.lang.message import concatenated, row_template
+from gpudoctor.lang.message_data import message_of, template_object
 from gpudoctor.lang.po import CatalogueEntry, read_po, written_po
-from gpudoctor.report.json_parts import template_object
 from gpudoctor.report.strings import for_reader, presentable
 from gpudoctor.text import capitalised, count, joined
 
@@ -133,6 +133,12 @@ def test_json_has_id_template_and_parts():
     assert made["id"] == template_id(made["text"]) and made["parts"]["share"] == "58 %"
     assert made["parts"]["more"]["parts"]["workers"]["text"] == "{number:,} workers"
     assert template_object("plain") is None
+
+
+def test_a_message_comes_back_from_json(chinese):
+    kept = json.loads(json.dumps(template_object(waits())))
+    assert rendered(message_of(str(waits()), kept)) == rendered(waits())
+    assert message_of("text", {"text": 1}) == message_of("text", None) == "text"
 
 
 def test_secrets_are_masked_in_the_parts_that_a_translation_uses(chinese):

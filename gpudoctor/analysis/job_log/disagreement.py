@@ -3,6 +3,8 @@
 from collections import defaultdict
 
 from gpudoctor.analysis.job_log.first_cause import FirstCause
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.signs.job_log import LogEvent
 from gpudoctor.text import ranks
 
@@ -25,10 +27,15 @@ def disagreement(cause: FirstCause) -> str:
     if len(places) < 2:
         return ""
     parts = [
-        f"{ranks(sorted(found))} in {name[0]}{f' number {name[1]}' if name[1] else ''}"
+        say(
+            "{ranks} in {name}{number}",
+            ranks=ranks(sorted(found)),
+            name=name[0],
+            number=say(" number {name}", name=name[1]) if name[1] else "",
+        )
         for name, found in places.items()
     ]
-    return f" The ranks waited in different collectives: {'; '.join(parts[:_SHOWN])}."
+    return say(" The ranks waited in different collectives: {parts}.", parts=concatenated("; ", parts[:_SHOWN]))
 
 
 def _place(event: LogEvent) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from enum import Enum
 from gpudoctor.analysis.job_log.consequences import ABORTED, PEER, UNHEEDED
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
 from gpudoctor.analysis.memo import once
+from gpudoctor.lang import say
 from gpudoctor.model import LogLine
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, RankExit
 from gpudoctor.text import capitalised, ranks
@@ -148,15 +149,22 @@ def _named(cause: FirstCause) -> FailingRank | None:
     if not odd:
         return None
     others = next(call for rank, call in calls.items() if rank not in odd)
-    words = (
-        f"{capitalised(ranks(odd))} called {_operation(calls[odd[0]])}, and the others {_operation(others)}."
+    words = say(
+        "{ranks} called {operation}, and the others {other}.",
+        ranks=capitalised(ranks(odd)),
+        operation=_operation(calls[odd[0]]),
+        other=_operation(others),
     )
     return FailingRank(odd, RankSign.NAMED, words)
 
 
 def _operation(fingerprint: str) -> str:
     found = re.search(r"OpType=(\w+)(?:, TensorShape=(\[[^\]]*\]))?", fingerprint)
-    return f"{found[1]}{f' of {found[2]}' if found[2] else ''}" if found else "something else"
+    return (
+        say("{found}{of}", found=found[1], of=say(" of {found}", found=found[2]) if found[2] else "")
+        if found
+        else say("something else")
+    )
 
 
 def _odd(places: Mapping[int, str]) -> tuple[int, ...]:
@@ -205,12 +213,20 @@ def _killed(log: JobLog, reporters: Mapping[int, LogEvent]) -> FailingRank | Non
 
 
 def _exit_words(item: RankExit) -> str:
-    how = f"by {_KILLED_BY[item.code]}" if item.code in _KILLED_BY else f"with exit code {item.code}"
-    return f"{item.launcher} says that rank {item.rank} ended {how}."
+    how = (
+        say("by {killed_by}", killed_by=_KILLED_BY[item.code])
+        if item.code in _KILLED_BY
+        else say("with exit code {code}", code=item.code)
+    )
+    return say("{launcher} says that rank {rank} ended {how}.", launcher=item.launcher, rank=item.rank, how=how)
 
 
 def _exit_line(item: RankExit) -> LogLine:
-    return LogLine(origin=item.path, text=f"rank {item.rank}: exit code {item.code}", line=item.line)
+    return LogLine(
+        origin=item.path,
+        text=say("rank {rank}: exit code {code}", rank=item.rank, code=item.code),
+        line=item.line,
+    )
 
 
 def _ended(log: JobLog, silent: Sequence[int], *, waited: bool) -> FailingRank | None:
@@ -225,7 +241,7 @@ def _ended(log: JobLog, silent: Sequence[int], *, waited: bool) -> FailingRank |
         ended = tuple(rank for rank in silent if rank not in listed and _STOPPED.search(said.get(rank, "")))
     if not ended:
         return None
-    words = f"{capitalised(ranks(ended))} ended without an error before the others did."
+    words = say("{ranks} ended without an error before the others did.", ranks=capitalised(ranks(ended)))
     return FailingRank(ended, RankSign.ENDED, words + _last(log, ended), _last_lines(log, ended))
 
 
@@ -237,10 +253,12 @@ def _silent(log: JobLog, silent: Sequence[int], *, waited: bool) -> FailingRank:
         left = tuple(rank for rank in silent if rank not in stopped) or silent
     left = _odd_words(log, left) or left
     codes = [item for item in log.exits if item.rank in left and item.code not in _ENDED_BY_OTHERS]
-    what = "no timeout" if waited else "no error"
-    words = f"{capitalised(ranks(left))} reported {what}: look there first."
+    what = say("no timeout") if waited else say("no error")
+    words = say("{ranks} reported {what}: look there first.", ranks=capitalised(ranks(left)), what=what)
     if len(left) == 1 and codes:
-        words = f"Rank {left[0]} ended with exit code {codes[0].code} and printed no error."
+        words = say(
+            "Rank {left} ended with exit code {code} and printed no error.", left=left[0], code=codes[0].code
+        )
     return FailingRank(tuple(left), RankSign.SILENT, words + _last(log, left), _last_lines(log, left))
 
 
@@ -259,7 +277,11 @@ def _last(log: JobLog, who: Sequence[int]) -> str:
     if len(who) != 1:
         return ""
     said = next((item for item in log.last_words if item.rank == who[0]), None)
-    return f" Its last line: {said.text[:_SHOWN].rstrip('.')}." if said is not None and said.text else ""
+    return (
+        say(" Its last line: {text}.", text=said.text[:_SHOWN].rstrip("."))
+        if said is not None and said.text
+        else ""
+    )
 
 
 def _last_lines(log: JobLog, who: Sequence[int]) -> tuple[LogLine, ...]:
@@ -285,19 +307,31 @@ def _apart(reporters: Mapping[int, LogEvent]) -> FailingRank | None:
     for rank, place in sorted(places.items()):
         groups[place].append(rank)
     common = max(groups.values(), key=len)
-    words = f"{capitalised(ranks(odd))} waited {places[odd[0]]}, and {_most(common)} {places[common[0]]}."
+    words = say(
+        "{ranks} waited {places}, and {most} {others}.",
+        ranks=capitalised(ranks(odd)),
+        places=places[odd[0]],
+        most=_most(common),
+        others=places[common[0]],
+    )
     return FailingRank(odd, RankSign.APART, words)
 
 
 def _most(common: Sequence[int]) -> str:
-    return ranks(common) if len(common) < 2 * _FEW else f"{len(common)} others"
+    return ranks(common) if len(common) < 2 * _FEW else say("{common} others", common=len(common))
 
 
 def _place(event: LogEvent) -> str:
     """Where a rank waited: its line, else the collective and its number."""
     if event.frame is not None:
         name = event.frame.path.replace("\\", "/").rpartition("/")[2]
-        return f"at {name}:{event.frame.line} ({event.frame.function})"
+        return say(
+            "at {name}:{line} ({function})", name=name, line=event.frame.line, function=event.frame.function
+        )
     values = dict(event.values)
-    number = f" number {values['sequence']}" if values.get("sequence") else ""
-    return f"in {values['operation']}{number}" if values.get("operation") else ""
+    number = say(" number {sequence}", sequence=values["sequence"]) if values.get("sequence") else ""
+    return (
+        say("in {operation}{number}", operation=values["operation"], number=number)
+        if values.get("operation")
+        else ""
+    )

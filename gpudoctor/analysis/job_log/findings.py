@@ -28,12 +28,11 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
     message = next(item for item in check.log_messages if item.kind == kind)
     line = guilty_line(patient, root)
     rank = failing_rank(log)
-    words = f" {rank.words}" if rank is not None and rank.words else ""
+    words = say(" {words}", words=rank.words) if rank is not None and rank.words else ""
     evidence = (*log_evidence(cause, line), *(rank.evidence if rank is not None else ()))
     yield check.finding(
         concatenated(
-            "",
-            (_who(root, cause, rank), _what(message, root), words, disagreement(cause), followers(cause)),
+            "", (_who(root, cause, rank), _what(message, root), words, disagreement(cause), followers(cause))
         ),
         evidence=tuple(dict.fromkeys((*evidence, *settings_of(patient, check.log_knobs)))),
         confidence=message.confidence,
@@ -68,10 +67,12 @@ def followers(cause: FirstCause) -> str:
     ranks = {item.rank for item in cause.of(LogRole.CASCADE) if item.rank is not None} - set(cause.ranks)
     if not lines:
         return ""
+    of = say(" of {ranks}", ranks=count(len(ranks), "other rank")) if ranks else ""
     return say(
-        " {lines}{ranks} only follows from it." if lines == 1 else " {lines}{ranks} only follow from it.",
+        " {lines}{of} only follow{s} from it.",
         lines=count(lines, "later error line"),
-        ranks=say(" of {ranks}", ranks=count(len(ranks), "other rank")) if ranks else "",
+        of=of,
+        s=say("s") if lines == 1 else "",
     )
 
 
@@ -81,9 +82,9 @@ def _who(root: LogEvent, cause: FirstCause, rank: FailingRank | None) -> str:
     if len(cause.ranks) > 1:
         parts.append(
             say(
-                "{count} ranks, first rank {rank}",
-                count=len(cause.ranks),
-                rank=cause.ranks[0] if root.rank is None else root.rank,
+                "{ranks} ranks, first rank {first}",
+                ranks=len(cause.ranks),
+                first=cause.ranks[0] if root.rank is None else root.rank,
             )
         )
     elif root.rank is not None:
@@ -96,8 +97,9 @@ def _who(root: LogEvent, cause: FirstCause, rank: FailingRank | None) -> str:
         parts.append(say("after step {step:,}", step=root.step))
     if root.frame is not None:
         where = f"{root.frame.path.replace(chr(92), '/').rpartition('/')[2]}:{root.frame.line}"
-        parts.append(where if parts else say("At {place}", place=where))
-    return say("{place}: ", place=capitalised(concatenated(", ", parts))) if parts else ""
+        parts.append(where if parts else say("At {where}", where=where))
+    words = concatenated(", ", parts)
+    return say("{words}: ", words=capitalised(words)) if words else ""
 
 
 def _what(message: LogMessage, root: LogEvent) -> str:

@@ -20,11 +20,13 @@ from gpudoctor.analysis.job_log.group_positions import (
     waits,
 )
 from gpudoctor.analysis.memo import once
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Confidence, LogLine, SourceSpan
 from gpudoctor.model.signs.flight_recorder import CallSite, CollectiveEntry, FlightRecords, GroupOperation
 from gpudoctor.text import capitalised, count, ranks
 
-_NO_OPERATION = GroupOperation(name="an operation")
+_NO_OPERATION = GroupOperation(name=say("an operation"))
 _NOWHERE = CallSite()
 _SHOWN = 4
 """Places and ranks that evidence and sentences name."""
@@ -63,7 +65,7 @@ class FlightVerdict:
     @property
     def text(self) -> str:
         """All sentences."""
-        return " ".join(self.sentences)
+        return concatenated(" ", self.sentences)
 
 
 @once
@@ -107,9 +109,10 @@ def undated(records: FlightRecords, seconds: float) -> str:
     verdict = flight_verdict(records, seconds, True)
     if verdict is None or any(wait.dated for wait in waits(records, seconds)):
         return ""
-    return (
-        f"{verdict.sentences[0]} The times of the files are not those of the dumps, so gpudoctor cannot tell a "
-        "wait from a moment. Copy the dumps with their times: `cp -p`, `scp -p`, `rsync -t`."
+    return say(
+        "{sentences} The times of the files are not those of the dumps, so gpudoctor cannot tell "
+        "a wait from a moment. Copy the dumps with their times: `cp -p`, `scp -p`, `rsync -t`.",
+        sentences=verdict.sentences[0],
     )
 
 
@@ -120,8 +123,11 @@ def unproven(records: FlightRecords) -> tuple[str, ...]:
         traces = [trace for trace in group.traces.values() if trace.last]
         if traces and oldest_common(group) > min(trace.last for trace in traces) + 1:
             said.append(
-                f"The rings of {_group_name(group)} have no collective in common. "
-                "Set TORCH_FR_BUFFER_SIZE to a larger value."
+                say(
+                    "The rings of {group_name} have no collective in common. Set TORCH_FR_BUFFER_SIZE to a "
+                    "larger value.",
+                    group_name=_group_name(group),
+                )
             )
     return tuple(said[:_SHOWN])
 
@@ -145,15 +151,28 @@ class _Words:
         few = not peer and len(wait.waiting) < len(absent)
         who, site = ranks(absent), self._at(wait)
         if peer:
-            first = (
-                f"{capitalised(ranks(wait.waiting))} waited in {self._named(wait)}{site}, "
-                f"and {who} did not call the other side."
+            first = say(
+                "{ranks} waited in {named}{site}, and {who} did not call the other side.",
+                ranks=capitalised(ranks(wait.waiting)),
+                named=self._named(wait),
+                site=site,
+                who=who,
             )
         elif few:
-            first = f"Only {ranks(wait.waiting)} entered {self._named(wait)}{site}; {who} did not."
+            first = say(
+                "Only {ranks} entered {named}{site}; {who} did not.",
+                ranks=ranks(wait.waiting),
+                named=self._named(wait),
+                site=site,
+                who=who,
+            )
         else:
-            first = f"{capitalised(who)} did not enter {self._named(wait)}."
-        second = "" if peer or few else f"{capitalised(ranks(wait.waiting))} waited in it{site}."
+            first = say("{who} did not enter {named}.", who=capitalised(who), named=self._named(wait))
+        second = (
+            ""
+            if peer or few
+            else say("{ranks} waited in it{site}.", ranks=capitalised(ranks(wait.waiting)), site=site)
+        )
         return FlightVerdict(
             kind=FlightKind.PEER if peer else FlightKind.ALONE if few else FlightKind.MISSING,
             ranks=wait.waiting if few else absent,
@@ -167,17 +186,30 @@ class _Words:
         absent = tuple(rank for rank in wait.unseen if rank not in self._dumps)
         reasons = {item.rank: item.reason for item in self._records.unread}
         known = sorted({reasons[rank] for rank in absent if rank in reasons})
-        why = f" ({known[0]})" if len(known) == 1 else ""
+        why = say(" ({known})", known=known[0]) if len(known) == 1 else ""
         if absent:
-            end = f"{ranks(absent)} left no {'readable ' if known else ''}dump{why}"
+            end = say(
+                "{ranks} left no {readable}dump{why}",
+                ranks=ranks(absent),
+                readable=say("readable ") if known else "",
+                why=why,
+            )
         else:
-            end = f"the ring of {ranks(wait.unseen)} no longer shows this group (TORCH_FR_BUFFER_SIZE)"
+            end = say(
+                "the ring of {ranks} no longer shows this group (TORCH_FR_BUFFER_SIZE)",
+                ranks=ranks(wait.unseen),
+            )
         return FlightVerdict(
             kind=FlightKind.UNSEEN,
             ranks=absent or wait.unseen,
             sentences=_said(
-                f"{capitalised(ranks(wait.waiting))} waited in {self._named(wait)}{self._at(wait)}.",
-                f"All ranks whose dumps show it entered it; {end}.",
+                say(
+                    "{ranks} waited in {named}{at}.",
+                    ranks=capitalised(ranks(wait.waiting)),
+                    named=self._named(wait),
+                    at=self._at(wait),
+                ),
+                say("All ranks whose dumps show it entered it; {end}.", end=end),
                 self._followers(wait, found),
             ),
             evidence=self._evidence(wait.waiting[:_SHOWN], wait),
@@ -188,19 +220,31 @@ class _Words:
         """Everybody entered, and it does not complete."""
         suspects = wait.not_started or (wait.waiting if wait.completed else ())
         if wait.completed:
-            end = f"It completed on {ranks(wait.completed)} and not on {ranks(wait.waiting)}."
+            end = say(
+                "It completed on {ranks} and not on {others}.",
+                ranks=ranks(wait.completed),
+                others=ranks(wait.waiting),
+            )
         elif wait.not_started:
-            end = f"It did not begin on the GPU of {ranks(wait.not_started)}: earlier work there has not ended."
+            end = say(
+                "It did not begin on the GPU of {ranks}: earlier work there has not ended.",
+                ranks=ranks(wait.not_started),
+            )
         elif wait.started:
-            end = "It began on every GPU: a link, a network or a GPU failed, and not the program."
+            end = say("It began on every GPU: a link, a network or a GPU failed, and not the program.")
         else:
             end = ""
         return FlightVerdict(
             kind=FlightKind.STALLED,
             ranks=suspects,
             sentences=_said(
-                f"All {count(len(wait.group.dumped), 'rank')} entered {self._named(wait)}{self._at(wait)}, "
-                f"and {'not all' if wait.completed else 'none'} completed it.",
+                say(
+                    "All {ranks} entered {named}{at}, and {completed} completed it.",
+                    ranks=count(len(wait.group.dumped), "rank"),
+                    named=self._named(wait),
+                    at=self._at(wait),
+                    completed=say("not all") if wait.completed else say("none"),
+                ),
                 end,
                 self._ring(wait.group),
                 self._followers(wait, found),
@@ -213,7 +257,13 @@ class _Words:
         """Ranks wait for each other in a circle."""
         circle = _circle(found)
         clauses = [
-            f"{rank_words} waited in {self._named(wait)}{self._at(wait)} for {ranks(wait.missing)}"
+            say(
+                "{rank_words} waited in {named}{at} for {ranks}",
+                rank_words=rank_words,
+                named=self._named(wait),
+                at=self._at(wait),
+                ranks=ranks(wait.missing),
+            )
             for wait, rank_words in ((wait, ranks(wait.waiting)) for wait in circle[:_SHOWN])
         ]
         people = tuple(sorted({rank for wait in circle for rank in wait.waiting}))
@@ -221,8 +271,8 @@ class _Words:
             kind=FlightKind.CROSSED,
             ranks=people,
             sentences=_said(
-                f"{capitalised('; '.join(clauses))}.",
-                "They wait for each other: they use their groups in different orders.",
+                say("{clauses}.", clauses=capitalised(concatenated("; ", clauses))),
+                say("They wait for each other: they use their groups in different orders."),
                 self._followers(circle[0], found, people),
             ),
             evidence=tuple(
@@ -238,21 +288,30 @@ class _Words:
         group, number = mismatch.group, mismatch.sequence
         differing = [self._records.operations.get(key, _NO_OPERATION) for key, _ in mismatch.by_operation]
         clauses = [
-            f"{ranks(found)} called {_described(operation, differing)}{self._place(group, found[0], number)}"
+            say(
+                "{ranks} called {described}{place}",
+                ranks=ranks(found),
+                described=_described(operation, differing),
+                place=self._place(group, found[0], number),
+            )
             for operation, (_, found) in zip(differing[:_SHOWN], mismatch.by_operation, strict=False)
         ]
         odd = mismatch.by_operation[1:] if majority(mismatch) else mismatch.by_operation
         suspects = tuple(sorted(rank for _, found in odd for rank in found))
         shift = ""
         if majority(mismatch) and mismatch.shift:
-            shift = f"{capitalised(ranks(suspects))} {_SHIFTS[mismatch.shift]}."
+            shift = say("{ranks} {shifts}.", ranks=capitalised(ranks(suspects)), shifts=_SHIFTS[mismatch.shift])
         shown = [found[0] for _, found in reversed(mismatch.by_operation[:_SHOWN])]
         return FlightVerdict(
             kind=FlightKind.MISMATCH,
             ranks=suspects,
             sentences=_said(
-                f"The ranks disagree about collective number {number:,}{self._of(group)}: "
-                f"{'; '.join(clauses)}.",
+                say(
+                    "The ranks disagree about collective number {number:,}{of}: {clauses}.",
+                    number=number,
+                    of=self._of(group),
+                    clauses=concatenated("; ", clauses),
+                ),
                 shift,
                 self._followers(wait, found, group.members),
             ),
@@ -266,12 +325,16 @@ class _Words:
         name = operation.name if operation else "collective"
         if wait.launch.peer is not None:
             places = [wait.group.members[place] for place in wait.launch.peer]
-            side = f"to rank {places[1]}" if wait.waiting == (places[0],) else f"from rank {places[0]}"
-            return f"{name} {side}{self._of(wait.group)}"
-        return f"{name} number {wait.number:,}{self._of(wait.group)}"
+            side = (
+                say("to rank {places}", places=places[1])
+                if wait.waiting == (places[0],)
+                else say("from rank {places}", places=places[0])
+            )
+            return say("{name} {side}{of}", name=name, side=side, of=self._of(wait.group))
+        return say("{name} number {number:,}{of}", name=name, number=wait.number, of=self._of(wait.group))
 
     def _of(self, group: ProcessGroup) -> str:
-        return f" of {_group_name(group)}" if self._many else ""
+        return say(" of {group_name}", group_name=_group_name(group)) if self._many else ""
 
     def _at(self, wait: Wait) -> str:
         return _site(self._records.sites.get(wait.launch.site))
@@ -286,8 +349,12 @@ class _Words:
             return ""
         [last] = latest
         who = capitalised(ranks(people))
-        whose = f"{who}'s" if len(people) == 1 else f"Of {ranks(people)} the"
-        return f"{whose} last operation was {last}." if last else f"{who} entered no operation at all."
+        whose = f"{who}'s" if len(people) == 1 else say("Of {ranks} the", ranks=ranks(people))
+        return (
+            say("{whose} last operation was {last}.", whose=whose, last=last)
+            if last
+            else say("{who} entered no operation at all.", who=who)
+        )
 
     def _latest(self, rank: int) -> str:
         dump = self._dumps.get(rank)
@@ -299,7 +366,13 @@ class _Words:
             (item for item in process_groups(self._records) if item.name == name and rank in item.traces), None
         )
         of = self._of(group) if group else ""
-        return f"{operation.name} number {launch.sequence:,}{of}{_site(self._records.sites.get(launch.site))}"
+        return say(
+            "{name} number {sequence:,}{of}{site}",
+            name=operation.name,
+            sequence=launch.sequence,
+            of=of,
+            site=_site(self._records.sites.get(launch.site)),
+        )
 
     def _followers(self, wait: Wait, found: Sequence[Wait], known: Sequence[int] = ()) -> str:
         """How many other ranks wait in other groups for these."""
@@ -307,14 +380,16 @@ class _Words:
         if not others:
             return ""
         verb = "waits" if len(others) == 1 else "wait"
-        return f"{count(len(others), 'other rank')} of other groups only {verb} for them."
+        return say(
+            "{ranks} of other groups only {verb} for them.", ranks=count(len(others), "other rank"), verb=verb
+        )
 
     def _ring(self, group: ProcessGroup) -> str:
         """That an earlier difference is no longer to be seen."""
         first = oldest_common(group)
         if first <= 1 or not any(self._dumps[rank].wrapped for rank in group.traces if rank in self._dumps):
             return ""
-        return f"The rings begin at number {first:,}: they do not show an earlier difference."
+        return say("The rings begin at number {first:,}: they do not show an earlier difference.", first=first)
 
     def _evidence(self, people: Sequence[int], wait: Wait, number: int = 0) -> tuple[LogLine | SourceSpan, ...]:
         """The line and the dump of each of these ranks: where it was in the group, else its last operation."""
@@ -333,23 +408,34 @@ class _Words:
                 if wait.launch.peer is not None and rank in wait.waiting:
                     launch = wait.launch
                 if launch is None:
-                    lines.append(LogLine(origin=dump.path, text=f"rank {rank}: no operation"))
+                    lines.append(LogLine(origin=dump.path, text=say("rank {rank}: no operation", rank=rank)))
                     continue
                 key, site = launch.operation, launch.site
             operation = self._records.operations.get(key, _NO_OPERATION)
             place = self._records.sites.get(site, _NOWHERE)
             if place.path:
                 spans.append(SourceSpan(path=place.path, line=place.line))
-            state = f", {launch.state}" if launch is not None and launch.state else ""
+            state = say(", {state}", state=launch.state) if launch is not None and launch.state else ""
             which = number or (launch.sequence if launch is not None else 0)
-            lines.append(LogLine(origin=dump.path, text=f"rank {rank}: {operation.name} number {which}{state}"))
+            lines.append(
+                LogLine(
+                    origin=dump.path,
+                    text=say(
+                        "rank {rank}: {name} number {which}{state}",
+                        rank=rank,
+                        name=operation.name,
+                        which=which,
+                        state=state,
+                    ),
+                )
+            )
         return (*dict.fromkeys(spans), *lines[: 2 * _SHOWN])
 
 
 _SHIFTS = {
-    "skipped": "left one operation out: what follows is the same, one earlier",
-    "extra": "called one operation more: what follows is the same, one later",
-    "order": "called the next two operations in the other order",
+    "skipped": say("left one operation out: what follows is the same, one earlier"),
+    "extra": say("called one operation more: what follows is the same, one later"),
+    "order": say("called the next two operations in the other order"),
 }
 
 
@@ -364,9 +450,13 @@ def _sure(wait: Wait) -> Confidence:
 def _group_name(group: ProcessGroup) -> str:
     """`the default group`, `group tp (ranks 4-7)`."""
     if group.default:
-        return "the default group"
+        return say("the default group")
     name = group.description if group.description not in ("", "undefined") else group.name
-    return f"group {name} ({ranks(group.members)})" if group.members else f"group {name}"
+    return (
+        say("group {name} ({ranks})", name=name, ranks=ranks(group.members))
+        if group.members
+        else say("group {name}", name=name)
+    )
 
 
 def _site(site: CallSite | None) -> str:
@@ -374,7 +464,12 @@ def _site(site: CallSite | None) -> str:
     if site is None or not site.path:
         return ""
     function = "" if site.function in ("", "<module>") else f" ({site.function.rpartition('.')[2]})"
-    return f" at {site.path.replace(chr(92), '/').rpartition('/')[2]}:{site.line}{function}"
+    return say(
+        " at {file}:{line}{function}",
+        file=site.path.replace(chr(92), "/").rpartition("/")[2],
+        line=site.line,
+        function=function,
+    )
 
 
 def _described(operation: GroupOperation, among: Sequence[GroupOperation]) -> str:
@@ -383,9 +478,17 @@ def _described(operation: GroupOperation, among: Sequence[GroupOperation]) -> st
         return operation.name
     shape = ", ".join("x".join(map(str, size)) or "scalar" for size in operation.sizes[:2])
     if len({(item.name, item.elements) for item in among}) == len(among) and operation.elements is not None:
-        return f"{operation.name} of {count(operation.elements, 'element')}{f' ({shape})' if shape else ''}"
-    return (
-        f"{operation.name} of {' and '.join(operation.dtypes) or 'no tensor'}{f' ({shape})' if shape else ''}"
+        return say(
+            "{name} of {elements}{shape}",
+            name=operation.name,
+            elements=count(operation.elements, "element"),
+            shape=say(" ({shape})", shape=shape) if shape else "",
+        )
+    return say(
+        "{name} of {dtypes}{shape}",
+        name=operation.name,
+        dtypes=" and ".join(operation.dtypes) or say("no tensor"),
+        shape=say(" ({shape})", shape=shape) if shape else "",
     )
 
 

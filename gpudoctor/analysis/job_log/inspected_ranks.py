@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
 
+from gpudoctor.lang import say
 from gpudoctor.model.signs.nccl_inspector import CommunicatorRank, InspectorRecords
 from gpudoctor.text import count, duration
 from gpudoctor.text import ranks as named
@@ -154,14 +155,16 @@ def why_not_judged(records: InspectorRecords) -> str:
     """Why no rank can be called late or in time; "" if one communicator can be judged."""
     groups = list(communicators(records))
     if not groups:
-        return "no communicator of the records has two ranks"
+        return say("no communicator of the records has two ranks")
     most = max(sum(1 for _ in paired(group)) for group in groups)
     if most >= LEAST_PAIRED:
         return ""
     if all(len(group) < group[0].ranks for group in groups):
-        return "every communicator lacks the records of a rank"
-    return (
-        f"all ranks of a communicator recorded {count(most, 'collective')} in common; {LEAST_PAIRED} are needed"
+        return say("every communicator lacks the records of a rank")
+    return say(
+        "all ranks of a communicator recorded {collectives} in common; {least_paired} are needed",
+        collectives=count(most, "collective"),
+        least_paired=LEAST_PAIRED,
     )
 
 
@@ -170,9 +173,12 @@ def read_sentence(records: InspectorRecords) -> str:
     groups = {item.communicator for item in records.ranks}
     number = sum(item.collectives for item in records.ranks)
     processes = {(item.host, item.process) for item in records.ranks}
-    return (
-        f"{count(number, 'record')} of collectives, from {len(processes):,} process"
-        f"{'' if len(processes) == 1 else 'es'} and {count(len(groups), 'communicator')}"
+    return say(
+        "{records} of collectives, from {processes:,} process{plural} and {communicators}",
+        records=count(number, "record"),
+        processes=len(processes),
+        plural="" if len(processes) == 1 else say("es"),
+        communicators=count(len(groups), "communicator"),
     )
 
 
@@ -184,11 +190,20 @@ def remarks(records: InspectorRecords) -> tuple[str, ...]:
             sorted(set(range(group[0].ranks)) - {item.rank for item in group}) if len(group) < 4096 else []
         )
         if missing:
-            told.append(f"{called(group[0])}: no record of {named(missing)} of {group[0].ranks} was read")
+            told.append(
+                say(
+                    "{called}: no record of {named} of {ranks} was read",
+                    called=called(group[0]),
+                    named=named(missing),
+                    ranks=group[0].ranks,
+                )
+            )
         told += _endings(group)
     told += _slow_groups(records)
     return (
-        tuple(told[:8]) if len(told) <= 8 else (*told[:7], f"{len(told) - 7} more communicators have such gaps")
+        tuple(told[:8])
+        if len(told) <= 8
+        else (*told[:7], say("{more} more communicators have such gaps", more=len(told) - 7))
     )
 
 
@@ -201,11 +216,19 @@ def _endings(group: Sequence[CommunicatorRank]) -> Iterator[str]:
         if furthest and behind and len(behind) <= len(group) / 2:
             lowest = min(last)
             numbers = (
-                f"{kind} number {lowest:,}" if len(behind) == 1 else f"{kind} number {lowest:,} at the earliest"
+                say("{kind} number {lowest:,}", kind=kind, lowest=lowest)
+                if len(behind) == 1
+                else say("{kind} number {lowest:,} at the earliest", kind=kind, lowest=lowest)
             )
             yield (
-                f"{called(group[0])}: the records of {named(behind)} end at {numbers}, those of the others at "
-                f"{furthest:,}. The later ones were not written: a process that is killed loses them"
+                say(
+                    "{called}: the records of {named} end at {numbers}, those of the others at {furthest:,}. "
+                    "The later ones were not written: a process that is killed loses them",
+                    called=called(group[0]),
+                    named=named(behind),
+                    numbers=numbers,
+                    furthest=furthest,
+                )
             )
             return
 
@@ -232,17 +255,25 @@ def _slow_groups(records: InspectorRecords) -> Iterator[str]:
         if steady and taken >= _SLOW_GROUP * usual + _WAIT_MICROS and who.communicator not in said:
             said.add(who.communicator)
             yield (
-                f"{called(who)} is slow: {kind} of {shown_size(size)} takes {duration(taken / 1e6)} there, "
-                f"and {duration(usual / 1e6)} in {len(peers)} communicators of its shape, both without waits"
+                say(
+                    "{called} is slow: {kind} of {shown_size} takes {taken} there, and {usual} in {peers} "
+                    "communicators of its shape, both without waits",
+                    called=called(who),
+                    kind=kind,
+                    shown_size=shown_size(size),
+                    taken=duration(taken / 1000000.0),
+                    usual=duration(usual / 1000000.0),
+                    peers=len(peers),
+                )
             )
 
 
 def called(item: CommunicatorRank) -> str:
     """A communicator in words."""
-    name = f" ({item.name})" if item.name else ""
-    return f"communicator {item.communicator}{name}"
+    name = say(" ({name})", name=item.name) if item.name else ""
+    return say("communicator {communicator}{name}", communicator=item.communicator, name=name)
 
 
 def located(item: CommunicatorRank) -> str:
     """A rank's process in words."""
-    return f"process {item.process} on {item.host}"
+    return say("process {process} on {host}", process=item.process, host=item.host)

@@ -8,6 +8,8 @@ from gpudoctor.analysis.live.rank_positions import WAITS
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.rank_positions import WAITING, RankPosition, odd_ones
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import LogLine, SourceSpan
 from gpudoctor.model.signs.job_log import JobLog, RankStack
 from gpudoctor.text import ranks
@@ -34,16 +36,31 @@ class Standing:
         if len(numbers) == len(self.stacks):
             return ranks(numbers)
         few = ", ".join(item.title for item in self.stacks[:_SHOWN])
-        return few if len(self.stacks) <= _SHOWN else f"{few} and {len(self.stacks) - _SHOWN} more"
+        return (
+            few
+            if len(self.stacks) <= _SHOWN
+            else say("{few} and {stacks} more", few=few, stacks=len(self.stacks) - _SHOWN)
+        )
 
     @property
     def where(self) -> str:
         """`in distributed_c10d.all_reduce at train.py:30`."""
         stack = self.stacks[0]
-        called = f"in {stack.via}" if stack.via else f"in {stack.phase}" if stack.phase != "other" else ""
+        called = (
+            say("in {via}", via=stack.via)
+            if stack.via
+            else say("in {phase}", phase=stack.phase)
+            if stack.phase != "other"
+            else ""
+        )
         user = stack.user or stack.thread.frames[0]
-        line = f"at {user.path.rpartition('/')[2]}:{user.line} ({user.name.rpartition('.')[2]})"
-        return f"{called} {line}".strip()
+        line = say(
+            "at {file}:{line} ({function})",
+            file=user.path.rpartition("/")[2],
+            line=user.line,
+            function=user.name.rpartition(".")[2],
+        )
+        return concatenated(" ", filter(None, (called, line)))
 
 
 @once
@@ -79,10 +96,18 @@ def told(groups: Sequence[Standing]) -> str:
     for group in groups[:_SHOWN]:
         many = len(group.stacks) > 1
         verb = "waited" if group.waits else ("were" if many else "was")
-        elsewhere = " at a different place," if group.odd and not group.waits else ""
-        clauses.append(f"{group.who} {verb}{elsewhere} {group.where}")
+        elsewhere = say(" at a different place,") if group.odd and not group.waits else ""
+        clauses.append(
+            say(
+                "{who} {verb}{elsewhere} {where}",
+                who=group.who,
+                verb=verb,
+                elsewhere=elsewhere,
+                where=group.where,
+            )
+        )
     more = len(groups) - _SHOWN
-    return "; ".join(clauses) + (f"; {more} more places" if more > 0 else "")
+    return concatenated("; ", clauses) + (say("; {more} more places", more=more) if more > 0 else "")
 
 
 def shown(groups: Sequence[Standing]) -> tuple[LogLine | SourceSpan, ...]:
@@ -93,7 +118,9 @@ def shown(groups: Sequence[Standing]) -> tuple[LogLine | SourceSpan, ...]:
         if stack.user is not None:
             found.append(SourceSpan(path=stack.user.path, line=stack.user.line))
         top = stack.thread.frames[0]
-        words = f"{stack.title}, thread {stack.thread.thread}: {top.label}"
+        words = say(
+            "{title}, thread {thread}: {label}", title=stack.title, thread=stack.thread.thread, label=top.label
+        )
         found.append(LogLine(origin=stack.thread.path, text=words, line=stack.thread.line))
     return tuple(found)
 

@@ -56,12 +56,19 @@ def growing(rank: Rank, series: Series) -> Growing | None:
 def long_enough(window: ProcessWindow, what: str = "a trend of memory") -> None:
     """Raise `Unavailable` while the watch is too young for a trend."""
     if window.t < LEAST_SECONDS:
-        raise Unavailable(f"watched for {duration(window.t)} of {duration(LEAST_SECONDS)} that {what} takes")
+        raise Unavailable(
+            say(
+                "watched for {watched} of {least_seconds} that {what} takes",
+                watched=duration(window.t),
+                least_seconds=duration(LEAST_SECONDS),
+                what=what,
+            )
+        )
 
 
 def of_rank(rank: Rank) -> str:
     """` of rank 3`; "" where the job has one."""
-    return say(" of {rank}", rank=rank.title) if rank.rank is not None else ""
+    return say(" of {title}", title=rank.title) if rank.rank is not None else ""
 
 
 def leak(
@@ -71,14 +78,14 @@ def leak(
     left = found.full_in(total) if total is not None else float("inf")
     soon = left <= check.limit("day")
     who = of_rank(found.rank)
-    full = say(", and is full in {time}", time=forecast(left)) if left < 1e8 else ""
+    full = say(", and is full in {forecast}", forecast=forecast(left)) if left < 1e8 else ""
     return check.finding(
         say(
-            "{memory}{rank} grows by {size} a minute (watched for {time}, p={p:.1g}){full}.",
-            memory=words,
-            rank=who,
-            size=size(found.rate * 60),
-            time=duration(found.seconds),
+            "{words}{who} grows by {rate} a minute (watched for {seconds}, p={p:.1g}){full}.",
+            words=words,
+            who=who,
+            rate=size(found.rate * 60),
+            seconds=duration(found.seconds),
             p=found.trend.p,
             full=full,
         ),

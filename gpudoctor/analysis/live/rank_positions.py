@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from gpudoctor.analysis.live.stack_shares import device_busy, job_gpus
+from gpudoctor.lang import say
 from gpudoctor.model.signs.process import NAN, ProcessWindow, Rank
 
 WAITS = ("collective", "sync")
@@ -32,9 +33,11 @@ def seen(ranks: Sequence[Rank]) -> str:
     """What was looked for in vain, no more than that."""
     signs = ["step"] if all(rank.stepless == rank.stepless for rank in ranks) else []
     if all(rank.quiet >= standing_for(rank) for rank in ranks):
-        signs.append("CPU time of the main thread")
-    signs.append("other line")
-    return f"No {' and no '.join(filter(None, (', no '.join(signs[:-1]), signs[-1])))} was seen"
+        signs.append(say("CPU time of the main thread"))
+    signs.append(say("other line"))
+    return say(
+        "No {signs} was seen", signs=" and no ".join(filter(None, (", no ".join(signs[:-1]), signs[-1])))
+    )
 
 
 def works(window: ProcessWindow, ranks: Sequence[Rank]) -> bool:

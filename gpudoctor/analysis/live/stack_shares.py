@@ -35,7 +35,11 @@ def enough(window: ProcessWindow, least: int = ENOUGH) -> int:
     if window.samples >= least:
         return window.samples
     blind = next((gap.reason for gap in window.gaps if gap.panel == "stacks"), "")
-    raise Unavailable(f"no stacks: {blind}" if blind else f"{window.samples} of {least} stack samples so far")
+    raise Unavailable(
+        say("no stacks: {blind}", blind=blind)
+        if blind
+        else say("{samples} of {least} stack samples so far", samples=window.samples, least=least)
+    )
 
 
 def exact_share(window: ProcessWindow, phase: str) -> float | None:
@@ -83,8 +87,8 @@ def blind(window: ProcessWindow) -> str:
     gap = next((gap for gap in window.gaps if gap.panel == "gpu"), None)
     # Without a fix there is no GPU here.
     if gap is not None:
-        return f"the GPUs were not read ({gap.reason})" if gap.fix else ""
-    return "the GPU's utilisation is not known" if any(rank.gpus for rank in window.ranks) else ""
+        return say("the GPUs were not read ({reason})", reason=gap.reason) if gap.fix else ""
+    return say("the GPU's utilisation is not known") if any(rank.gpus for rank in window.ranks) else ""
 
 
 def worth(window: ProcessWindow, share: float, whose: Whose = Whose.HOST) -> float:
@@ -116,7 +120,7 @@ def spans(places: Iterable[Place], most: int = 3, share: float = 0.1) -> list[So
 def where(found: Iterable[Place]) -> str:
     """The first place as a clause: ` in __getitem__ (data.py:31)`; "" where no user line is known."""
     named = next((place for place in found if place.path), None)
-    return say(" in {place}", place=named.label) if named else ""
+    return say(" in {label}", label=named.label) if named else ""
 
 
 def seen_live(
@@ -132,7 +136,7 @@ def seen_live(
     if exact is None:
         return seen_at(window, found, sum(place.count for place in found) / total, total, whose=whose)
     seen = seen_at(window, found, exact, total, whose=whose)
-    return replace(seen, least=exact, words=say("{share} of the time", share=percent(exact)))
+    return replace(seen, least=exact, words=say("{exact} of the time", exact=percent(exact)))
 
 
 def seen_at(
@@ -180,7 +184,7 @@ def recurring_live(window: ProcessWindow, phase: str, *, whose: Whose = Whose.HO
         seen,
         recurrence=Recurrence(
             times=len(begun),
-            words=say(", every {time}", time=duration(between)),
+            words=say(", every {between}", between=duration(between)),
             measurement=Measurement(name=f"seconds_between_{phase}s", value=round(between, 1), unit="s"),
         ),
     )
@@ -195,7 +199,7 @@ def _begun(trail: Sequence[tuple[float, str]], phase: str) -> list[float]:
 def _by(places: Sequence[Place]) -> str:
     """`, by wandb_run.log`: the library's function that took the time."""
     via = next((place.via for place in places if place.via), "")
-    return say(", by {function}", function=via) if via else ""
+    return say(", by {via}", via=via) if via else ""
 
 
 def by_hand(window: ProcessWindow) -> str:

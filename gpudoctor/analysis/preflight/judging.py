@@ -9,6 +9,7 @@ from gpudoctor.analysis.preflight.group_tests import GroupTests
 from gpudoctor.analysis.preflight.node_evidence import NOISY, NodeEvidence
 from gpudoctor.analysis.preflight.pair_speeds import FEW, PairTest, judged_figure
 from gpudoctor.analysis.preflight.search_plan import PLANS, Plan
+from gpudoctor.lang import say
 from gpudoctor.model.finding import Confidence
 from gpudoctor.model.signs.preflight import LinkTest, PreflightNode, Quantity
 
@@ -49,13 +50,21 @@ class _Judge(NodeEvidence):
 
     def judgement(self) -> Judgement:
         undecided = [
-            f"The {aspect.value} is too noisy: {self.chance[aspect]:.0%} of the tests of good nodes are slow."
+            say(
+                "The {aspect} is too noisy: {chance:.0%} of the tests of good nodes are slow.",
+                aspect=aspect.value,
+                chance=self.chance[aspect],
+            )
             for aspect in self.aspects[1:]
             if len(self.pairs) >= FEW and self.chance[aspect] > NOISY
         ]
         undecided += [
-            f"The {aspect.value} varies by {math.expm1(deviation):.0%} from test to test: a node at half the "
-            "speed of the others would not show."
+            say(
+                "The {aspect} varies by {spread:.0%} from test to test: a node at half the speed of the "
+                "others would not show.",
+                aspect=aspect.value,
+                spread=math.expm1(deviation),
+            )
             for aspect, deviation in self.blurred.items()
         ]
         found = [*self._of_nodes(undecided), *self._of_links(undecided)]
@@ -65,7 +74,7 @@ class _Judge(NodeEvidence):
         unmet = [node for node in self.order if not self.by_node[node]]
         if unmet and len(self.order) > 1:
             names = ", ".join(self.names[node] for node in unmet[:8]) + (" ..." if len(unmet) > 8 else "")
-            undecided.append(f"No test with another node was made on {names}.")
+            undecided.append(say("No test with another node was made on {names}.", names=names))
         proven = tuple(sorted(node for node in self.proven if node not in named))
         return Judgement(accusations=tuple(found), proven=proven, undecided=tuple(undecided))
 
@@ -137,8 +146,14 @@ class _Judge(NodeEvidence):
             else:
                 share = self.measured(pairs, aspect)[2] or 1.0
                 undecided.append(
-                    f"{self.names[node]} reached {share:.0%} of the speed of its peers ({aspect.value}): "
-                    "too little below them to accuse it."
+                    say(
+                        "{names} reached {share:.0%} of the speed of its peers ({aspect}): too "
+                        "little below them "
+                        "to accuse it.",
+                        names=self.names[node],
+                        share=share,
+                        aspect=aspect.value,
+                    )
                 )
         found: list[Accusation] = []
         for (aspect, domain), members in evidence.items():
@@ -194,7 +209,10 @@ class _Judge(NodeEvidence):
         crowd = slow > max(DOMAIN_LEAST, MANY_LINKS * len({(p.a, p.b) for p in self.pairs}))
         if crowd:
             undecided.append(
-                f"{slow} pairs of good nodes are slow: that is a second kind of path, not a bad link."
+                say(
+                    "{slow} pairs of good nodes are slow: that is a second kind of path, not a bad link.",
+                    slow=slow,
+                )
             )
         for (a, b), by_aspect in self.links.items():
             for aspect, pairs in by_aspect.items():
@@ -204,7 +222,13 @@ class _Judge(NodeEvidence):
                 if good:
                     if aspect is Aspect.FAILURE:
                         undecided.append(
-                            f"{bad} of {bad + good} tests of {self.names[a]} with {self.names[b]} failed."
+                            say(
+                                "{bad} of {tests} tests of {names} with {others} failed.",
+                                bad=bad,
+                                tests=bad + good,
+                                names=self.names[a],
+                                others=self.names[b],
+                            )
                         )
                 elif bad >= self.link_proofs(aspect) and self.proof(pairs, aspect):
                     found.append(self._accusation(Accused.LINK, (a, b), aspect, self._confidence(), pairs))
@@ -275,7 +299,7 @@ class _Judge(NodeEvidence):
         found: list[Accusation] = []
         for state in self.group_states:
             if state.transient:
-                undecided.append("A group was slow or failed once, and was good when it was tested again.")
+                undecided.append(say("A group was slow or failed once, and was good when it was tested again."))
             found += self._of_state(state)
         return found
 
@@ -301,7 +325,7 @@ class _Judge(NodeEvidence):
                     peers=peers,
                     share=own / peers if own is not None and peers else None,
                     size=min(len(test.nodes) for test in bad),
-                    undecided="" if one else "Smaller groups did not show which of these nodes it is.",
+                    undecided="" if one else say("Smaller groups did not show which of these nodes it is."),
                 )
             )
         return found

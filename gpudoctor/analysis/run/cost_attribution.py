@@ -10,6 +10,7 @@ from gpudoctor.analysis.run.steady_run import Run, dear, measured, period, site_
 from gpudoctor.analysis.run.steady_state import PARTS
 from gpudoctor.analysis.run.trainer_engines import started_at
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.finding import Whose
 from gpudoctor.model.patient import Patient
@@ -78,7 +79,7 @@ def seen_in_run(
         worth=worth,
         whose=whose,
         words=say("{share} of the time", share=percent(share)),
-        of_a_step=say(", {took} of a step of {step}", took=duration(share * step), step=duration(step)),
+        of_a_step=say(", {share} of a step of {step}", share=duration(share * step), step=duration(step)),
         where=at(spans),
         spans=tuple(dict.fromkeys(spans)),
         recording=run.recording,
@@ -95,7 +96,7 @@ def recurring_in_run(run: Run, seen: Observation, phase: str, name: str = "") ->
         seen,
         recurrence=Recurrence(
             times=times,
-            words=say(": {often}, {each} each", often=period(every), each=duration(each)),
+            words=say(": {period}, {each} each", period=period(every), each=duration(each)),
             measurement=measured(f"seconds_per_{name or phase}", each, "s", run.recording),
             steps=round(every, 2),
         ),
@@ -109,10 +110,10 @@ def meanwhile(run: Run, cost: Observation) -> str:
         return ""
     if run.traced:
         return say("; the device is idle meanwhile for {share} of the time", share=percent(cost.share))
-    return say("; the device works meanwhile, and is idle for {share} of the time at most", share=percent(idle))
+    return say("; the device works meanwhile, and is idle for {idle} of the time at most", idle=percent(idle))
 
 
 def at(spans: Sequence[SourceSpan]) -> str:
     """Where, as a clause: ` (train.py:41 and net.py:7)`; "" where nobody knows."""
     named = [f"{span.path}:{span.line}" for span in spans[:2]]
-    return f" ({' and '.join(named)})" if named else ""
+    return say(" ({named})", named=concatenated(" and ", named)) if named else ""

@@ -8,9 +8,10 @@ from statistics import fmean, median
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.run_numbers import started, steady_window
+from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Process, Recording
 
-BESIDE_OTHERS = "; other processes kept all CPUs busy, and each write gives them its CPU"
+BESIDE_OTHERS = say("; other processes kept all CPUs busy, and each write gives them its CPU")
 """What makes writing look dearer than it is."""
 _FULL = 0.9
 """Busy share of all CPUs from which on who wants one waits for it."""

@@ -7,6 +7,7 @@ from statistics import median
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.trends import Trend, trend
+from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Process, Record
 
 _NEAR = 20
@@ -55,7 +56,7 @@ def numerics(process: Process, kind: str) -> tuple[Record, ...]:
 def names(record: Record, most: int = 3) -> str:
     """The parameters that a reading names, the first few of them."""
     found = [str(name) for name in record.get("parameters") or ()]
-    more = f" and {len(found) - most} more" if len(found) > most else ""
+    more = say(" and {found} more", found=len(found) - most) if len(found) > most else ""
     return ", ".join(found[:most]) + more
 
 

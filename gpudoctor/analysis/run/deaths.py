@@ -12,6 +12,7 @@ from enum import Enum
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.line_costs import LinePlace
+from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Process, Record, Recording
 
 
@@ -199,9 +200,15 @@ def first_failed(recording: Recording) -> str:
     for process in recording.launchers:
         for record in process.of("exception"):
             for rank, code, alone in _EXITCODES.findall(_root_cause(str(record.get("message") or ""))):
-                who = f"rank {rank}" if rank else "a rank"
+                who = say("rank {rank}", rank=rank) if rank else "a rank"
                 name = _signal_name(None, int(code or alone))
-                return f"{who} failed first, {f'by {name}' if name else f'with exit code {code or alone}'}"
+                return say(
+                    "{who} failed first, {name}",
+                    who=who,
+                    name=say("by {name}", name=name)
+                    if name
+                    else say("with exit code {code}", code=code or alone),
+                )
     return ""
 
 

@@ -27,7 +27,7 @@ _SMALL = 64 * 2.0**20
 """Bytes of growth below which it must be even: an allocator whose free blocks do not fit grows in jumps."""
 _EVEN = 0.7
 """Share of the readings that must each have grown by a third of the mean growth."""
-_PLAIN = "without graphs"
+_PLAIN = say("without graphs")
 """The recorder's words for tensors that were detached."""
 _YEARS = 1e8
 """Seconds to a limit that nobody waits for."""
@@ -75,7 +75,7 @@ class MemoryGrowth:
         seconds = self.seconds_to(limit)
         if seconds >= _YEARS:
             return ""
-        return say(", and is full in {time}", time=forecast(seconds)) if seconds else ""
+        return say(", and is full in {forecast}", forecast=forecast(seconds)) if seconds else ""
 
 
 def _even(values: Sequence[float]) -> bool:
@@ -171,8 +171,10 @@ class GrowingObject:
     def words(self) -> str:
         """In words: `480 Tensor, 120 MiB (train.py:41)`."""
         where = f" ({self.place.path.rpartition('/')[2]}:{self.place.line})" if self.place else ""
-        amount = f", {size(self.bytes)}" if self.bytes > 0 else ""
-        return f"{self.count} {self.what}{amount}{where}"
+        amount = say(", {bytes}", bytes=size(self.bytes)) if self.bytes > 0 else ""
+        return say(
+            "{count} {what}{amount}{where}", count=self.count, what=self.what, amount=amount, where=where
+        )
 
     @property
     def name(self) -> str:

@@ -11,10 +11,16 @@ from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Detail
 
 CAUSES = {
-    "data_wait": "waiting for data", "transfer": "copies to the device", "sync": "reading values back",
-    "logging": "logging", "checkpoint": "saving", "evaluation": "evaluation", "profiler": "a profiler",
-    "collective": "collectives", "other": "the program's own lines",
-}  # fmt: skip
+    "data_wait": say("waiting for data"),
+    "transfer": say("copies to the device"),
+    "sync": say("reading values back"),
+    "logging": "logging",
+    "checkpoint": "saving",
+    "evaluation": "evaluation",
+    "profiler": "a profiler",
+    "collective": "collectives",
+    "other": say("the program's own lines"),
+}
 """Parts of a step in which a card has nothing to do, in words."""
 EXPLAINS = 0.10
 """A part of the step that takes this share explains idle cards (the threshold of DATA001)."""
@@ -103,9 +109,9 @@ def grows(found: MemoryHeadroom) -> str:
         return ""
     if found.samples:
         return say(
-            "; a micro batch of {batch:,.0f} instead of {samples:,.0f} would fit",
-            batch=found.samples * found.factor,
-            samples=found.samples,
+            "; a micro batch of {samples:,.0f} instead of {now:,.0f} would fit",
+            samples=found.samples * found.factor,
+            now=found.samples,
         )
     return say("; a micro batch {factor} times as large would fit", factor=found.factor)
 

@@ -41,19 +41,15 @@ class RankPosition:
     @property
     def words(self) -> str:
         """In words: `step 41, in data_wait at train.py:30`."""
-        where = f"{self.place.path.rpartition('/')[2]}:{self.place.line}" if self.place else ""
-        phase = self.phase if self.phase != OTHER else ""
-        return say(
-            "step {step}, in {phase} at {place}"
-            if phase and where
-            else "step {step}, in {phase}"
-            if phase
-            else "step {step} at {place}"
-            if where
-            else "step {step}",
-            step=self.step,
-            phase=phase,
-            place=where,
+        where = (
+            say(" at {file}:{line}", file=self.place.path.rpartition("/")[2], line=self.place.line)
+            if self.place
+            else ""
+        )
+        return (
+            say("step {step}", step=self.step)
+            + (say(", in {phase}", phase=self.phase) if self.phase not in ("", OTHER) else "")
+            + where
         )
 
 

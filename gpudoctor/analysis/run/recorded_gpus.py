@@ -7,6 +7,7 @@ from typing import Any
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.run_numbers import gpu_use, steady_window
+from gpudoctor.lang import say
 from gpudoctor.model.peaks import peak_flops
 from gpudoctor.model.signs.recording import Recording
 
@@ -30,7 +31,11 @@ class SampledGpu:
     @property
     def label(self) -> str:
         """How messages name it: `GPU 5`, `GPU 5 of node-2`."""
-        return f"GPU {self.number} of {self.node}" if self.node else f"GPU {self.number}"
+        return (
+            say("GPU {number} of {node}", number=self.number, node=self.node)
+            if self.node
+            else f"GPU {self.number}"
+        )
 
     def fact(self, name: str) -> float | None:
         """A number above zero that the driver told once; None where it did not."""

@@ -175,7 +175,13 @@ def demanded(patient: Patient, least: float = LEAST_STEPS) -> Run:
         raise Unavailable("no training step was seen in the recording")
     needed = _needed(run, least)
     if run.lead.steps < needed:
-        raise Unavailable(f"the recording has {run.lead.steps} steady steps; {needed:.0f} are needed")
+        raise Unavailable(
+            say(
+                "the recording has {steps} steady steps; {needed:.0f} are needed",
+                steps=run.lead.steps,
+                needed=needed,
+            )
+        )
     return run
 
 
@@ -297,4 +303,8 @@ def period(steps: float) -> str:
     """Steps between two events, in words: `once in 20 steps`, `once in 2.5 steps`, `in every step`."""
     if steps <= 1:
         return say("in every step")
-    return say("once in {steps:.0f} steps" if steps >= 10 else "once in {steps:.2g} steps", steps=steps)
+    return (
+        say("once in {steps:.0f} steps", steps=steps)
+        if steps >= 10
+        else say("once in {steps:.2g} steps", steps=steps)
+    )

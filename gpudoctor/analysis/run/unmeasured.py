@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from gpudoctor.analysis.run.line_costs import lines, place_of
 from gpudoctor.analysis.run.steady_run import recorded, run_of, script_at, source_of
+from gpudoctor.lang import say
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.finding import Confidence, Finding, Severity
 from gpudoctor.model.patient import Patient
@@ -60,7 +61,7 @@ def _folded(same: list[Finding]) -> Finding:
     more = count(len(same) - 1, "more place")
     return replace(
         first,
-        message=f"{first.message} The same is suspected at {more}.",
+        message=say("{message} The same is suspected at {more}.", message=first.message, more=more),
         evidence=tuple(evidence[: max(_SHOWN, len(first.evidence))]),
     )
 

@@ -114,7 +114,7 @@ def _by_a_caller(period: Value | None) -> bool:
 
 def often(period: float) -> str:
     """The period in words: `on every training step`, `every 5 training steps`."""
-    return say("on every training step" if period == 1 else "every {period:g} training steps", period=period)
+    return "on every training step" if period == 1 else say("every {period:g} training steps", period=period)
 
 
 def full_batch(loop: Loop) -> bool:

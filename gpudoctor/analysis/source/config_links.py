@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.declared_settings import Setup
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, option_words, training_arguments
+from gpudoctor.lang import say
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
 from gpudoctor.model.signs.job import Launch
@@ -35,7 +36,9 @@ def links(patient: Patient) -> list[Link]:
     for one in arguments:
         engine = _named(one, engines)
         if engine is not None:
-            found.append(Link(arguments=one, deepspeed=engine, how=f"{one.title} names it", sure=True))
+            found.append(
+                Link(arguments=one, deepspeed=engine, how=say("{title} names it", title=one.title), sure=True)
+            )
     job = optional(lambda: patient.job)
     for launch in job.launches if job is not None else ():
         found += _linked_by_launch(patient, launch, arguments, engines)

@@ -16,6 +16,7 @@ from gpudoctor.analysis.source.entry_points import in_a_training
 from gpudoctor.analysis.source.loader_flow import ARGUMENT_CLASSES, Flow
 from gpudoctor.analysis.source.syntax import keyword_value
 from gpudoctor.analysis.source.untaken_branches import never_taken
+from gpudoctor.lang import say
 from gpudoctor.model.signs.source import (
     Call,
     Known,
@@ -79,7 +80,7 @@ class Loader:
     @property
     def _unwritten(self) -> str:
         """Where the value of an argument that nobody writes comes from."""
-        return f"default of {self.call.method}" if self.engine else _TORCHS
+        return say("default of {method}", method=self.call.method) if self.engine else _TORCHS
 
     def _fixed(self, value: Value) -> bool:
         """Whether a value is the same in every run: no option, no field of a configuration."""

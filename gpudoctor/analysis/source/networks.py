@@ -28,6 +28,7 @@ from gpudoctor.analysis.source.layer_calls import (
 )
 from gpudoctor.analysis.source.optimizers import InTraining, in_training
 from gpudoctor.analysis.source.syntax import is_name, nodes, walk
+from gpudoctor.lang import say
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, ClassInfo, Known, Script, Value
 
@@ -103,7 +104,11 @@ class Network:
                 return self.name  # what a model zoo calls it, which may have dots too
             called, bracket, of = self.name.partition("(")  # the hub's name has dots of its own
             return called.removesuffix(".from_pretrained").rpartition(".")[2] + bracket + of
-        return f"{self.name} (at least {self.parameters / 1e6:.3g} M weights)"
+        return say(
+            "{name} (at least {parameters:.3g} M weights)",
+            name=self.name,
+            parameters=self.parameters / 1000000.0,
+        )
 
 
 @once
@@ -214,7 +219,7 @@ def _library_name(call: Call) -> str:
     if call.method in {"create_model", "get_model"}:  # the name is all that tells what these build
         named = call.argument("model_name" if call.method == "create_model" else "name", 0)
         known = named.value if isinstance(named, Known) else None
-        return known if isinstance(known, str) else f"The {call.name.partition('.')[0]} network"
+        return known if isinstance(known, str) else say("The {name} network", name=call.name.partition(".")[0])
     if call.method in {"from_pretrained", "load"} and isinstance(first, ast.Constant):
         return f"{call.name}({ast.unparse(first)})"
     return "a torchvision network" if call.method == "subscript" else call.name

@@ -32,6 +32,7 @@ from gpudoctor.analysis.source.sample_syntax import (
     works,
 )
 from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, last_name, walk
+from gpudoctor.lang import say
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, ClassInfo, Guard, GuardKind, Known, Script, Source
 
@@ -285,7 +286,7 @@ class _Reader:
             return []
         costly = sorted(steps - CHEAP_TRANSFORMS)
         if costly:
-            what = f"augments an image ({', '.join(costly[:3])})"
+            what = say("augments an image ({costly})", costly=", ".join(costly[:3]))
             return [ItemWork(what=what, call=call.name, span=call.span)]
         return [
             ItemWork(what="converts an image that is in memory", call=call.name, span=call.span, light=True)

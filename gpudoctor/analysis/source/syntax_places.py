@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.lang import say
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Script, Source
 
@@ -24,7 +25,11 @@ def place(span: SourceSpan) -> str:
 def line_at(span: SourceSpan, home: SourceSpan | None = None) -> str:
     """A line in words; with its file when that is another one than the file of `home`."""
     away = home is not None and span.path != home.path
-    return f"line {span.line} of {os.path.basename(span.path)}" if away else f"line {span.line}"
+    return (
+        say("line {line} of {file}", line=span.line, file=os.path.basename(span.path))
+        if away
+        else say("line {line}", line=span.line)
+    )
 
 
 def lines_at(spans: Iterable[SourceSpan], home: str = "", most: int = 8) -> str:
@@ -42,9 +47,11 @@ def lines_at(spans: Iterable[SourceSpan], home: str = "", most: int = 8) -> str:
     for path, lines in shown.items():
         words = "line " if len(lines) == 1 else "lines "
         words += ", ".join(map(str, lines))
-        parts.append(words if path == home else f"{words} of {os.path.basename(path)}")
+        parts.append(
+            words if path == home else say("{words} of {file}", words=words, file=os.path.basename(path))
+        )
     rest = len(places) - most
-    return "; ".join(parts) + (f" and {rest} more" if rest > 0 else "")
+    return "; ".join(parts) + (say(" and {rest} more", rest=rest) if rest > 0 else "")
 
 
 def find(source: Source, fact: object, kind: type[ast.AST] = ast.Call) -> tuple[Script, ast.AST] | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.lang import say
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.patient import Patient
@@ -50,17 +51,39 @@ class Meant:
     def origin(self) -> str:
         """Why this version counts: `2.13.0 is installed`, `requirements.txt:3 asks for torch==1.7.1`."""
         if self.asked is not None and self.asked.prose:
-            return (
-                f"{self.asked.path}:{self.asked.line} names {self.asked.name} {self.asked.wanted.strip('=.*')}"
+            return say(
+                "{path}:{line} names {name} {wanted}",
+                path=self.asked.path,
+                line=self.asked.line,
+                name=self.asked.name,
+                wanted=self.asked.wanted.strip("=.*"),
             )
         if self.asked is not None and self.asked.own:
-            return f"{self.asked.path}:{self.asked.line} is the project's own {self.asked.name} {self.version}"
+            return say(
+                "{path}:{line} is the project's own {name} {version}",
+                path=self.asked.path,
+                line=self.asked.line,
+                name=self.asked.name,
+                version=self.version,
+            )
         if self.asked is not None:
-            return f"{self.asked.path}:{self.asked.line} asks for {self.asked.name}{self.asked.wanted}"
+            return say(
+                "{path}:{line} asks for {name}{wanted}",
+                path=self.asked.path,
+                line=self.asked.line,
+                name=self.asked.name,
+                wanted=self.asked.wanted,
+            )
         if self.outgrown is not None:
             span = self.outgrown.span
-            return f"{span.path}:{span.line} imports {self.outgrown.name}, last in {self.outgrown.last}"
-        return f"{self.version} is installed"
+            return say(
+                "{path}:{line} imports {name}, last in {last}",
+                path=span.path,
+                line=span.line,
+                name=self.outgrown.name,
+                last=self.outgrown.last,
+            )
+        return say("{version} is installed", version=self.version)
 
 
 def meant_version(patient: Patient, name: str, path: str) -> Meant:

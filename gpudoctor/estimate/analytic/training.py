@@ -10,6 +10,7 @@ from gpudoctor.estimate.analytic.optimizer import embedding_gradient, end_lines,
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Instant, Line
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.lang import say
 
 
 def training_instants(
@@ -311,29 +312,36 @@ def _notes(layout: Layout) -> list[str]:
     job, shape, notes = layout.job, layout.shape, []
     if layout.weight_bytes == 4 and job.dtype != "fp32" and job.method == "full":
         notes.append(
-            "accelerate turns trained weights to fp32 under FSDP with bf16 mixed precision: 20 bytes a "
-            "parameter instead of 10"
+            say(
+                "accelerate turns trained weights to fp32 under FSDP with bf16 mixed precision: 20 bytes a "
+                "parameter instead of 10"
+            )
         )
     if job.quantized and shape.experts and covered(layout) < layout.own.linear - shape.extra_linear:
         notes.append(
-            "transformers 5 fuses routed experts into 3-D parameters, which bitsandbytes leaves in 16 bits"
+            say("transformers 5 fuses routed experts into 3-D parameters, which bitsandbytes leaves in 16 bits")
         )
     if job.method == "qlora" and layout.sharded:
         notes.append(
-            f"{job.parallel} shards a 4-bit base only with bnb_4bit_quant_storage in the type of the other "
-            "weights (bitsandbytes 0.43, PEFT 0.10)"
+            say(
+                "{parallel} shards a 4-bit base only with bnb_4bit_quant_storage in the type of the other "
+                "weights (bitsandbytes 0.43, PEFT 0.10)",
+                parallel=job.parallel,
+            )
         )
     if layout.prepared:
         notes.append(
-            "k-bit preparation makes norms fp32, and with them every activation: twice the bytes of bf16"
+            say("k-bit preparation makes norms fp32, and with them every activation: twice the bytes of bf16")
         )
     if job.parallel == "fsdp" and job.adapted and layout.sharded:
         notes.append(
-            "FSDP1 keeps the inputs of frozen blocks to the end of the backward: a second copy of the "
-            "checkpoints"
+            say(
+                "FSDP1 keeps the inputs of frozen blocks to the end of the backward: a second copy of the "
+                "checkpoints"
+            )
         )
     if shape.experts and job.mode == "train":
-        notes.append("expert load was taken as even; an uneven one needs more")
+        notes.append(say("expert load was taken as even; an uneven one needs more"))
     return notes
 
 

@@ -6,6 +6,7 @@ from gpudoctor.estimate.analytic.layout import SIZE, adapted, lay_out
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Estimate, Instant, Line
 from gpudoctor.estimate.shapes import Linear, ModelShape
+from gpudoctor.lang import say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +92,13 @@ def _one_by_one(instant: Instant, estimate: Estimate) -> Instant:
         return instant
     largest, width = _largest(estimate.shape, estimate.job)
     line = Line(
-        kind="step-temporaries", bytes=2 * width * largest, source=ONE_BY_ONE.source,
-        formula=f"2 x {width} B x {largest:,} elements of the largest trained tensor",
-    )  # fmt: skip
+        kind="step-temporaries",
+        bytes=2 * width * largest,
+        source=ONE_BY_ONE.source,
+        formula=say(
+            "2 x {width} B x {largest:,} elements of the largest trained tensor", width=width, largest=largest
+        ),
+    )
     return replace(instant, lines=(*(each for each in instant.lines if each not in old), line))
 
 
@@ -124,7 +129,10 @@ def _counters(estimate: Estimate) -> Line:
     count = trained_tensors(estimate.shape, estimate.job) if estimate.job.optimizer in _COUNTED else 0
     source = next(each.source for each in DIFFERENCES if each.kind == "step-counters")
     return Line(
-        kind="step-counters", bytes=4 * count, formula=f"4 B x {count:,} trained tensors", source=source
+        kind="step-counters",
+        bytes=4 * count,
+        formula=say("4 B x {count:,} trained tensors", count=count),
+        source=source,
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import IncompleteError
+from gpudoctor.lang import say
 
 _PACKAGES = ("torch", "transformers", "peft", "bitsandbytes")
 
@@ -17,7 +18,10 @@ def here(kind: str) -> dict[str, Any]:
     if kind == "cuda":
         if not torch.cuda.is_available():
             raise IncompleteError(
-                f"torch {torch.__version__} finds no CUDA device here; --measure-device cpu measures on the CPU"
+                say(
+                    "torch {version} finds no CUDA device here; --measure-device cpu measures on the CPU",
+                    version=torch.__version__,
+                )
             )
         card = torch.cuda.get_device_properties(0)
         return {
@@ -64,7 +68,9 @@ def free_host_bytes() -> int:
     try:
         return available_memory()
     except Unavailable as error:
-        raise IncompleteError(f"{error}; measure on a CUDA device instead: --measure-device cuda") from error
+        raise IncompleteError(
+            say("{error}; measure on a CUDA device instead: --measure-device cuda", error=error)
+        ) from error
 
 
 def has_cuda() -> bool:

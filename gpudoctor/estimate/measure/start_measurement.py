@@ -22,6 +22,7 @@ from gpudoctor.estimate.measure.measurement import JobMeasurement, Machine, Meas
 from gpudoctor.estimate.measure.measuring_machine import free_host_bytes, has_cuda
 from gpudoctor.estimate.result import Estimate
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.lang import say
 from gpudoctor.model.child_process import child_code
 from gpudoctor.text import duration
 
@@ -153,7 +154,9 @@ def read_events(
         MeasuredStep(**{key: each[key] for key in ("instants", "peak", "static", "scratch")})
         for each in all_of("step")
     )
-    ending, said = _ending(last("ending"), code, errors, f"{duration(limit)}; {longer}")
+    ending, said = _ending(
+        last("ending"), code, errors, say("{limit}; {longer}", limit=duration(limit), longer=longer)
+    )
     card, load = last("card"), last("load")
     seen = [step.peak for step in steps] + [
         each["most"] for each in (load, last("ending")) if each.get("most") is not None
@@ -191,12 +194,16 @@ def _ending(said: dict[str, Any], code: int | None, errors: str, limit: str) -> 
     if said:
         return MeasureEnd(said["ending"]), str(said["said"])
     if code is None:
-        return MeasureEnd.TIME_LIMIT, f"stopped at its limit of {limit}"
+        return MeasureEnd.TIME_LIMIT, say("stopped at its limit of {limit}", limit=limit)
     if code == -signal.SIGKILL:
         return MeasureEnd.OUT_OF_MEMORY, "ended by signal 9, which the system sends when host memory runs out"
     lines = [line for line in errors.splitlines() if line.strip()]
-    what = f"signal {-code}" if code < 0 else f"exit code {code}"
-    return MeasureEnd.FAILED, f"ended with {what}: {lines[-1][:300] if lines else 'nothing on standard error'}"
+    what = say("signal {code}", code=-code) if code < 0 else say("exit code {code}", code=code)
+    return MeasureEnd.FAILED, say(
+        "ended with {what}: {lines}",
+        what=what,
+        lines=lines[-1][:300] if lines else say("nothing on standard error"),
+    )
 
 
 # Starts a training program under `measured_program.py` and reads what its ranks told.

@@ -11,6 +11,7 @@ from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.real.config import NEEDS, Source, depth, hf_config
 from gpudoctor.estimate.real.standins import register_flash
 from gpudoctor.estimate.tables import stack
+from gpudoctor.lang import say
 
 # The optimizer of a job: torch's or transformers' own, or a stand-in that holds states of the right size.
 
@@ -212,8 +213,13 @@ def refuse(job: TrainingJob, asked: str = "--trace") -> None:
     for is_so, flag in wrong:
         if is_so:
             raise UsageError(
-                f"{asked} cannot run {flag}. It trains the installed transformers on one GPU with their own "
-                f"loss. Remove {flag.split()[0]} or {asked}"
+                say(
+                    "{asked} cannot run {flag}. It trains the installed transformers on one GPU with their "
+                    "own loss. Remove {flag2} or {asked}",
+                    asked=asked,
+                    flag=flag,
+                    flag2=flag.split()[0],
+                )
             )
 
 
@@ -249,7 +255,9 @@ def auto_class(config: Any) -> str:
     for mapping, name in order:
         if type(config) in getattr(auto, mapping):
             return name
-    raise UsageError(f"{type(config).__name__}: transformers has no model of it that is trained with a loss")
+    raise UsageError(
+        say("{kind}: transformers has no model of it that is trained with a loss", kind=type(config).__name__)
+    )
 
 
 _ATTENTION = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2"}
@@ -280,7 +288,9 @@ def _made(kind: Any, config: Any, dtype: Any, attention: str, device: Any) -> An
                     raise
                 return kind.from_config(config, dtype=dtype, attn_implementation="eager")
     except (ValueError, ImportError) as error:
-        raise UsageError(f"{type(config).__name__}: transformers cannot build it: {error}") from None
+        raise UsageError(
+            say("{kind}: transformers cannot build it: {error}", kind=type(config).__name__, error=error)
+        ) from None
 
 
 def _fake_mode() -> bool:

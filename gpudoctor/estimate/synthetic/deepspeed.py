@@ -8,6 +8,7 @@ from typing import Any
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.lang import say
 
 ZERO = ("zero1", "zero2", "zero3")
 AUTO = "auto"
@@ -50,7 +51,16 @@ def batches(
     told = {key: _count(raw, key, name) for key in (_MICRO, _ACCUMULATE, _WHOLE)}
     for flag, given, key in (("--batch", micro, _MICRO), ("--accumulate", accumulate, _ACCUMULATE)):
         if given is not None and told[key] not in (None, given):
-            raise UsageError(f"{flag} {given} and {name} ({key} {told[key]}) disagree; leave one of them out")
+            raise UsageError(
+                say(
+                    "{flag} {given} and {name} ({key} {value}) disagree; leave one of them out",
+                    flag=flag,
+                    given=given,
+                    name=name,
+                    key=key,
+                    value=told[key],
+                )
+            )
     whole, micro, accumulate = told[_WHOLE], told[_MICRO] or micro, told[_ACCUMULATE] or accumulate
     if whole is not None and micro is None:
         micro = whole // (world * (accumulate or 1))
@@ -60,8 +70,17 @@ def batches(
     micro, accumulate = 1 if micro is None else micro, 1 if accumulate is None else accumulate
     if whole is not None and whole != micro * accumulate * world:
         raise UsageError(
-            f"{name}: {_WHOLE} {whole} is not {micro} (micro batch) x {accumulate} (accumulation) x {world} "
-            f"(ranks) = {micro * accumulate * world}; DeepSpeed would refuse it"
+            say(
+                "{name}: {whole} {whole2} is not {micro} (micro batch) x {accumulate} (accumulation) x "
+                "{world} (ranks) = {micro2}; DeepSpeed would refuse it",
+                name=name,
+                whole=_WHOLE,
+                whole2=whole,
+                micro=micro,
+                accumulate=accumulate,
+                world=world,
+                micro2=micro * accumulate * world,
+            )
         )
     return micro, accumulate
 
@@ -71,7 +90,14 @@ def _count(raw: Mapping[str, Any], key: str, name: str) -> int | None:
     if value is None or value == AUTO:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise UsageError(f"{name}: {key} is {value!r}; it must be a whole number from 1, or auto")
+        raise UsageError(
+            say(
+                "{name}: {key} is {value!r}; it must be a whole number from 1, or auto",
+                name=name,
+                key=key,
+                value=value,
+            )
+        )
     return value
 
 
@@ -157,7 +183,9 @@ def _drop_auto(section: dict[str, Any], notes: list[str], path: str) -> None:
     for key, value in list(section.items()):
         if value == AUTO:
             del section[key]
-            notes.append(f"{path}{key} of the DeepSpeed config is auto and was left out")
+            notes.append(
+                say("{path}{key} of the DeepSpeed config is auto and was left out", path=path, key=key)
+            )
         elif isinstance(value, dict):
             _drop_auto(value, notes, f"{path}{key}.")
 
@@ -189,6 +217,11 @@ def _uncounted(config: Mapping[str, Any]) -> tuple[str, ...]:
     elements = int(float(zero.get("reduce_bucket_size", _BUCKET)))
     copies = 2 if zero.get("overlap_comm") else 1
     return (
-        f"DeepSpeed's buffers for reducing gradients are not in the estimate: {copies} x reduce_bucket_size "
-        f"{elements:,} x 2 B = {2 * copies * elements / (1 << 30):.2f} GiB",
+        say(
+            "DeepSpeed's buffers for reducing gradients are not in the estimate: {copies} x "
+            "reduce_bucket_size {elements:,} x 2 B = {copies2:.2f} GiB",
+            copies=copies,
+            elements=elements,
+            copies2=2 * copies * elements / (1 << 30),
+        ),
     )

@@ -17,6 +17,7 @@ from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.synthetic.deepspeed import ZERO, Engine
 from gpudoctor.estimate.synthetic.local_device import RunPlace
 from gpudoctor.estimate.synthetic.program_lines import WRITTEN, needs_of
+from gpudoctor.lang import say
 from gpudoctor.text import capitalised, size
 
 # What a synthetic job cannot be, each with what it may be.
@@ -55,7 +56,7 @@ def _refusals(job: TrainingJob, place: RunPlace, engine: bool) -> Iterator[tuple
     )
     yield (
         job.optimizer not in WRITTEN, f"--optimizer {job.optimizer}",
-        f"a synthetic job can have {', '.join(WRITTEN)}",
+        say("a synthetic job can have {written}", written=', '.join(WRITTEN)),
     )  # fmt: skip
     yield (
         job.checkpointing in {"selective", "offloaded"}, f"--checkpoint-kind {job.checkpointing}",
@@ -92,16 +93,20 @@ def _refusals(job: TrainingJob, place: RunPlace, engine: bool) -> Iterator[tuple
     )
     yield (
         job.adapted and sharded and job.lora_dtype != job.dtype, both,
-        f"FSDP shards tensors of one type; add --lora-dtype {job.dtype}",
+        say("FSDP shards tensors of one type; add --lora-dtype {dtype}", dtype=job.dtype),
     )  # fmt: skip
     yield (
         place.kind == "cpu" and job.attention == "flash", "--attention flash",
         "its kernels are for CUDA, and this runs on the CPU; use sdpa or eager",
     )  # fmt: skip
     yield (
-        place.kind == "cuda" and job.world > place.cards, f"--gpus {job.world}",
-        f"this machine has {place.cards}; `gpudoctor estimate` computes what more of them would need",
-    )  # fmt: skip
+        place.kind == "cuda" and job.world > place.cards,
+        f"--gpus {job.world}",
+        say(
+            "this machine has {cards}; `gpudoctor estimate` computes what more of them would need",
+            cards=place.cards,
+        ),
+    )
 
 
 # Whether a synthetic job fits into this machine, and what would.
@@ -128,18 +133,32 @@ def check_room(found: Estimate, place: RunPlace) -> None:
     if _fits(found, place):
         return
     shape, job = found.shape, found.job
-    need, where = _needed(found, place), f"at {found.peak.title}"
+    need, where = _needed(found, place), say("at {title}", title=found.peak.title)
     if place.kind == "cuda":
-        said = f"{place.name} has {size(place.bytes)}, {size(place.free)} of it free"
+        said = say(
+            "{name} has {bytes}, {free} of it free",
+            name=place.name,
+            bytes=size(place.bytes),
+            free=size(place.free),
+        )
     else:
-        said = f"{size(place.free)} of this machine's {size(place.bytes)} are free"
-    several = f" on each of {job.world} GPUs" if job.world > 1 and place.kind == "cuda" else ""
+        said = say("{free} of this machine's {bytes} are free", free=size(place.free), bytes=size(place.bytes))
+    several = say(" on each of {world} GPUs", world=job.world) if job.world > 1 and place.kind == "cuda" else ""
     hints = list(_hints(found, place))
-    fits = f" What fits: {' or '.join(hints)}." if hints else ""
+    fits = say(" What fits: {hints}.", hints=" or ".join(hints)) if hints else ""
     raise NoRoomError(
-        f"{shape.name} with --method {job.method} does not fit: it needs {size(need)}{several} {where}. "
-        f"{capitalised(said)}.{fits} Other cards: "
-        f"gpudoctor estimate --model {shape.name} --method {job.method} --gpu H100"
+        say(
+            "{name} with --method {method} does not fit: it needs {need}{several} {where}. "
+            "{said}.{fits} Other cards: gpudoctor estimate --model {name} --method {method} --gpu "
+            "H100",
+            name=shape.name,
+            method=job.method,
+            need=size(need),
+            several=several,
+            where=where,
+            said=capitalised(said),
+            fits=fits,
+        )
     )
 
 
@@ -252,4 +271,12 @@ def _need(wanted: list[tuple[str, str]], installed: Callable[[str], bool] | None
     for name, what in wanted:
         if not found(name):
             package = name.replace("_", "-")
-            raise IncompleteError(f"{what} needs {name}, which {sys.executable} has not: pip install {package}")
+            raise IncompleteError(
+                say(
+                    "{what} needs {name}, which {executable} has not: pip install {package}",
+                    what=what,
+                    name=name,
+                    executable=sys.executable,
+                    package=package,
+                )
+            )

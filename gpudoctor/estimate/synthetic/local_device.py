@@ -9,6 +9,7 @@ from typing import Any
 from gpudoctor.errors import IncompleteError
 from gpudoctor.estimate.measure.measuring_machine import cpu_name, free_host_bytes, has_cuda
 from gpudoctor.estimate.result import Device
+from gpudoctor.lang import say
 from gpudoctor.model.child_process import child_code
 
 # Where a synthetic job runs.
@@ -66,11 +67,14 @@ def _ask() -> dict[str, Any]:
         return dict(json.loads(done.stdout))
     except subprocess.TimeoutExpired:
         raise IncompleteError(
-            f"torch has not found the cards within {_SECONDS:g} s: gpudoctor check examines the driver"
+            say(
+                "torch has not found the cards within {seconds:g} s: gpudoctor check examines the driver",
+                seconds=_SECONDS,
+            )
         ) from None
     except ValueError:
         said = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
-        raise IncompleteError(f"torch could not be asked for the cards: {said[:300]}") from None
+        raise IncompleteError(say("torch could not be asked for the cards: {said}", said=said[:300])) from None
 
 
 def main() -> int:

@@ -16,6 +16,7 @@ from gpudoctor.estimate.measure.start_measurement import surroundings
 from gpudoctor.estimate.synthetic.feasibility import Synthetic
 from gpudoctor.estimate.synthetic.program_lines import ProgramSpec
 from gpudoctor.estimate.synthetic.program_text import program
+from gpudoctor.lang import say
 from gpudoctor.model.child_process import child_code
 
 _SECONDS = 300.0
@@ -82,13 +83,13 @@ def ask(job: Synthetic) -> dict[str, Any]:
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise IncompleteError(
-            f"transformers did not say within {_SECONDS:g} s how to build the model"
+            say("transformers did not say within {seconds:g} s how to build the model", seconds=_SECONDS)
         ) from None
     try:
         answer = json.loads(done.stdout)
     except ValueError:
         raise IncompleteError(
-            f"the installed transformers could not be asked: {_last(done.stderr.splitlines())}"
+            say("the installed transformers could not be asked: {last}", last=_last(done.stderr.splitlines()))
         ) from None
     if "error" in answer:
         kind: type[DoctorError] = UsageError if answer["exit_code"] == 2 else IncompleteError

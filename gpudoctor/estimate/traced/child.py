@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import DoctorError, IncompleteError, UsageError
+from gpudoctor.lang import say
 from gpudoctor.model.child_process import child_code
 from gpudoctor.text import duration
 
@@ -31,7 +32,14 @@ def ask_child(request: dict[str, Any], seconds: float) -> dict[str, Any]:
     and where a library is missing."""
     missing = [name for name in (NEEDED[:1] if request.get("script") else NEEDED) if not _installed(name)]
     if missing:
-        raise UsageError(f"{NEEDS} ({', '.join(missing)} cannot be found by {sys.executable})")
+        raise UsageError(
+            say(
+                "{needs} ({missing} cannot be found by {executable})",
+                needs=NEEDS,
+                missing=", ".join(missing),
+                executable=sys.executable,
+            )
+        )
     with tempfile.TemporaryDirectory(prefix="gpudoctor-trace-") as folder:
         path = Path(folder) / "answer.json"
         with open(Path(folder) / "said", "w+b") as said:
@@ -39,7 +47,9 @@ def ask_child(request: dict[str, Any], seconds: float) -> dict[str, Any]:
             said.seek(0)
             last = _last_line(said.read()[-4000:])
         if not path.is_file():
-            raise IncompleteError(f"the trace ended without an answer ({_ending(code)}){last}")
+            raise IncompleteError(
+                say("the trace ended without an answer ({ending}){last}", ending=_ending(code), last=last)
+            )
         answer: dict[str, Any] = json.loads(path.read_text("utf-8"))
     if "error" in answer:
         kind: type[DoctorError] = UsageError if answer["exit_code"] == 2 else IncompleteError
@@ -69,10 +79,18 @@ def _run(request: bytes, path: Path, said: Any, seconds: float) -> int:
         while child.poll() is None:
             if time.monotonic() > end:
                 raise IncompleteError(
-                    f"the trace took longer than {duration(seconds)} and was stopped; --trace-seconds N"
+                    say(
+                        "the trace took longer than {seconds} and was stopped; --trace-seconds N",
+                        seconds=duration(seconds),
+                    )
                 )
             if _resident(process) > LARGEST:
-                raise IncompleteError(f"the trace took more than {LARGEST >> 30} GiB of memory and was stopped")
+                raise IncompleteError(
+                    say(
+                        "the trace took more than {largest} GiB of memory and was stopped",
+                        largest=LARGEST >> 30,
+                    )
+                )
             time.sleep(0.05)
     except BrokenPipeError:
         pass
@@ -101,7 +119,7 @@ def _stop(child: "subprocess.Popen[bytes]") -> None:
 
 
 def _ending(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit code {code}"
+    return say("signal {code}", code=-code) if code < 0 else say("exit code {code}", code=code)
 
 
 def _last_line(said: bytes) -> str:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gpudoctor.estimate.result import Estimate, Instant, Line
+from gpudoctor.lang import say
 from gpudoctor.model import Provenance
 from gpudoctor.text import percent
 
@@ -151,10 +152,17 @@ class TraceComparison:
             if each.share is not None and abs(each.share) > APART
         ]  # fmt: skip
         return (
-            f"{self.method}: the formulas are {percent(abs(share))} "
-            f"{'above' if share > 0 else 'below'} the trace; "
-            f"at {self.traced.peak.title} they differ in {_joined(lines_apart(self))}; instants beyond "
-            f"{percent(APART)}: {_joined(apart) or 'none but the peak'}",
+            say(
+                "{method}: the formulas are {share} {above} the trace; at {title} they differ in "
+                "{joined}; instants beyond {apart}: {joined2}",
+                method=self.method,
+                share=percent(abs(share)),
+                above=say("above") if share > 0 else say("below"),
+                title=self.traced.peak.title,
+                joined=_joined(lines_apart(self)),
+                apart=percent(APART),
+                joined2=_joined(apart) or say("none but the peak"),
+            ),
         )
 
 

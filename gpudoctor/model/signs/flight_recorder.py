@@ -9,6 +9,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpudoctor.lang import say
+
 _MOST_PROBLEMS = 8
 
 
@@ -131,7 +133,15 @@ class FlightRecords:
     @property
     def problems(self) -> tuple[str, ...]:
         """What could not be read, a sentence each; many in one."""
-        said = [f"{item.path}: cannot be read as a flight-recorder dump: {item.reason}" for item in self.unread]
+        said = [
+            say(
+                "{path}: cannot be read as a flight-recorder dump: {reason}", path=item.path, reason=item.reason
+            )
+            for item in self.unread
+        ]
         if len(said) <= _MOST_PROBLEMS:
             return tuple(said)
-        return (*said[:_MOST_PROBLEMS], f"{len(said) - _MOST_PROBLEMS:,} more dumps cannot be read")
+        return (
+            *said[:_MOST_PROBLEMS],
+            say("{said:,} more dumps cannot be read", said=len(said) - _MOST_PROBLEMS),
+        )

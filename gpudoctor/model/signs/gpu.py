@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.unavailable import Absent, Reading, Unavailable
 
 T = TypeVar("T")
@@ -241,10 +243,12 @@ class GpuSurvey:
     def absence(self) -> str:
         """Why there is no GPU to examine, as a clause."""
         if self.driver is DriverState.READY:
-            return "the driver sees no GPU" if not self.lost else "no GPU answers"
+            return say("the driver sees no GPU") if not self.lost else say("no GPU answers")
         if self.driver is DriverState.NO_LIBRARY and not self.pci_devices:
-            return "no NVIDIA GPU on this machine"
-        return f"NVIDIA driver: {self.driver.value}" + (f" ({self.driver_error})" if self.driver_error else "")
+            return say("no NVIDIA GPU on this machine")
+        return say("NVIDIA driver: {driver}", driver=self.driver.value) + (
+            say(" ({driver_error})", driver_error=self.driver_error) if self.driver_error else ""
+        )
 
 
 def answering(gpus: tuple[Gpu, ...], reading: Callable[[Gpu], Reading[T]]) -> Iterator[tuple[Gpu, T]]:
@@ -253,7 +257,7 @@ def answering(gpus: tuple[Gpu, ...], reading: Callable[[Gpu], Reading[T]]) -> It
     known = [(gpu, value) for gpu, value in values if not isinstance(value, Absent)]
     if values and not known:
         first = values[0][1]
-        raise Unavailable(first.reason if isinstance(first, Absent) else "no reading")
+        raise Unavailable(first.reason if isinstance(first, Absent) else say("no reading"))
     yield from known
 
 
@@ -266,7 +270,7 @@ def name_gpus(gpus: "Iterable[Gpu | LostGpu]") -> str:
         else:
             runs.append([index])
     words = [f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
-    return "GPU " + ", ".join(words) if words else ""
+    return "GPU " + concatenated(", ", words) if words else ""
 
 
 def list_gpus(gpus: "Iterable[Gpu | LostGpu]") -> str:

@@ -4,6 +4,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpudoctor.lang import say
 from gpudoctor.model.log_message import Bearing
 from gpudoctor.model.signs.process import Frame
 from gpudoctor.model.unavailable import Unavailable
@@ -45,7 +46,9 @@ class RankStack:
     @property
     def title(self) -> str:
         """`rank 3`, or the process where no rank is known."""
-        return f"rank {self.thread.rank}" if self.thread.rank is not None else self.thread.process
+        return (
+            say("rank {rank}", rank=self.thread.rank) if self.thread.rank is not None else self.thread.process
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

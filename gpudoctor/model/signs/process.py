@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpudoctor.lang import say
 from gpudoctor.model.memo import remembered
 from gpudoctor.model.signs.recording import PHASES
 
@@ -192,7 +193,7 @@ class Rank:
     @property
     def title(self) -> str:
         """`rank 3`, or `pid 123` for a process without a rank."""
-        return f"pid {self.pid}" if self.rank is None else f"rank {self.rank}"
+        return say("pid {pid}", pid=self.pid) if self.rank is None else say("rank {rank}", rank=self.rank)
 
     @property
     def phases(self) -> dict[str, int]:

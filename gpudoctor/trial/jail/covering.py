@@ -8,6 +8,8 @@ import stat
 from contextlib import suppress
 from typing import Any
 
+from gpudoctor.lang import say
+
 # The kernel's side: a mount namespace, overlays, binds. Standard library only.
 
 _NEWNS, _NEWUSER = 0x00020000, 0x10000000
@@ -54,7 +56,10 @@ class Mounts:
         words = [None if word is None else os.fsencode(word) for word in (source, target, kind, options)]
         if self._libc.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), words[3]) != 0:
             number = ctypes.get_errno()
-            raise OSError(number, f"{target} cannot be protected: {os.strerror(number)}")
+            raise OSError(
+                number,
+                say("{target} cannot be protected: {strerror}", target=target, strerror=os.strerror(number)),
+            )
 
     def _unshare(self) -> bool:
         if os.geteuid() == 0 and self._libc.unshare(_NEWNS) == 0:
@@ -62,7 +67,7 @@ class Mounts:
         user, group = os.geteuid(), os.getegid()
         if self._libc.unshare(_NEWNS | _NEWUSER) != 0:
             number = ctypes.get_errno()
-            raise OSError(number, f"no namespace: {os.strerror(number)}")
+            raise OSError(number, say("no namespace: {strerror}", strerror=os.strerror(number)))
         for name, text in (
             ("setgroups", "deny"),
             ("uid_map", f"{user} {user} 1"),

@@ -1,13 +1,14 @@
 """Lines of styled text for a given width: wrapping with indentation, and a right-hand column where it fits."""
 
 import io
-import re
 from collections.abc import Iterable
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from gpudoctor.lang import rendered
+from gpudoctor.lang.wrapping import pieces
 from gpudoctor.model import Severity
 from gpudoctor.report.printable import one_line, printable
 
@@ -52,7 +53,7 @@ class Canvas:
     def joined(self, parts: Iterable[str], hang: int = 0) -> None:
         """Parts with a dot between them; a line breaks between parts where it can."""
         line = ""
-        for part in parts:
+        for part in map(rendered, parts):
             longer = f"{line} · {part}" if line else part
             if line and Text(longer).cell_len + 2 > self.width:
                 self._joined(line + " ·", hang)
@@ -66,11 +67,11 @@ class Canvas:
 
     def literal(self, text: str, indent: int = 0) -> None:
         """One line that must be copied as it is: never wrapped."""
-        self._print(Text(" " * indent + one_line(printable(text))))
+        self._print(Text(" " * indent + one_line(printable(rendered(text)))))
 
     def literal_raw(self, text: str, indent: int = 0) -> None:
         """Like `literal`, with runs of spaces kept."""
-        self._print(Text(" " * indent + printable(text).expandtabs().rstrip()))
+        self._print(Text(" " * indent + printable(rendered(text)).expandtabs().rstrip()))
 
     def styled(self, line: Text, indent: int = 0) -> None:
         """One line as it is, with its styles: never wrapped."""
@@ -78,7 +79,7 @@ class Canvas:
 
     def clipped(self, text: str, indent: int = 0) -> None:
         """One line with its spaces kept, cut with an ellipsis where it does not fit."""
-        line = Text(printable(text).expandtabs().replace("\n", " "))
+        line = Text(printable(rendered(text)).expandtabs().replace("\n", " "))
         line.truncate(self.width - indent, overflow="ellipsis")
         self._print(Text(" " * indent) + line)
 
@@ -96,7 +97,7 @@ class Canvas:
 
     def columns(self, rows: Iterable[tuple[str, ...]], indent: int = 0) -> None:
         """Rows of cells with aligned columns; the last column wraps under itself."""
-        table = [[one_line(printable(cell)) for cell in row] for row in rows]
+        table = [[one_line(printable(rendered(cell))) for cell in row] for row in rows]
         if not table:
             return
         widths = [max(Text(row[column]).cell_len for row in table) for column in range(len(table[0]) - 1)]
@@ -116,7 +117,7 @@ class Canvas:
 
     def paragraph_raw(self, text: str, indent: int = 0, hang: int = 0) -> None:
         """Like `paragraph`, with runs of spaces kept."""
-        for line in self._wrapped(Text(printable(text)), indent, hang):
+        for line in self._wrapped(Text(printable(rendered(text))), indent, hang):
             self._print(line)
 
     def text(self) -> str:
@@ -141,13 +142,15 @@ def _breaks(text: str, first: int, rest: int) -> list[int]:
     """Where lines after the first begin; `first` and `rest` are the columns that lines have."""
     starts: list[int] = []
     used, room = 0, first
-    for word in re.finditer(r"\S+\s*", text):
-        if used and used + cell_len(word[0].rstrip()) > room:
-            starts.append(word.start())
+    at = len(text) - len(text.lstrip())
+    for piece in pieces(text.lstrip()):
+        if used and used + cell_len(piece.rstrip()) > room:
+            starts.append(at)
             used, room = 0, rest
-        used += cell_len(word[0])
+        used += cell_len(piece)
+        at += len(piece)
     return starts
 
 
 def _styled(text: Text | str) -> Text:
-    return text.copy() if isinstance(text, Text) else Text(one_line(printable(text)))
+    return text.copy() if isinstance(text, Text) else Text(one_line(printable(rendered(text))))

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from gpudoctor.engine.manual import ManualPage
-from gpudoctor.lang import tr, word
+from gpudoctor.lang import rendered, term, tr, word
+from gpudoctor.lang.message import concatenated
+from gpudoctor.lang.wrapping import padded
 from gpudoctor.model import Maturity, Reads, Threshold
 from gpudoctor.report.pages import Override
 from gpudoctor.report.units import threshold_text
@@ -17,7 +19,10 @@ _INDENT = 2
 def render_manual_page(page: ManualPage, *, width: int) -> str:
     """The page: code and name, the ailment in a sentence, the sections, the thresholds, the facts."""
     canvas = Canvas(width, colour=False)
-    canvas.split(f"{page.code} {page.name}", f"{word(page.topic)}, {word(page.severity.value)}")
+    canvas.split(
+        f"{page.code} {page.name}",
+        tr("{topic}, {severity}", topic=term(page.topic), severity=term(page.severity.value)),
+    )
     canvas.paragraph(page.title)
     if page.manual is None:
         _body(canvas, "\n".join(page.text.splitlines()[1:]))
@@ -36,12 +41,22 @@ def render_manual_page(page: ManualPage, *, width: int) -> str:
 
 
 def _facts(page: ManualPage) -> list[tuple[str, str]]:
-    facts = [("reads", ", ".join(kind.value for kind in page.reads)), ("maturity", page.maturity.value)]
+    reads = concatenated(", ", (term(kind.value) for kind in page.reads))
+    facts = [(word("reads"), reads), (word("maturity"), term(page.maturity.value))]
     if page.track_record:
-        facts.append(("track record", page.track_record))
+        facts.append((tr("track record"), page.track_record))
     if page.no_rule:
-        facts.append(("remedies", f"none prescribed: {page.no_rule}"))
-    facts.append(("silence it", f"# gpudoctor: ignore[{page.code}] reason, or --ignore {page.code}"))
+        facts.append((word("remedies"), tr("none prescribed: {no_rule}", no_rule=page.no_rule)))
+    facts.append(
+        (
+            tr("silence it"),
+            tr(
+                "{comment}, or {flag}",
+                comment=f"# gpudoctor: ignore[{page.code}] reason",
+                flag=f"--ignore {page.code}",
+            ),
+        )
+    )
     return facts
 
 
@@ -49,7 +64,7 @@ def _threshold(canvas: Canvas, page: ManualPage, threshold: Threshold) -> None:
     value = threshold_text(threshold.default, threshold.unit)
     canvas.paragraph(f"{page.code}.{threshold.name} = {value}", indent=_INDENT)
     canvas.paragraph(threshold.meaning, indent=_INDENT + 2)
-    canvas.paragraph(f"from: {threshold.source}", indent=_INDENT + 2, hang=2)
+    canvas.paragraph(tr("from: {source}", source=threshold.source), indent=_INDENT + 2, hang=2)
 
 
 def _body(canvas: Canvas, text: str) -> None:
@@ -110,8 +125,11 @@ def render_listing(pages: Sequence[ManualPage], *, width: int) -> str:
             canvas.paragraph_raw(_row(page, codes, longest), indent=2)
         canvas.blank()
     canvas.paragraph(
-        f"{count(len(pages), 'check')}. Reads: e environment and machine, s source, c configs, r recording, "
-        "w live process, l logs, p preflight. Why and what to do: gpudoctor explain CODE"
+        tr(
+            "{checks}. Reads: e environment and machine, s source, c configs, r recording, w live "
+            "process, l logs, p preflight. Why and what to do: gpudoctor explain CODE",
+            checks=count(len(pages), "check"),
+        )
     )
     return canvas.text()
 
@@ -121,7 +139,14 @@ def render_hits(pages: Sequence[ManualPage], query: str, *, width: int) -> str:
     canvas = Canvas(width, colour=False)
     canvas.columns([(page.code, page.name, page.title) for page in pages])
     canvas.blank()
-    canvas.literal(f"{count(len(pages), 'check')} for {query!r}; read one: gpudoctor explain {pages[0].code}")
+    canvas.literal(
+        tr(
+            "{checks} for {query!r}; read one: gpudoctor explain {code}",
+            checks=count(len(pages), "check"),
+            query=query,
+            code=pages[0].code,
+        )
+    )
     return canvas.text()
 
 
@@ -130,25 +155,27 @@ def render_overrides(overrides: Sequence[Override], *, width: int) -> str:
     canvas = Canvas(width, colour=False)
     longest = max((len(item.name) for item in overrides), default=0)
     for title, vary in (
-        ("with --vary and by remedies", True),
-        ("by remedies, at the lines of a finding", False),
+        (tr("with --vary and by remedies"), True),
+        (tr("by remedies, at the lines of a finding"), False),
     ):
         canvas.paragraph(title)
         for item in overrides:
             if item.vary is vary:
-                safe = "safe" if item.safe else "unsafe"
-                canvas.paragraph_raw(f"{item.name:<{longest}}  {safe:<6}  {item.what}", 2, longest + 10)
+                safe = padded(word("safe" if item.safe else "unsafe"), 6)
+                canvas.paragraph_raw(f"{item.name:<{longest}}  {safe}  {rendered(item.what)}", 2, longest + 10)
         canvas.blank()
     canvas.paragraph(
-        f"{count(len(overrides), 'override')}. Unsafe: may change results, tried with --unsafe only. "
-        "* is any name. Try one: gpudoctor verify --vary NAME=V1,V2 -- COMMAND"
+        tr(
+            "{overrides}. Unsafe: may change results, tried with --unsafe only. * is any name. Try "
+            "one: gpudoctor verify --vary NAME=V1,V2 -- COMMAND",
+            overrides=count(len(overrides), "override"),
+        )
     )
     return canvas.text()
 
 
 def _row(page: ManualPage, codes: int, longest: int) -> str:
     letters = " ".join(_LETTERS[kind] if kind in page.reads else " " for kind in Reads)
-    maturity = "" if page.maturity is Maturity.STABLE else f"  {page.maturity.value}"
-    return (
-        f"{page.code:<{codes}}  {page.name:<{longest}}  {letters}  {page.severity.value:<7}{maturity}".rstrip()
-    )
+    maturity = "" if page.maturity is Maturity.STABLE else f"  {word(page.maturity.value)}"
+    severity = padded(word(page.severity.value), 7)
+    return f"{page.code:<{codes}}  {page.name:<{longest}}  {letters}  {severity}{maturity}".rstrip()

@@ -2,9 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
+from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
+from gpudoctor.lang import rendered, tr, word
+from gpudoctor.lang.message import concatenated
+from gpudoctor.lang.wrapping import padded
 from gpudoctor.model.comparison import Comparison
 from gpudoctor.model.log_message import LogSummary
 from gpudoctor.model.run import RunSummary, SyntheticSummary
@@ -35,9 +39,9 @@ def log_part(canvas: Canvas, log: LogSummary) -> None:
     if not log.moments:
         return
     canvas.blank()
-    canvas.paragraph("time line of the log:")
+    canvas.paragraph(tr("time line of the log:"))
     for role, place, text in moment_rows(log):
-        canvas.paragraph(f"{role:<12} {place}: {text}", indent=2, hang=13)
+        canvas.paragraph(padded(role, 12) + tr(" {place}: {text}", place=place, text=text), indent=2, hang=13)
 
 
 # What an active examination measured: a row for each quantity, then what was not tested.
@@ -51,27 +55,27 @@ def preflight_part(canvas: Canvas, found: Preflight, verbose: bool) -> None:
     if rows:
         canvas.blank()
         several = any(row.measured > 1 for row in rows)
-        head: tuple[str, ...] = ("", "slowest", "median", "fastest") if several else ("", "measured")
+        head: tuple[str, ...] = ("", *map(word, ("slowest", "median", "fastest") if several else ("measured",)))
         table = [head, *((row.title, one_line(row.worst), row.middle, row.best)[: len(head)] for row in rows)]
         while len(head) > 2 and _width(table) > canvas.width:  # the least telling column goes first
             table = [row[:-1] for row in table]
             head = table[0]
-        widths = [max(len(row[place]) for row in table) for place in range(len(head))]
+        widths = [max(cell_len(row[place]) for row in table) for place in range(len(head))]
         for row in table:
-            cells = "  ".join(f"{cell:<{wide}}" for cell, wide in zip(row, widths, strict=True))
+            cells = "  ".join(padded(cell, wide) for cell, wide in zip(row, widths, strict=True))
             canvas.literal_raw(cells.rstrip(), indent=2)
     said = untested(found)
     if said:
         canvas.blank()
     for text in said if verbose else said[:_UNTESTED]:
-        canvas.paragraph(f"not tested: {text}", hang=2)
+        canvas.paragraph(tr("not tested: {text}", text=text), hang=2)
     if len(said) > _UNTESTED and not verbose:
-        canvas.paragraph(f"and {len(said) - _UNTESTED} more: --verbose")
+        canvas.paragraph(tr("and {said} more: --verbose", said=len(said) - _UNTESTED))
 
 
 def _width(table: Sequence[tuple[str, ...]]) -> int:
     """Columns that a table takes, with its indentation and two blanks between cells."""
-    return sum(2 + max(len(row[place]) for row in table) for place in range(len(table[0])))
+    return sum(2 + max(cell_len(row[place]) for row in table) for place in range(len(table[0])))
 
 
 # The part of a text report that shows a synthetic job: memory beside its estimate, speed, the program.
@@ -87,31 +91,30 @@ def synthetic_part(canvas: Canvas, job: SyntheticSummary, verbose: bool) -> None
     rows = memory_rows(job)
     if rows:
         canvas.blank()
-        table = [(one_line(memory_heading(job)), "estimated", "measured", ""), *rows]
-        widths = [max(len(row[column]) for row in table) for column in range(4)]
+        table = [(one_line(memory_heading(job)), word("estimated"), word("measured"), ""), *rows]
+        widths = [max(cell_len(row[column]) for row in table) for column in range(4)]
         if sum(widths) + 6 > canvas.width:  # the heading on a line of its own
             canvas.paragraph(table[0][0])
             table[0] = ("", *table[0][1:])
-            widths[0] = max(len(row[0]) for row in table) + 2
+            widths[0] = max(cell_len(row[0]) for row in table) + 2
         for place, row in enumerate(table):
             indent = "  " if place else ""
             name = f"{indent}{one_line(row[0])}"
-            canvas.literal_raw(
-                f"{name:<{widths[0] + 2}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}"
-            )
+            numbers = (padded(cell, wide, right=True) for cell, wide in zip(row[1:], widths[1:], strict=True))
+            canvas.literal_raw("  ".join((padded(name, widths[0] + 2), *numbers)))
     if speed := speed_words(job):
         canvas.blank()
-        canvas.paragraph(f"speed: {speed}", hang=2)
+        canvas.paragraph(tr("speed: {speed}", speed=speed), hang=2)
     said = small_print(job)
     for text in said if verbose else said[:_FEW]:
         canvas.paragraph(text, hang=2)
     if len(said) > _FEW and not verbose:
-        canvas.paragraph(f"and {len(said) - _FEW} more remarks on these numbers: --verbose")
+        canvas.paragraph(tr("and {said} more remarks on these numbers: --verbose", said=len(said) - _FEW))
 
 
 def synthetic_ending(canvas: Canvas, job: SyntheticSummary) -> None:
     """Where the program is."""
-    canvas.literal(f"program: {one_line(job.script)} (it needs nothing of gpudoctor)")
+    canvas.literal(tr("program: {script} (it needs nothing of gpudoctor)", script=one_line(job.script)))
 
 
 _LABEL, _NUMBERS = 11, 20
@@ -126,11 +129,13 @@ def phase_bars(canvas: Canvas, run: RunSummary) -> None:
             canvas.blank()
         colour = phase_colour(name.replace(" ", "_"))
         drawn = Text(bar(share, width), Style(color=colour.dark))  # the one that reads on either background
-        canvas.styled(Text.assemble(f"{name:<{_LABEL}} ", drawn, f" {percent(share):>6}  {each:>9}"), indent=2)
+        canvas.styled(
+            Text.assemble(padded(word(name), _LABEL) + " ", drawn, f" {percent(share):>6}  {each:>9}"), indent=2
+        )
     if run.device_idle is not None and run.phases:
         busy = 1 - run.device_idle
         canvas.literal_raw(
-            f"{'device busy':<{_LABEL}} {bar(busy, width)} {percent(busy):>6}   at least", indent=2
+            tr("device busy {bar} {busy:>6}   at least", bar=bar(busy, width), busy=percent(busy)), indent=2
         )
 
 
@@ -141,17 +146,19 @@ def run_details(canvas: Canvas, run: RunSummary) -> None:
     rows += _memory_rows(run)
     for index, gpu in enumerate(run.gpus):
         told = [
-            f"{percent(gpu.utilization)} of the time busy" if gpu.utilization is not None else "",
-            f"{percent(gpu.sm_active)} of the SMs" if gpu.sm_active is not None else "",
+            tr("{utilization} of the time busy", utilization=percent(gpu.utilization))
+            if gpu.utilization is not None
+            else "",
+            tr("{sm_active} of the SMs", sm_active=percent(gpu.sm_active)) if gpu.sm_active is not None else "",
             size(gpu.memory) if gpu.memory is not None else "",
             f"{number(round(gpu.power))} W" if gpu.power is not None else "",
             f"{number(round(gpu.temperature))} °C" if gpu.temperature is not None else "",
         ]
-        rows.append((f"GPU {index}", ", ".join(filter(None, told))))
+        rows.append((f"GPU {index}", concatenated(", ", filter(None, told))))
     canvas.columns(rows, indent=2)
     if run.lines:
         canvas.blank()
-        canvas.paragraph("Your lines with most of the training thread's time:", indent=2)
+        canvas.paragraph(tr("Your lines with most of the training thread's time:"), indent=2)
         canvas.columns(
             [(percent(line.share), f"{line.path}:{line.line}", line.function) for line in run.lines[:_LINES]],
             indent=2,
@@ -161,41 +168,68 @@ def run_details(canvas: Canvas, run: RunSummary) -> None:
 def where_recorded(run: RunSummary) -> str:
     """The last line: the folder, or the process, to look at it again."""
     if run.origin == "watch":
-        return f"live view: gpudoctor watch {one_line(run.recording)}"
-    return f"recording: {one_line(run.recording)}"
+        return tr("live view: gpudoctor watch {recording}", recording=one_line(run.recording))
+    return tr("recording: {recording}", recording=one_line(run.recording))
 
 
 def _step_rows(run: RunSummary) -> Iterator[tuple[str, ...]]:
     step = run.step_seconds
     if step is not None:
         yield (
-            "step",
-            f"median {duration(step.median)}, 10 % below {duration(step.p10)}, 10 % above "
-            f"{duration(step.p90)}, longest {duration(step.max)}, deviation {duration(step.std)}",
+            word("step"),
+            tr(
+                "median {median}, 10 % below {p10}, 10 % above {p90}, longest {max}, deviation {std}",
+                median=duration(step.median),
+                p10=duration(step.p10),
+                p90=duration(step.p90),
+                max=duration(step.max),
+                std=duration(step.std),
+            ),
         )
     for name, spread in run.throughput.spreads.items():
         unit = name.replace("_per_second", "/s")
         yield (
             unit,
-            f"{rate_text(spread.mean)} on average, {rate_text(spread.min)} to {rate_text(spread.max)}, "
-            f"deviation {rate_text(spread.std)}",
+            tr(
+                "{mean} on average, {min} to {max}, deviation {std}",
+                mean=rate_text(spread.mean),
+                min=rate_text(spread.min),
+                max=rate_text(spread.max),
+                std=rate_text(spread.std),
+            ),
         )
     if run.start_seconds is not None:
         yield (
-            "start",
-            f"{duration(run.start_seconds)} to the end of the first step, then "
-            f"{duration(run.warm_up_seconds)} of warm-up",
+            word("start"),
+            tr(
+                "{start_seconds} to the end of the first step, then {warm_up_seconds} of warm-up",
+                start_seconds=duration(run.start_seconds),
+                warm_up_seconds=duration(run.warm_up_seconds),
+            ),
         )
 
 
 def _memory_rows(run: RunSummary) -> Iterator[tuple[str, ...]]:
     memory = run.memory
     if memory.allocated is not None:
-        reserved = f", {size(memory.reserved)} reserved" if memory.reserved is not None else ""
-        total = f" of {size(memory.device)}" if memory.device is not None else ""
-        yield "GPU memory", f"{size(memory.allocated)} allocated at most{reserved}{total}"
+        reserved = (
+            tr(", {reserved} reserved", reserved=size(memory.reserved)) if memory.reserved is not None else ""
+        )
+        total = tr(" of {device}", device=size(memory.device)) if memory.device is not None else ""
+        yield (
+            tr("GPU memory"),
+            tr(
+                "{allocated} allocated at most{reserved}{total}",
+                allocated=size(memory.allocated),
+                reserved=reserved,
+                total=total,
+            ),
+        )
     if memory.tree_rss is not None:
-        yield "memory", f"{size(memory.tree_rss)} at most in all processes of the command"
+        yield (
+            word("memory"),
+            tr("{tree_rss} at most in all processes of the command", tree_rss=size(memory.tree_rss)),
+        )
 
 
 # Two runs side by side, for a terminal.
@@ -206,20 +240,21 @@ _NUMBER = 12
 def render_comparison(item: Comparison, *, width: int, colour: bool) -> str:
     """The verdict, then speed, phases and memory in columns."""
     canvas = Canvas(width, colour)
-    canvas.joined(["gpudoctor", "before and after"])
+    canvas.joined(["gpudoctor", tr("before and after")])
     canvas.blank()
     canvas.paragraph(item.verdict)
-    every = groups(item)
-    label = max([16, *(len(row[0]) for _, rows in every for row in rows)])
+    every = [(rendered(title), [(rendered(row[0]), *row[1:]) for row in rows]) for title, rows in groups(item)]
+    label = max([16, *(cell_len(row[0]) for _, rows in every for row in rows)])
     for title, rows in every:
         canvas.blank()
-        canvas.literal_raw(f"{title:<{label + 2}}{'before':>{_NUMBER}}{'after':>{_NUMBER}}")
+        heads = (padded(word(name), _NUMBER, right=True) for name in ("before", "after"))
+        canvas.literal_raw(padded(title, label + 2) + "".join(heads))
         for name, before, after, change in rows:
-            line = f"{name:<{label}}{before:>{_NUMBER}}{after:>{_NUMBER}}{change:>9}"
+            line = f"{padded(name, label)}{before:>{_NUMBER}}{after:>{_NUMBER}}{change:>9}"
             canvas.literal_raw(line, indent=2)
     canvas.blank()
     for sentence in remarks(item):
         canvas.paragraph(sentence)
-    canvas.literal(f"before: {one_line(item.before.recording)}")
-    canvas.literal(f"after:  {one_line(item.after.recording)}")
+    canvas.literal(tr("before: {recording}", recording=one_line(item.before.recording)))
+    canvas.literal(tr("after:  {recording}", recording=one_line(item.after.recording)))
     return canvas.text()

@@ -8,7 +8,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from gpudoctor.engine.exit_codes import most_frequent
-from gpudoctor.lang import template, tr, word
+from gpudoctor.lang import rendered, template, tr, word
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Crashed,
     Evidence,
@@ -110,15 +111,15 @@ def _heading(report: Report) -> list[str]:
     subject = report.subject
     parts = ["gpudoctor", subject.title]
     if report.run is not None:
-        return [part for part in map(one_line, [*parts, *run_facts(report.run)]) if part]
+        return [part for part in map(one_line, map(rendered, [*parts, *run_facts(report.run)])) if part]
     if report.log is not None:
         parts.append(read_words(report.log))
     if report.preflight is not None:
         parts += preflight_facts(report.preflight)
-        return [part for part in map(one_line, parts) if part]
-    parts += [name if count == 1 else f"{count} x {name}" for name, count in Counter(subject.gpus).items()]
-    parts += [f"{label} {value}" for label, value in subject.details]
-    return [part for part in map(one_line, parts) if part]
+        return [part for part in map(one_line, map(rendered, parts)) if part]
+    parts += [name if number == 1 else f"{number} x {name}" for name, number in Counter(subject.gpus).items()]
+    parts += [f"{word(label)} {rendered(value)}" for label, value in subject.details]
+    return [part for part in map(one_line, map(rendered, parts)) if part]
 
 
 def _finding(canvas: Canvas, item: Ranked, verbose: bool) -> None:
@@ -128,7 +129,7 @@ def _finding(canvas: Canvas, item: Ranked, verbose: bool) -> None:
     title.append(one_line(finding.code), style=style).append(f" {one_line(finding.name)}")
     canvas.split(
         title,
-        Text.assemble((word(finding.severity.value), style), f", {confidence_text(finding)}"),
+        Text.assemble((word(finding.severity.value), style), tr(", {sure}", sure=confidence_text(finding))),
         hang=_INDENT,
     )
     canvas.paragraph(finding.message, indent=_INDENT)
@@ -242,7 +243,15 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
     names = {item.code: item.name for item in report.checks}
     for outcome in report.outcomes:
         if isinstance(outcome, Crashed):
-            canvas.paragraph(f"crashed: {outcome.code} {names.get(outcome.code, '')}: {outcome.error}", hang=2)
+            canvas.paragraph(
+                tr(
+                    "crashed: {code} {names}: {error}",
+                    code=outcome.code,
+                    names=names.get(outcome.code, ""),
+                    error=outcome.error,
+                ),
+                hang=2,
+            )
     for problem in report.problems:
         if report.run is not None and not report.run.ranks and problem.startswith(report.run.recording):
             continue  # nobody reported: the verdict says it already
@@ -251,15 +260,18 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
     for remark in shown:
         canvas.paragraph(tr("remark: {remark}", remark=remark), hang=2)
     if len(shown) < len(report.remarks):
-        canvas.paragraph(f"and {count(len(report.remarks) - len(shown), 'more remark')}: --verbose", hang=2)
+        canvas.paragraph(
+            tr("and {remarks}: --verbose", remarks=count(len(report.remarks) - len(shown), "more remark")),
+            hang=2,
+        )
 
 
 def _why_skipped(reasons: Sequence[str]) -> str:
     """The reasons, where they are few; what to type for many: they must not outweigh what is to be done."""
     listed = most_frequent(reasons)
     if len(listed) > _REASONS:
-        return f" for {len(listed)} reasons (--verbose)"
-    return f": {'; '.join(listed)}"
+        return tr(" for {listed} reasons (--verbose)", listed=len(listed))
+    return tr(": {reasons}", reasons=concatenated("; ", listed))
 
 
 def _all_outcomes(canvas: Canvas, report: Report) -> None:
@@ -277,13 +289,15 @@ def _all_outcomes(canvas: Canvas, report: Report) -> None:
 def _outcome_words(outcome: Outcome) -> tuple[str, str]:
     match outcome:
         case Passed():
-            return "passed", f"{count(outcome.silenced, 'finding')} silenced" if outcome.silenced else ""
+            return word("passed"), tr(
+                "{findings} silenced", findings=count(outcome.silenced, "finding")
+            ) if outcome.silenced else ""
         case Found():
-            return "found", count(len(outcome.findings), "finding")
+            return word("found"), count(len(outcome.findings), "finding")
         case Skipped():
-            return "not selected" if outcome.deselected else "skipped", outcome.reason
+            return tr("not selected") if outcome.deselected else word("skipped"), outcome.reason
         case Crashed():
-            return "crashed", outcome.error
+            return word("crashed"), outcome.error
         case _:
             return assert_never(outcome)
 
@@ -293,9 +307,16 @@ def _all_silenced(canvas: Canvas, report: Report) -> None:
         return
     canvas.blank()
     for item in report.silenced:
-        reason = f": {item.reason}" if item.reason else ""
+        reason = tr(": {reason}", reason=item.reason) if item.reason else ""
         canvas.paragraph(
-            f"silenced by {item.where}{reason}: {item.finding.code} {item.finding.message}", hang=2
+            tr(
+                "silenced by {where}{reason}: {code} {message}",
+                where=item.where,
+                reason=reason,
+                code=item.finding.code,
+                message=item.finding.message,
+            ),
+            hang=2,
         )
 
 
@@ -308,16 +329,16 @@ def _next_step(canvas: Canvas, report: Report) -> None:
     named = examined or tuple(dict.fromkeys(edit.path for edit in edits))
     if named and edits:
         targets = " ".join(shlex.quote(target) for target in named)
-        _command(canvas, "fix it", f"gpudoctor check {targets} --diff")
+        _command(canvas, tr("fix it"), f"gpudoctor check {targets} --diff")
     tried = any(remedy.override for item in report.findings for remedy in item.remedies)
     if tried and report.run is not None and report.run.command and report.trial is None:
-        _command(canvas, "prove it", f"gpudoctor verify -- {shlex.join(report.run.command)}")
-    _command(canvas, "why", f"gpudoctor explain {report.findings[0].finding.code}")
+        _command(canvas, tr("prove it"), f"gpudoctor verify -- {shlex.join(report.run.command)}")
+    _command(canvas, word("why"), f"gpudoctor explain {report.findings[0].finding.code}")
 
 
 def _command(canvas: Canvas, label: str, command: str) -> None:
     """A line to copy, never wrapped."""
-    canvas.styled(Text.assemble(f"{label}: ", (one_line(command), "bold")))
+    canvas.styled(Text.assemble(tr("{label}: ", label=label), (one_line(command), "bold")))
 
 
 # The report as one paragraph for the log of a job that is about to start.
@@ -332,13 +353,17 @@ def render_preflight(report: Report, *, width: int, floor: str = "error") -> str
     shown = for_reader(report)
     lowest = (Severity.ERROR if floor == "never" else Severity(floor)).rank
     canvas = Canvas(width, colour=False)
-    canvas.paragraph(f"gpudoctor: {shown.summary.verdict}{_passes(shown)}", hang=2)
+    canvas.paragraph(
+        tr("gpudoctor: {verdict}{passes}", verdict=shown.summary.verdict, passes=_passes(report)), hang=2
+    )
     for item in shown.findings:
         if item.finding.severity.rank >= lowest:
             canvas.paragraph_raw(_line(item), hang=2)
     for outcome in shown.outcomes:
         if isinstance(outcome, Crashed):
-            canvas.paragraph(f"incomplete: {outcome.code} crashed: {outcome.error}", hang=2)
+            canvas.paragraph(
+                tr("incomplete: {code} crashed: {error}", code=outcome.code, error=outcome.error), hang=2
+            )
     for problem in shown.problems:
         canvas.paragraph(tr("incomplete: {problem}", problem=problem), hang=2)
     return canvas.text()
@@ -348,11 +373,16 @@ def _line(item: Ranked) -> str:
     finding = item.finding
     span = finding.span
     place = f"{span.path}:{span.line} " if span else ""
-    message = " ".join(finding.message.split()).rstrip(".")
-    remedy = f": {' '.join(item.remedies[0].title.split())}" if item.remedies else ""
+    message = " ".join(finding.message.split()).rstrip(".。")
+    title = " ".join(item.remedies[0].title.split()) if item.remedies else ""
+    remedy = tr(": {title}", title=title) if title else ""
     return f"{finding.code}  {place}{message}{remedy}"
 
 
 def _passes(report: Report) -> str:
     """How many checks passed, where the verdict does not say it."""
-    return "" if "passed" in report.summary.verdict else f" {count(report.summary.passed, 'check')} passed."
+    return (
+        ""
+        if "passed" in report.summary.verdict
+        else tr(" {checks} passed.", checks=count(report.summary.passed, "check"))
+    )

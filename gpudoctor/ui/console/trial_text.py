@@ -2,6 +2,10 @@
 
 import math
 
+from rich.cells import cell_len
+
+from gpudoctor.lang import say, term, tr, word
+from gpudoctor.lang.wrapping import padded
 from gpudoctor.model.proof import Conclusion, LeakSearch, LeakTry, Proof, Replay, TrialRow, TrialSummary
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import rate_text
@@ -31,14 +35,14 @@ def trial_table(canvas: Canvas, trial: TrialSummary, verbose: bool) -> None:
     dull = sum(_dull(row) for row in trial.rows)
     if dull and not verbose:
         named = count(dull, "more change" if rows else "change")
-        canvas.paragraph(f"{named} not tried: --verbose", indent=2)
+        canvas.paragraph(tr("{named} not tried: --verbose", named=named), indent=2)
 
 
 def _table(canvas: Canvas, rows: list[tuple[str, ...]]) -> None:
     """Aligned cells; what does not fit goes below, indented."""
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
+    widths = [max((cell_len(row[column]) for row in rows), default=0) for column in range(4)]
     for row in rows:
-        cells = [f"{cell:<{width}}" for cell, width in zip(row[:-1], widths, strict=True) if width]
+        cells = [padded(cell, width) for cell, width in zip(row[:-1], widths, strict=True) if width]
         canvas.paragraph_raw("  ".join([*cells, row[-1]]), indent=2, hang=4)
 
 
@@ -46,19 +50,31 @@ def trial_ending(canvas: Canvas, trial: TrialSummary) -> None:
     """The patch, how to apply it, and that nothing else was changed."""
     if trial.patch_path:
         changed = sum(line[:1] in "+-" and line[:3] not in ("+++", "---") for line in trial.patch.splitlines())
-        canvas.literal(f"patch: {one_line(trial.patch_path)} ({count(changed, 'line')})")
+        canvas.literal(
+            tr(
+                "patch: {patch_path} ({lines})",
+                patch_path=one_line(trial.patch_path),
+                lines=count(changed, "line"),
+            )
+        )
     if trial.kept:
-        canvas.paragraph(f"changed by --keep: {', '.join(map(one_line, trial.kept))}", hang=2)
+        canvas.paragraph(tr("changed by --keep: {files}", files=", ".join(map(one_line, trial.kept))), hang=2)
     elif trial.patch:
-        canvas.literal("apply it: the same command with --keep")
+        canvas.literal(tr("apply it: the same command with --keep"))
     if trial.kept_out:
         shown = ", ".join(map(one_line, trial.kept_out[:_KEPT_OUT]))
         more = len(trial.kept_out) - _KEPT_OUT
-        canvas.paragraph(f"not written: {shown}" + (f" and {more} more" if more > 0 else ""), hang=2)
+        canvas.paragraph(
+            tr("not written: {shown}", shown=shown) + (tr(" and {more} more", more=more) if more > 0 else ""),
+            hang=2,
+        )
     if trial.not_sent:
         shown = ", ".join(map(one_line, trial.not_sent[:_KEPT_OUT]))
         more = len(trial.not_sent) - _KEPT_OUT
-        canvas.paragraph(f"not sent: {shown}" + (f" and {more} more" if more > 0 else ""), hang=2)
+        canvas.paragraph(
+            tr("not sent: {shown}", shown=shown) + (tr(" and {more} more", more=more) if more > 0 else ""),
+            hang=2,
+        )
     if trial.protection:
         canvas.paragraph(_kept_as_it_was(trial), hang=2)
 
@@ -67,71 +83,133 @@ def _kept_as_it_was(trial: TrialSummary) -> str:
     """What can be said of the user's files: what was compared, and what this level of protection promises."""
     how, compared = one_line(trial.protection), one_line(trial.compared)
     if trial.changed or not trial.promised:
-        return f"{compared or 'your files were not compared'} ({how})"
-    beside = f"; {compared}" if compared else ""
-    return f"none of your {'other ' if trial.kept else ''}files was changed ({how}{beside})"
+        return tr("{compared} ({how})", compared=compared or say("your files were not compared"), how=how)
+    beside = tr("; {compared}", compared=compared) if compared else ""
+    return tr(
+        "none of your {other}files was changed ({how}{beside})",
+        other=say("other ") if trial.kept else "",
+        how=how,
+        beside=beside,
+    )
 
 
 def _baseline(trial: TrialSummary) -> str:
-    spent = f"{duration(float(round(trial.seconds)))} of {duration(float(round(trial.budget)))}"
+    spent = tr(
+        "{seconds} of {budget}",
+        seconds=duration(float(round(trial.seconds))),
+        budget=duration(float(round(trial.budget))),
+    )
     if trial.step_seconds is None:
         if trial.steps and trial.seconds >= trial.budget:
-            return f"baseline  not timed: no time for the first pair ({spent}); give more with --budget"
-        return f"baseline  not timed: there was nothing to compare it with ({spent})"
-    window = f"{count(trial.warm_up_steps, 'step')} of warm-up excluded, {trial.steps:,} measured in every run"
-    return f"baseline  {duration(trial.step_seconds)} a step ({window}; {spent})"
+            return tr(
+                "baseline  not timed: no time for the first pair ({spent}); give more with --budget",
+                spent=spent,
+            )
+        return tr("baseline  not timed: there was nothing to compare it with ({spent})", spent=spent)
+    window = tr(
+        "{steps} of warm-up excluded, {steps2:,} measured in every run",
+        steps=count(trial.warm_up_steps, "step"),
+        steps2=trial.steps,
+    )
+    return tr(
+        "baseline  {step_seconds} a step ({window}; {spent})",
+        step_seconds=duration(trial.step_seconds),
+        window=window,
+        spent=spent,
+    )
 
 
 def _leak(canvas: Canvas, leak: LeakSearch) -> None:
     """The search, a line a try."""
     spent = duration(float(round(leak.seconds)))
-    tried = f"{count(len(leak.tries), 'run')} of {leak.steps:,} steps"
-    canvas.paragraph(f"leak      {size(leak.bytes_per_step)} a step; {tried} ({spent})", hang=10)
+    tried = tr("{runs} of {steps:,} steps", runs=count(len(leak.tries), "run"), steps=leak.steps)
+    canvas.paragraph(
+        tr(
+            "leak      {bytes_per_step} a step; {tried} ({spent})",
+            bytes_per_step=size(leak.bytes_per_step),
+            tried=tried,
+            spent=spent,
+        ),
+        hang=10,
+    )
     rows = [(one_line(item.change), _grew(item), _outcome(item)) for item in leak.tries]
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
+    widths = [max((cell_len(row[column]) for row in rows), default=0) for column in range(2)]
     for change, grew, outcome in rows:
-        canvas.paragraph_raw(f"{change:<{widths[0]}}  {grew:<{widths[1]}}  {outcome}", indent=2, hang=4)
+        cells = padded(change, widths[0]), padded(grew, widths[1]), outcome
+        canvas.paragraph_raw("  ".join(cells), indent=2, hang=4)
 
 
 def _grew(item: LeakTry) -> str:
-    return f"{size(round(item.bytes_per_step))} a step" if item.bytes_per_step is not None else ""
+    return (
+        tr("{bytes_per_step} a step", bytes_per_step=size(round(item.bytes_per_step)))
+        if item.bytes_per_step is not None
+        else ""
+    )
 
 
 def _outcome(item: LeakTry) -> str:
-    return item.outcome + (f": {one_line(item.reason)}" if item.reason else "")
+    return word(item.outcome) + (tr(": {reason}", reason=one_line(item.reason)) if item.reason else "")
 
 
 def _replay(replay: Replay) -> str:
     """One line: the finding below tells the story."""
     spent = duration(float(round(replay.seconds)))
     if not replay.reproduced:
-        return f"replay    step {replay.step}: {one_line(replay.reason)} ({spent})"
+        return tr(
+            "replay    step {step}: {reason} ({spent})",
+            step=replay.step,
+            reason=one_line(replay.reason),
+            spent=spent,
+        )
     span = replay.place or replay.site
-    parts = [replay.cause.value.replace("-", " ") if replay.cause else "", replay.operation, replay.phase]
+    parts = [
+        word(replay.cause.value.replace("-", " ")) if replay.cause else "",
+        replay.operation,
+        word(replay.phase),
+    ]
     if span is not None:
         parts.append(f"{span.path}:{span.line}")
     if replay.finite is not None:
-        parts.append(f"{'finite' if replay.finite else 'not finite'} in {replay.precision}")
-    return f"replay    step {replay.step}: {one_line(', '.join(part for part in parts if part))} ({spent})"
+        parts.append(
+            tr(
+                "{finite} in {precision}",
+                finite=say("finite") if replay.finite else say("not finite"),
+                precision=replay.precision,
+            )
+        )
+    return tr(
+        "replay    step {step}: {parts} ({spent})",
+        step=replay.step,
+        parts=one_line(", ".join(part for part in parts if part)),
+        spent=spent,
+    )
 
 
 def _cells(row: TrialRow) -> tuple[str, ...]:
     proof = row.proof
-    said = row.conclusion.value + (f": {one_line(row.reason)}" if row.reason else "")
+    said = word(row.conclusion.value) + (tr(": {reason}", reason=one_line(row.reason)) if row.reason else "")
     step = duration(row.step_seconds) if row.step_seconds is not None else ""
     if proof is None:
         return row.name, step, "", "", said + _speed(row)
-    loss = f"loss {proof.loss}" if proof.loss else "no loss seen" if proof.pairs else ""
-    ratio = "" if math.isnan(proof.ratio) else f"{_ratio(proof)} ({interval(proof.low, proof.high)})"
-    stalled = f", {count(proof.aside, 'stalled pair')} excluded" if proof.aside else ""
+    loss = tr("loss {loss}", loss=term(proof.loss)) if proof.loss else tr("no loss seen") if proof.pairs else ""
+    ratio = (
+        ""
+        if math.isnan(proof.ratio)
+        else tr("{ratio} ({span})", ratio=_ratio(proof), span=interval(proof.low, proof.high))
+    )
+    stalled = tr(", {pairs} excluded", pairs=count(proof.aside, "stalled pair")) if proof.aside else ""
     return row.name, step, ratio, loss, said + _memory(proof) + stalled
 
 
 def _speed(row: TrialRow) -> str:
     """Of a run that has no pair."""
-    parts = [f"{rate_text(row.samples_per_second)} samples/s"] if row.samples_per_second is not None else []
+    parts = (
+        [tr("{rate} samples/s", rate=rate_text(row.samples_per_second))]
+        if row.samples_per_second is not None
+        else []
+    )
     parts += [size(row.memory)] if row.memory is not None else []
-    return "".join(f", {part}" for part in parts)
+    return "".join(tr(", {part}", part=part) for part in parts)
 
 
 def _ratio(proof: Proof) -> str:
@@ -145,7 +223,7 @@ def _memory(proof: Proof) -> str:
     if abs(after - before) < max(_MEMORY_CHANGE * before, _MEMORY_FLOOR):
         return ""
     sign = "+" if after > before else "-"
-    return f", {sign}{size(abs(after - before))}"
+    return tr(", {change}", change=f"{sign}{size(abs(after - before))}")
 
 
 def _dull(row: TrialRow) -> bool:

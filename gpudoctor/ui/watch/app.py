@@ -19,6 +19,8 @@ from textual.widgets import OptionList, Static
 from textual.worker import get_current_worker
 
 from gpudoctor.errors import DoctorError
+from gpudoctor.lang import rendered, template, term, tr, word
+from gpudoctor.lang.wrapping import padded
 from gpudoctor.model import Ranked, Report
 from gpudoctor.model.watch import Tick
 from gpudoctor.report.palette import PHASES
@@ -54,7 +56,7 @@ class TextScreen(ModalScreen[None]):
         """The text in a box that scrolls."""
         with VerticalScroll(id="page") as box:
             box.border_title = self._title
-            box.border_subtitle = "escape: back"
+            box.border_subtitle = tr("escape: back")
             yield Static(self._text, markup=False)
 
     def on_mount(self) -> None:
@@ -68,15 +70,17 @@ class TextScreen(ModalScreen[None]):
 
 def keys_text(rows: Sequence[tuple[str, str]], view: View) -> Text:
     """The page of keys: what each does, and the colours of the phases, or their letters without colours."""
-    text = Text("\n".join(f"{key:<10} {meaning}" for key, meaning in rows))
-    text.append("\n\nPhases, in the order of their stack from below:\n")
+    text = Text("\n".join(f"{key:<10} {word(meaning)}" for key, meaning in rows))
+    text.append(tr("\n\nPhases, in the order of their stack from below:\n"))
     for place, phase in enumerate(PHASES):
         mark = LETTERS[phase] if view.plain else "■"
         text.append(f"{mark} ", tint(PHASES[phase], view) or "")
-        text.append(f"{phase_name(phase):<13}{chr(10) if place % 4 == 3 else ''}")
+        text.append(padded(phase_name(phase), 13) + ("\n" if place % 4 == 3 else ""))
     text.append(
-        "\n\nShares come from stack samples of the main thread, taken without stopping it.\n"
-        "Samples that failed are counted: fast Python code loses more of them than waits do."
+        tr(
+            "\n\nShares come from stack samples of the main thread, taken without stopping it.\n"
+            "Samples that failed are counted: fast Python code loses more of them than waits do."
+        )
     )
     return text
 
@@ -84,18 +88,18 @@ def keys_text(rows: Sequence[tuple[str, str]], view: View) -> Text:
 LEAST_WIDTH, LEAST_HEIGHT = 60, 18
 _BEAT = 0.05
 _KEYS = (
-    ("q", "quit; the job keeps running"),
-    ("p, space", "pause or resume sampling"),
-    ("r", "select the next rank, or all ranks"),
-    ("g", "select the next GPU, or all GPUs"),
-    ("o", "sort the hottest lines by share, file or phase"),
-    ("enter", "manual page of the selected finding (arrow keys select)"),
-    ("c", "copy the fix of the selected finding, or the command that shows it"),
-    ("R", "start or stop recording ticks to a file"),
-    ("s", "save the current report"),
-    ("t", "light or dark"),
-    ("?", "these keys"),
-    ("mouse", "click a rank, a GPU, a finding or a key; the wheel scrolls"),
+    ("q", template("quit; the job keeps running")),
+    ("p, space", template("pause or resume sampling")),
+    ("r", template("select the next rank, or all ranks")),
+    ("g", template("select the next GPU, or all GPUs")),
+    ("o", template("sort the hottest lines by share, file or phase")),
+    ("enter", template("manual page of the selected finding (arrow keys select)")),
+    ("c", template("copy the fix of the selected finding, or the command that shows it")),
+    ("R", template("start or stop recording ticks to a file")),
+    ("s", template("save the current report")),
+    ("t", template("light or dark")),
+    ("?", template("these keys")),
+    ("mouse", template("click a rank, a GPU, a finding or a key; the wheel scrolls")),
 )
 
 
@@ -209,12 +213,20 @@ class WatchApp(App[None]):
         yield PlacesTable(id="places")
         yield Findings(id="findings")
         yield Static(_key_line(self._actions), id="keys", markup=False)
-        yield Static(f"This view needs {LEAST_WIDTH} x {LEAST_HEIGHT} characters.", id="small", markup=False)
+        yield Static(
+            tr(
+                "This view needs {least_width} x {least_height} characters.",
+                least_width=LEAST_WIDTH,
+                least_height=LEAST_HEIGHT,
+            ),
+            id="small",
+            markup=False,
+        )
 
     def on_mount(self) -> None:
         """Look at once; what loads meanwhile does so behind the first frame."""
-        self.query_one("#gpus").border_title = "gpu"
-        self.query_one("#phases").border_title = "where the loop is"
+        self.query_one("#gpus").border_title = word("gpu")
+        self.query_one("#phases").border_title = tr("where the loop is")
         for name in ("#gpus", "#steps", "#ranks", "#places"):  # until a tick has something for them
             self.query_one(name).add_class("empty")
         self.query_one("#findings").focus()
@@ -236,7 +248,7 @@ class WatchApp(App[None]):
                         self.fatal = error
                         self.call_from_thread(self.exit)
                         return
-                    self._hand_over(self.Failed(str(error)))
+                    self._hand_over(self.Failed(rendered(str(error))))
                 except Exception as error:  # noqa: BLE001  # the screen shows it and goes on with the last tick
                     self._hand_over(self.Failed(f"{type(error).__name__}: {error}"))
                 else:
@@ -346,7 +358,9 @@ class WatchApp(App[None]):
         self.view = replace(self.view, paused=not self.view.paused)
         self._source.pause(self.view.paused)
         self._say(
-            "paused: gpudoctor takes no samples, the job goes on" if self.view.paused else "sampling again"
+            tr("paused: gpudoctor takes no samples, the job goes on")
+            if self.view.paused
+            else tr("sampling again")
         )
         self.show()
 
@@ -355,7 +369,7 @@ class WatchApp(App[None]):
         if self.tick is not None:
             ranks = self.tick.window.ranks
             if len(ranks) < 2:
-                self._say("there is one rank")
+                self._say(tr("there is one rank"))
                 return
             self._choose_rank(next_choice(self.view.rank, len(ranks)))
 
@@ -363,7 +377,11 @@ class WatchApp(App[None]):
         assert self.tick is not None
         self.view = replace(self.view, rank=place, gpu=None)
         ranks = self.tick.window.ranks
-        self._say(f"{ranks[place].title} alone" if place is not None else f"all {len(ranks)} ranks")
+        self._say(
+            tr("{title} alone", title=ranks[place].title)
+            if place is not None
+            else tr("all {ranks} ranks", ranks=len(ranks))
+        )
         self.show()
 
     def action_gpu(self) -> None:
@@ -371,7 +389,7 @@ class WatchApp(App[None]):
         if self.tick is not None:
             gpus = shown_gpus(self.tick.window, self.view)
             if len(gpus) < 2:
-                self._say("there is one GPU" if gpus else "no GPU is seen")
+                self._say(tr("there is one GPU") if gpus else tr("no GPU is seen"))
                 return
             self._choose_gpu(next_choice(self.view.gpu, len(gpus)))
 
@@ -379,21 +397,25 @@ class WatchApp(App[None]):
         assert self.tick is not None
         gpus = shown_gpus(self.tick.window, self.view)
         self.view = replace(self.view, gpu=place)
-        self._say(f"GPU {gpus[place].index} alone" if place is not None else f"all {len(gpus)} GPUs")
+        self._say(
+            tr("GPU {index} alone", index=gpus[place].index)
+            if place is not None
+            else tr("all {gpus} GPUs", gpus=len(gpus))
+        )
         self.show()
 
     def action_sort(self) -> None:
         """The next order of the lines."""
         self.view = replace(self.view, sort=SORTS[(SORTS.index(self.view.sort) + 1) % len(SORTS)])
-        self._say(f"lines by {self.view.sort}")
+        self._say(tr("lines by {sort}", sort=term(self.view.sort)))
         self.show()
 
     def action_copy(self) -> None:
         """The fix of the chosen finding, or the command that shows it, to the clipboard (OSC 52)."""
         chosen = self._chosen
-        what, words = fix_of(chosen) if chosen else ("command", f"gpudoctor watch {self._pids()}")
+        what, words = fix_of(chosen) if chosen else (word("command"), f"gpudoctor watch {self._pids()}")
         self.copy_to_clipboard(words)
-        self.notify(Text(words).plain, title=f"copied the {what}", timeout=5, markup=False)
+        self.notify(Text(words).plain, title=tr("copied the {what}", what=what), timeout=5, markup=False)
 
     def _say(self, words: str) -> None:
         """What a key has done; the newest takes the place of the one before."""
@@ -408,13 +430,13 @@ class WatchApp(App[None]):
         """Save the report of this tick."""
         tick = self.whole
         if tick is not None:
-            self._do(lambda: self.notify(self._actions.save(tick), title="saved"))
+            self._do(lambda: self.notify(self._actions.save(tick), title=word("saved")))
 
     def action_theme(self) -> None:
         """Light or dark."""
         self.view = replace(self.view, light=not self.view.light)
         self.theme = "textual-light" if self.view.light else "textual-dark"
-        self._say("light" if self.view.light else "dark")
+        self._say(word("light" if self.view.light else "dark"))
         self.show()
 
     def action_kill(self) -> None:
@@ -425,14 +447,14 @@ class WatchApp(App[None]):
         ranks = self.tick.window.ranks
         rank = ranks[self.view.rank or 0]
         if len(ranks) > 1 and self.view.rank is None:
-            self.notify("select a rank first (r)", title="kill")
+            self.notify(tr("select a rank first (r)"), title=word("kill"))
             return
-        self._do(lambda: self.notify(kill(rank.pid), title="kill"))
+        self._do(lambda: self.notify(kill(rank.pid), title=word("kill")))
 
     def action_keys(self) -> None:
         """The page of keys."""
-        rows = (*_KEYS, ("K", "end the selected process")) if self._actions.kill else _KEYS
-        self.push_screen(TextScreen("keys", keys_text(rows, self.view)))
+        rows = (*_KEYS, ("K", tr("end the selected process"))) if self._actions.kill else _KEYS
+        self.push_screen(TextScreen(word("keys"), keys_text(rows, self.view)))
 
     @property
     def _chosen(self) -> Ranked | None:
@@ -443,7 +465,7 @@ class WatchApp(App[None]):
 
     def _set_recording(self, name: str) -> None:
         self.view = replace(self.view, recording=name)
-        self.notify(name or "the recording has ended", title="recording")
+        self.notify(name or tr("the recording has ended"), title=word("recording"))
         self.show()
 
     def _do(self, act: Callable[[], None]) -> None:
@@ -451,7 +473,7 @@ class WatchApp(App[None]):
         try:
             act()
         except Exception as error:  # noqa: BLE001  # a full disk or a lost process must not end the watch
-            self.notify(str(error) or type(error).__name__, title="failed", severity="error")
+            self.notify(rendered(str(error)) or type(error).__name__, title=word("failed"), severity="error")
 
 
 _STEPS_FROM = 100
@@ -502,10 +524,18 @@ def _light_terminal() -> bool:
 
 
 _KEY_LINE = (
-    ("quit", "q quit"), ("keys", "? keys"), ("pause", "p pause"), ("rank", "r rank"), ("gpu", "g gpu"),
-    ("copy", "c copy fix"), ("manual", "enter explain"), ("save", "s save"), ("record", "R record"),
-    ("sort", "o order"), ("theme", "t light"),
-)  # fmt: skip
+    ("quit", "q quit"),
+    ("keys", "? keys"),
+    ("pause", "p pause"),
+    ("rank", "r rank"),
+    ("gpu", "g gpu"),
+    ("copy", template("c copy fix")),
+    ("manual", template("enter explain")),
+    ("save", "s save"),
+    ("record", "R record"),
+    ("sort", "o order"),
+    ("theme", "t light"),
+)
 
 
 def _key_line(actions: Actions) -> Text:
@@ -513,5 +543,5 @@ def _key_line(actions: Actions) -> Text:
     line = Text(no_wrap=True, overflow="crop")
     kill = (("kill", "K kill"),) if actions.kill else ()
     for action, words in (*_KEY_LINE[:2], *kill, *_KEY_LINE[2:]):
-        line.append(words, Style(meta={"@click": f"app.{action}"})).append("  ")
+        line.append(word(words), Style(meta={"@click": f"app.{action}"})).append("  ")
     return line

@@ -9,6 +9,8 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from gpudoctor.analysis.live.rank_positions import standing_for
+from gpudoctor.lang import rendered, template, term, tr, word
+from gpudoctor.lang.wrapping import cells, padded
 from gpudoctor.model import Ranked, Severity
 from gpudoctor.model.signs.process import Place, Rank, Worker
 from gpudoctor.model.watch import Tick
@@ -73,8 +75,13 @@ class Phases(Panel):
     def heading(self, tick: Tick, view: View) -> str:
         """Where it is now, how many samples this is made of, and how many were lost."""
         good, lost = counted(tick.window, view)
-        missed = f", {lost} lost" if lost else ""
-        return f"where the loop is: {good} samples{missed}{_now(shown_ranks(tick.window, view))}"
+        missed = tr(", {lost} lost", lost=lost) if lost else ""
+        return tr(
+            "where the loop is: {good} samples{missed}{now}",
+            good=good,
+            missed=missed,
+            now=_now(shown_ranks(tick.window, view)),
+        )
 
 
 def _now(ranks: Sequence[Rank]) -> str:
@@ -84,9 +91,14 @@ def _now(ranks: Sequence[Rank]) -> str:
         return ""
     newest = Counter(rank.trail[-1][1] for rank in alive).most_common(1)[0]
     if len(alive) > 1:
-        return f" · now {newest[1]} of {len(alive)} ranks in {phase_name(newest[0])}"
-    leaf = f" in {plain(alive[0].stack[-1].label)}" if alive[0].stack else ""
-    return f" · now {phase_name(newest[0])}{leaf}"
+        return tr(
+            " · now {newest} of {alive} ranks in {phase_name}",
+            newest=newest[1],
+            alive=len(alive),
+            phase_name=phase_name(newest[0]),
+        )
+    leaf = tr(" in {plain}", plain=plain(alive[0].stack[-1].label)) if alive[0].stack else ""
+    return tr(" · now {phase_name}{leaf}", phase_name=phase_name(newest[0]), leaf=leaf)
 
 
 def phase_shares(tick: Tick, view: View) -> dict[str, float]:
@@ -110,7 +122,7 @@ def _phase_row(phase: str, share: float, largest: float, width: int, view: View)
     gauge = max(0, width - _NAME - 9)
     filled = max(1, min(gauge, round(share / largest * gauge))) if gauge else 0
     return Text.assemble(
-        coloured(f"{mark} ", colour), f"{clip(phase_name(phase), _NAME):<{_NAME}} {share:>4.0%} ",
+        coloured(f"{mark} ", colour), f"{padded(clip(phase_name(phase), _NAME), _NAME)} {share:>4.0%} ",
         coloured("█" * filled, colour),
     )  # fmt: skip
 
@@ -119,10 +131,10 @@ def _absence(tick: Tick) -> list[str]:
     gaps = [gap for gap in tick.window.gaps if gap.panel == "stacks"]
     lines = []
     for gap in gaps[:2]:
-        lines.append(f"no stacks: {plain(gap.reason)}")
+        lines.append(tr("no stacks: {plain}", plain=plain(gap.reason)))
         if gap.fix:
-            lines.append(f"-> {gap.fix}")
-    return lines or ["waiting for the first stack sample"]
+            lines.append(f"-> {rendered(gap.fix)}")
+    return lines or [tr("waiting for the first stack sample")]
 
 
 # The hottest lines of the user's code.
@@ -149,7 +161,7 @@ class PlacesTable(Panel):
         places = sorted(_by_line(shown_places(tick.window, view)), key=_KEYS[view.sort])
         named = [place for place in places if place.path]
         if not named:
-            return Text("no line of your own code has been seen yet" if total else "", overflow="fold")
+            return Text(tr("no line of your own code has been seen yet") if total else "", overflow="fold")
         wide = max(len(_where(place)) for place in named[:height])
         return lines_text(
             [_place_row(place, total, min(wide, width - _HEAD), width, view) for place in named[:height]],
@@ -159,7 +171,7 @@ class PlacesTable(Panel):
     def heading(self, tick: Tick, view: View) -> str:
         """The order that they stand in."""
         del tick
-        return f"hottest lines (by {view.sort})"
+        return tr("hottest lines (by {sort})", sort=term(view.sort))
 
 
 def _by_line(places: Iterable[Place]) -> list[Place]:
@@ -177,7 +189,9 @@ def _place_row(place: Place, total: int, wide: int, width: int, view: View) -> T
     mark = "" if view.plain else "■ "
     where = f"{clip(_where(place), wide):<{wide}}  {plain(place.text)}"
     head = Text.assemble(
-        f"{place.count / max(1, total):>4.0%} ", coloured(mark, colour), f"{phase_name(place.phase):<10} "
+        f"{place.count / max(1, total):>4.0%} ",
+        coloured(mark, colour),
+        padded(phase_name(place.phase), 10) + " ",
     )
     return head.append(clip(where, width - head.cell_len))
 
@@ -189,13 +203,13 @@ def _where(place: Place) -> str:
 # Ranks and their loader workers: who stands where.
 
 _STATES = {
-    "R": "running",
-    "S": "asleep",
-    "D": "disk wait",
-    "T": "stopped",
-    "t": "stopped",
-    "Z": "dead",
-    "X": "gone",
+    "R": template("running"),
+    "S": template("asleep"),
+    "D": template("disk wait"),
+    "T": template("stopped"),
+    "t": template("stopped"),
+    "Z": template("dead"),
+    "X": template("gone"),
 }
 _STILL = 10.0
 """Seconds without any movement from which a rank's standing still is shown."""
@@ -229,7 +243,11 @@ class Ranks(Panel):
     def heading(self, tick: Tick, view: View) -> str:
         """`8 ranks`, or the chosen one."""
         ranks = shown_ranks(tick.window, view)
-        return f"{len(ranks)} ranks" if len(ranks) > 1 else f"{ranks[0].title} and its workers"
+        return (
+            tr("{ranks} ranks", ranks=len(ranks))
+            if len(ranks) > 1
+            else tr("{title} and its workers", title=ranks[0].title)
+        )
 
 
 def odd_first(ranks: Sequence[Rank]) -> list[Rank]:
@@ -244,43 +262,63 @@ def _trouble(worker: Worker) -> tuple[bool, float]:
 
 
 def _rank_line(rank: Rank, width: int, view: View) -> Text:
-    name = f"{rank.title:<8} "
+    name = padded(rendered(rank.title), 8) + " "
     if not rank.alive:
-        return Text(clip(f"{name}gone", width), severity_style(Severity.ERROR, view))
+        return Text(clip(f"{name}{word('gone')}", width), severity_style(Severity.ERROR, view))
     phase = rank.trail[-1][1] if rank.trail else ""
-    words = phase_name(phase) if phase else rank.blind or "not seen yet"
+    words = phase_name(phase) if phase else rendered(rank.blind) or tr("not seen yet")
     leaf = plain(rank.stack[-1].label) if rank.stack else ""
     seconds = standing_for(rank)
-    still = f"  still for {duration(seconds)}" if seconds >= _STILL else ""
+    still = tr("  still for {seconds}", seconds=duration(seconds)) if seconds >= _STILL else ""
     state = "" if rank.state in "RS" else f"  {_state(rank.state, rank.wait_channel)}"
     mark = coloured("■ ", tint(phase_colour(phase), view)) if phase and not view.plain else Text()
     head = Text.assemble(name, mark)
     return head.append(
-        clip(f"{words:<11} cpu {percent(rank.cpu):>4}  {leaf}{still}{state}", width - head.cell_len)
+        clip(
+            tr(
+                "{words} cpu {cpu:>4}  {leaf}{still}{state}",
+                words=padded(words, 11),
+                cpu=percent(rank.cpu),
+                leaf=leaf,
+                still=still,
+                state=state,
+            ),
+            width - head.cell_len,
+        )
     )
 
 
 def _summary(rank: Rank, width: int) -> str:
     if not rank.workers:
-        return clip("no loader workers", width)
+        return clip(tr("no loader workers"), width)
     counts: dict[str, int] = {}
     for worker in rank.workers:
-        counts[_STATES.get(worker.state, worker.state)] = (
-            counts.get(_STATES.get(worker.state, worker.state), 0) + 1
-        )
+        state = word(_STATES.get(worker.state, worker.state))
+        counts[state] = counts.get(state, 0) + 1
     states = ", ".join(f"{count} {state}" for state, count in counts.items())
-    lost = f"; {len(rank.lost_workers)} died" if rank.lost_workers else ""
-    return clip(f"{len(rank.workers)} workers: {states}{lost}", width)
+    lost = tr("; {lost_workers} died", lost_workers=len(rank.lost_workers)) if rank.lost_workers else ""
+    return clip(
+        tr("{workers} workers: {states}{lost}", workers=len(rank.workers), states=states, lost=lost), width
+    )
 
 
 def _worker_line(worker: Worker, width: int, view: View) -> Text:
     state = _state(worker.state, worker.wait_channel)
-    line = clip(f"  {worker.pid:<8} cpu {percent(worker.cpu):>4}  {gib(worker.rss):>5}G  {state}", width)
+    line = clip(
+        tr(
+            "  {pid:<8} cpu {cpu:>4}  {gib:>5}G  {state}",
+            pid=worker.pid,
+            cpu=percent(worker.cpu),
+            gib=gib(worker.rss),
+            state=state,
+        ),
+        width,
+    )
     return Text(line, severity_style(Severity.WARNING, view) if worker.state in "DZ" else "")
 
 
 def _state(state: str, channel: str) -> str:
-    return _STATES.get(state, state) + (f" in {channel}" if channel else "")
+    return word(_STATES.get(state, state)) + (tr(" in {channel}", channel=channel) if channel else "")
 
 
 # The findings, best to act on first; Enter or a click opens the manual page.
@@ -300,8 +338,8 @@ class Findings(OptionList):
         chosen = self.code
         self._tick, self._view = tick, view
         found = tick.report.findings
-        hint = " · enter: manual page · c: copy the fix" if found else ""
-        self.border_title = f"findings ({len(found)}){hint}"
+        hint = tr(" · enter: manual page · c: copy the fix") if found else ""
+        self.border_title = tr("findings ({found}){hint}", found=len(found), hint=hint)
         texts = [finding_text(item, max(20, self.content_size.width - 2), view) for item in found]
         if texts == self._shown and self.option_count:
             return
@@ -343,17 +381,17 @@ def finding_text(item: Ranked, width: int, view: View) -> Text:
     finding = item.finding
     style = severity_style(finding.severity, view)
     head = f"{item.rank} {plain(finding.code)} {plain(finding.name)}"
-    aside = f"{finding.severity.value}, {confidence_text(finding)}"
+    aside = tr("{severity}, {sure}", severity=term(finding.severity.value), sure=confidence_text(finding))
     subject = f"  {plain(finding.subject)}" if finding.subject else ""
-    room = width - len(head) - len(aside) - 2
+    room = width - cells(head) - cells(aside) - 2
     text = Text(no_wrap=True, overflow="crop")
     text.append(head, style=style)
-    text.append(clip(subject, room).ljust(room) if room > 0 else "  ")
+    text.append(padded(clip(subject, room), room) if room > 0 else "  ")
     text.append(f" {aside}", style=style)
     if item.remedies:
         best = item.remedies[0]
         worth = " · ".join(remedy_gain(best))
-        title = clip(f"  fix: {plain(fix_title(best))}", width - len(worth) - 2)
+        title = clip(tr("  fix: {plain}", plain=plain(fix_title(best))), width - cells(worth) - 2)
         text.append(f"\n{title}  {worth}".rstrip())
     return text
 
@@ -365,13 +403,13 @@ def fix_of(item: Ranked) -> tuple[str, str]:
     if item.remedies:
         best = item.remedies[0]
         steps = [step.strip().removeprefix("$ ") for step in best.steps if is_code(step)]
-        return ("fix", best.title if is_code(best.title) or not steps else steps[0])
+        return (word("fix"), best.title if is_code(best.title) or not steps else steps[0])
     shown = next(filter(None, map(evidence_command, item.finding.evidence)), None)
     if shown:
-        return "command that shows it", shown
-    return "command", f"gpudoctor explain {item.finding.code}"
+        return tr("command that shows it"), shown
+    return word("command"), f"gpudoctor explain {item.finding.code}"
 
 
 def _nothing(tick: Tick) -> str:
     seen = [item for item in tick.report.findings if item.finding.severity is not Severity.NOTE]
-    return "" if seen else "nothing found so far"
+    return "" if seen else tr("nothing found so far")

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpudoctor.lang import rendered, word
+from gpudoctor.lang.wrapping import cells
 from gpudoctor.model.signs.process import GpuWindow, Place, ProcessWindow, Rank, merge_places
 from gpudoctor.report.palette import Colour
 from gpudoctor.report.printable import one_line, printable
@@ -52,7 +54,7 @@ def _resampled(values: Sequence[float], width: int) -> list[float]:
 
 def phase_name(phase: str) -> str:
     """`data wait`."""
-    return phase.replace("_", " ")
+    return word(phase.replace("_", " "))
 
 
 def gib(count: float) -> str:
@@ -85,12 +87,16 @@ def rate(value: float) -> str:
 
 def plain(text: str) -> str:
     """The text on one line, without anything that a terminal obeys."""
-    return one_line(printable(text))
+    return one_line(printable(rendered(text)))
 
 
 def clip(text: str, width: int) -> str:
     """The text in so many columns, cut with an ellipsis where it does not fit."""
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…" if width > 0 else ""
+    if cells(text) <= width:
+        return text
+    while text and cells(text) > width - 1:
+        text = text[: min(len(text) - 1, width)]
+    return text + "…" if width > 0 else ""
 
 
 # What the person at the screen has chosen; together with a tick it decides every character.

@@ -9,6 +9,8 @@ from textual.events import Click, Resize
 from textual.message import Message
 from textual.widgets import Static
 
+from gpudoctor.lang import rendered, say, template, tr, word
+from gpudoctor.lang.wrapping import cells, is_wide, padded, wrap
 from gpudoctor.model import Severity
 from gpudoctor.model.signs.process import Gap, GpuWindow, Rank, Series
 from gpudoctor.model.watch import Tick
@@ -69,7 +71,7 @@ class Panel(Static):
     def heading(self, tick: Tick, view: View) -> str:
         """The title on the panel's edge."""
         del tick, view
-        return self.NAME
+        return word(self.NAME)
 
     def on_resize(self, event: Resize) -> None:
         """Draw again for the new size."""
@@ -97,7 +99,10 @@ def lines_text(lines: Sequence[str | Text], height: int) -> Text:
     """At most `height` lines; the last one says how many more there were."""
     shown = [line if isinstance(line, Text) else Text(line) for line in lines]
     if len(shown) > height > 0:
-        shown = [*shown[: height - 1], Text(f"and {len(shown) - height + 1} more", style="dim")]
+        shown = [
+            *shown[: height - 1],
+            Text(tr("and {shown} more", shown=len(shown) - height + 1), style="dim"),
+        ]
     text = Text("\n", no_wrap=True, overflow="crop").join(shown)
     text.no_wrap, text.overflow = True, "crop"
     return text
@@ -124,9 +129,9 @@ class Header(Panel):
         del height
         left = " · ".join(_facts(tick))
         right = _state(tick, view)
-        room = width - len(right) - (2 if right else 0)
+        room = width - cells(right) - (2 if right else 0)
         left = clip(left, room)
-        text = Text(left.ljust(width - len(right)), style="bold", no_wrap=True)
+        text = Text(padded(left, width - cells(right)), style="bold", no_wrap=True)
         return text.append(right, style="reverse bold" if right else "")
 
 
@@ -139,25 +144,25 @@ def _facts(tick: Tick) -> list[str]:
     steps = [rank.steps for rank in window.ranks if rank.steps]
     if steps:
         slowest = max(step.seconds for step in steps)
-        parts.append(f"step {min(step.step for step in steps):,}")
-        parts.append(f"{duration(slowest)} a step")
-        parts += [f"{rate_text(1 / slowest)} steps/s"] if slowest > 0 else []
+        parts.append(tr("step {steps:,}", steps=min(step.step for step in steps)))
+        parts.append(tr("{slowest} a step", slowest=duration(slowest)))
+        parts += [tr("{rate} steps/s", rate=rate_text(1 / slowest))] if slowest > 0 else []
         loss = next((step.loss for step in steps if step.loss == step.loss), None)
-        parts += [f"loss {loss:.4g}"] if loss is not None else []
+        parts += [tr("loss {loss:.4g}", loss=loss)] if loss is not None else []
     names = Counter(gpu.name for gpu in window.gpus)
     parts += [f"{count} x {plain(name)}" if count > 1 else plain(name) for name, count in names.items()]
     blind = [gap.reason for gap in window.gaps if gap.panel == "gpu" and not gap.fix]
-    return parts + [f"no GPU seen: {plain(reason)}" for reason in blind[:1]]
+    return parts + [tr("no GPU seen: {plain}", plain=plain(reason)) for reason in blind[:1]]
 
 
 def _state(tick: Tick, view: View) -> str:
     words = []
     if tick.window.ended:
-        words.append("ENDED")
+        words.append(word("ENDED"))
     if view.replay:
-        words.append("REPLAY")
+        words.append(word("REPLAY"))
     if view.paused:
-        words.append("PAUSED")
+        words.append(word("PAUSED"))
     if view.recording:
         words.append("REC")
     return f" {' '.join(words)} " if words else ""
@@ -173,25 +178,25 @@ class VerdictLine(Panel):
         """The sentences, wrapped; the last line is cut where they do not fit."""
         found = [item.finding.severity for item in tick.report.findings]
         worst = max(found, key=lambda severity: severity.rank, default=None)
-        chip = f" {worst.value} " if worst is not None and worst is not Severity.NOTE else ""
+        chip = f" {word(worst.value)} " if worst is not None and worst is not Severity.NOTE else ""
         words = plain(tick.report.summary.verdict)
         if view.error:
-            words = f"This tick failed: {plain(view.error)}. {words}"
-        lines = _wrapped(f"{'x' * len(chip)}{' ' if chip else ''}{words}", width)
+            words = tr("This tick failed: {plain}. {words}", plain=plain(view.error), words=words)
+        lines = _wrapped(f"{'x' * cells(chip)}{' ' if chip else ''}{words}", width)
         if len(lines) > height:
             lines = lines[:height]
             lines[-1] = clip(lines[-1] + " …", width)
         text = Text(no_wrap=True)
         if chip and worst is not None:
             text.append(chip, severity_style(worst, view) + Style(reverse=True))
-            lines[0] = lines[0][len(chip) :]
+            lines[0] = lines[0][cells(chip) :]
         return text.append("\n".join(lines), "bold")
 
 
 def _wrapped(words: str, width: int) -> list[str]:
     import textwrap
 
-    return textwrap.wrap(words, max(10, width)) or [""]
+    return wrap(words, max(10, width)) if is_wide(words) else textwrap.wrap(words, max(10, width)) or [""]
 
 
 # The machine beside the job.
@@ -215,32 +220,52 @@ class HostPanel(Panel):
         """A line each."""
         host, ranks = tick.window.host, shown_ranks(tick.window, view)
         missing = [gap for gap in tick.window.gaps if gap.panel == "host"]
-        gaps = [f"cannot be read: {plain(gap.reason)}" for gap in missing]
+        gaps = [tr("cannot be read: {plain}", plain=plain(gap.reason)) for gap in missing]
         own = sum(rank.tree_rss.last for rank in ranks if rank.tree_rss.values)
         # The busy cores are the machine's, so that they are compared with all of its cores, not with the job's.
         busy = host.cpu.last / host.machine_cpus if host.machine_cpus else float("nan")
         total = float(host.memory_total)
-        every = f" of {host.machine_cpus:g}" if busy == busy else ""
+        every = tr(" of {machine_cpus:g}", machine_cpus=host.machine_cpus) if busy == busy else ""
         cores = f"{host.cpu.last:.1f}{every}" if host.cpu.values else "-"
-        granted = f"  job may use {host.cpus:g}" if host.cpus < host.machine_cpus else ""
+        granted = tr("  job may use {cpus:g}", cpus=host.cpus) if host.cpus < host.machine_cpus else ""
         level = host.memory.last / total if total else float("nan")
         read = sum(rank.read_rate for rank in ranks if rank.read_rate == rank.read_rate)
         cpu, memory = tint(CURVES[0], view), tint(CURVES[3], view)
         lines: list[str | Text] = [
             _host_row(
-                "cpu", bar(busy, _GAUGE), cpu, f"{cores} cores{granted}  io wait {percent(host.io_wait.last)}"
+                "cpu",
+                bar(busy, _GAUGE),
+                cpu,
+                tr(
+                    "{cores} cores{granted}  io wait {last}",
+                    cores=cores,
+                    granted=granted,
+                    last=percent(host.io_wait.last),
+                ),
             ),
             _host_row(
-                "memory", bar(level, _GAUGE), memory, f"{gib(host.memory.last)}/{gib(total)}G  job {gib(own)}G"
+                "memory",
+                bar(level, _GAUGE),
+                memory,
+                tr("{used}/{total}G  job {own}G", used=gib(host.memory.last), total=gib(total), own=gib(own)),
             ),
-            _host_row("job", spark(_memory(ranks), _GAUGE, _top(ranks)), memory, f"memory {trend(ranks)}"),
-            f"disk   read {rate(host.disk_read.last)}, write {rate(host.disk_write.last)}, "
-            f"job reads {rate(read)}",
-            f"net    in {rate(host.net_rx.last)}, out {rate(host.net_tx.last)}",
+            _host_row(
+                "job",
+                spark(_memory(ranks), _GAUGE, _top(ranks)),
+                memory,
+                tr("memory {trend}", trend=trend(ranks)),
+            ),
+            tr(
+                "disk   read {last}, write {last2}, job reads {read}",
+                last=rate(host.disk_read.last),
+                last2=rate(host.disk_write.last),
+                read=rate(read),
+            ),
+            tr("net    in {last}, out {last2}", last=rate(host.net_rx.last), last2=rate(host.net_tx.last)),
         ]
         files = [rank.open_files for rank in ranks if rank.open_files is not None]
         if files:
-            lines.append(f"files  {max(files):,} open")
+            lines.append(tr("files  {files:,} open", files=max(files)))
         listed: list[str | Text] = [*gaps, *lines]
         shown = [line if isinstance(line, Text) else Text(line) for line in listed[:height]]
         for line in shown:
@@ -249,7 +274,7 @@ class HostPanel(Panel):
 
 
 def _host_row(label: str, marks: str, colour: str | None, words: str) -> Text:
-    return Text.assemble(f"{label:<6} ", coloured(marks, colour), f" {words}")
+    return Text.assemble(padded(word(label), 6) + " ", coloured(marks, colour), f" {words}")
 
 
 def _memory(ranks: Sequence[Rank]) -> list[float]:
@@ -266,7 +291,7 @@ def trend(ranks: Sequence[Rank]) -> str:
     found = [rank.tree_rss for rank in ranks if len(rank.tree_rss.t) > 1]
     seconds = max((series.t[-1] - series.t[len(series.t) // 4] for series in found), default=0.0)
     if seconds < _TREND_SECONDS:
-        return "so far"
+        return tr("so far")
     # The first quarter is warm-up.
     grown = sum(series.values[-1] - series.values[len(series.values) // 4] for series in found)
     return f"{grown / seconds * 60 / (1 << 20):+.1f} MiB/min"
@@ -310,13 +335,15 @@ def _step_rows(ranks: Sequence[Rank]) -> list[tuple[str, Sequence[float], str]]:
         return found
     rates = [1 / value if value > 0 else float("nan") for value in lead.step_seconds.values]
     if lead.steps.seconds > 0:
-        found.append(("rate", rates, f"{rate_text(1 / lead.steps.seconds)} steps/s"))
-    found.append(("time", lead.step_seconds.values, f"{duration(lead.steps.seconds)} a step"))
+        found.append(("rate", rates, tr("{rate} steps/s", rate=rate_text(1 / lead.steps.seconds))))
+    found.append(
+        ("time", lead.step_seconds.values, tr("{seconds} a step", seconds=duration(lead.steps.seconds)))
+    )
     loss = next((rank for rank in ranks if rank.losses.values), None)
     if loss is not None:
         found.append(("loss", loss.losses.values, f"{loss.losses.last:.4g}"))
     if lead.steps.peak == lead.steps.peak:
-        found.append(("peak", (), f"{gib(lead.steps.peak)}G by torch"))
+        found.append(("peak", (), tr("{gib}G by torch", gib=gib(lead.steps.peak))))
     return found
 
 
@@ -330,15 +357,26 @@ def history_row(
     low: float = 0.0,
 ) -> Text:
     """`rate   ▁▂▃▅▆▇▇ 24.3 steps/s`."""
-    room = max(0, min(60, width - _LABEL - len(words) - 2))
+    room = max(0, min(60, width - _LABEL - cells(words) - 2))
     marks = spark(values, room, top, low) if room >= 4 else ""
-    return Text.assemble(f"{label:<{_LABEL}} ", coloured(marks, colour), f"{' ' if marks else ''}{words}")
+    return Text.assemble(
+        padded(word(label), _LABEL) + " ", coloured(marks, colour), f"{' ' if marks else ''}{words}"
+    )
 
 
 # The GPU panel: a line a GPU, or everything about one.
 
-_REASONS = {0x1: "idle", 0x2: "application clocks", 0x4: "power cap", 0x8: "HW slowdown", 0x10: "sync boost",
-            0x20: "SW thermal", 0x40: "HW thermal", 0x80: "power brake", 0x100: "display"}  # fmt: skip
+_REASONS = {
+    0x1: "idle",
+    0x2: template("application clocks"),
+    0x4: template("power cap"),
+    0x8: template("HW slowdown"),
+    0x10: template("sync boost"),
+    0x20: template("SW thermal"),
+    0x40: template("HW thermal"),
+    0x80: template("power brake"),
+    0x100: "display",
+}
 _LABEL = 6
 _BUSY, _MEMORY, _POWER, _PCIE = CURVES[0], CURVES[3], CURVES[4], CURVES[5]
 """Colours of what a GPU does, the same in every row."""
@@ -369,8 +407,8 @@ class Gpus(Panel):
         gpus = shown_gpus(tick.window, view)
         chosen = _chosen(gpus, view)
         if chosen is None:
-            return f"{len(gpus)} gpus" if gpus else "gpu"
-        return f"gpu {chosen.index}"
+            return tr("{gpus} gpus", gpus=len(gpus)) if gpus else "gpu"
+        return tr("gpu {index}", index=chosen.index)
 
 
 def _chosen(gpus: Sequence[GpuWindow], view: View) -> GpuWindow | None:
@@ -385,21 +423,21 @@ def _gaps(tick: Tick) -> list[Gap]:
 def _absence(tick: Tick) -> list[str]:
     lines = []
     for gap in _gaps(tick):
-        lines.append(gap.reason)
+        lines.append(rendered(gap.reason))
         if gap.fix:
-            lines.append(f"-> {gap.fix}")
-    return lines or ["waiting for the driver"]
+            lines.append(f"-> {rendered(gap.fix)}")
+    return lines or [tr("waiting for the driver")]
 
 
 def gpu_table(gpus: Sequence[GpuWindow], width: int, view: View) -> list[Text]:
     """A head and a line a GPU: as many columns as fit, the most telling first, with histories."""
     rows = [_table_cells(gpu) for gpu in gpus]
     told = [place for place in range(len(_COLUMNS)) if any(row[place][1] not in ("", "-") for row in rows)]
-    columns = [_COLUMNS[place] for place in told]
-    cells = [[row[place] for place in told] for row in rows]
+    columns = [(word(_COLUMNS[place][0]), _COLUMNS[place][1]) for place in told]
+    table = [[row[place] for place in told] for row in rows]
     kept, room = 0, width - 2
-    wide = [max(len(row[place][1]) for row in cells) for place in range(len(columns))]
-    wide = [max(size, len(head)) for size, (head, _) in zip(wide, columns, strict=True)]
+    wide = [max(cells(row[place][1]) for row in table) for place in range(len(columns))]
+    wide = [max(size, cells(head)) for size, (head, _) in zip(wide, columns, strict=True)]
     for size in wide:
         if room - size - 1 < 0:
             break
@@ -412,13 +450,18 @@ def gpu_table(gpus: Sequence[GpuWindow], width: int, view: View) -> list[Text]:
         if size >= 5:
             each[place] = size + 1
             room -= size + 1
-    head = Text("  " + " ".join(f"{columns[p][0]:>{wide[p] + each[p]}}" for p in range(kept)), style="dim")
+    head = Text(
+        "  " + " ".join(padded(columns[p][0], wide[p] + each[p], right=True) for p in range(kept)), style="dim"
+    )
     lines = [head]
-    for gpu, row in zip(gpus, cells, strict=True):
+    for gpu, row in zip(gpus, table, strict=True):
         line = Text(f"{gpu.index:<2}", no_wrap=True)
         if gpu.lost:
             lines.append(
-                line.append(clip(f"lost: {plain(gpu.lost)}", width - 2), severity_style(Severity.ERROR, view))
+                line.append(
+                    clip(tr("lost: {plain}", plain=plain(gpu.lost)), width - 2),
+                    severity_style(Severity.ERROR, view),
+                )
             )
             continue
         for place in range(kept):
@@ -426,15 +469,21 @@ def gpu_table(gpus: Sequence[GpuWindow], width: int, view: View) -> list[Text]:
             colour = columns[place][1]
             if each[place] and colour is not None:
                 line.append_text(coloured(spark(values, each[place] - 1, top), tint(colour, view))).append(" ")
-            line.append(f"{words:>{wide[place]}}{' ' if place < kept - 1 else ''}")
+            line.append(padded(words, wide[place], right=True) + (" " if place < kept - 1 else ""))
         lines.append(line)
     return lines
 
 
 _COLUMNS = (
-    ("util", _BUSY), ("SM", _BUSY), ("memory", _MEMORY), ("power", _POWER), ("°C", None), ("PCIe in", _PCIE),
-    ("PCIe out", _PCIE), ("held by", None),
-)  # fmt: skip
+    ("util", _BUSY),
+    ("SM", _BUSY),
+    ("memory", _MEMORY),
+    ("power", _POWER),
+    ("°C", None),
+    (template("PCIe in"), _PCIE),
+    (template("PCIe out"), _PCIE),
+    (template("held by"), None),
+)
 """Heads, and the colours of those that have a history."""
 
 
@@ -459,7 +508,7 @@ def _table_cells(gpu: GpuWindow) -> list[tuple[Sequence[float], str, float]]:
 def gpu_rows(gpu: GpuWindow) -> list[tuple[str, Series, str, float]]:
     """Label, history, newest value in words and top of the scale; what the card does not tell is left out."""
     if gpu.lost:
-        return [("", Series(), f"lost: {plain(gpu.lost)}", 1.0)]
+        return [("", Series(), tr("lost: {plain}", plain=plain(gpu.lost)), 1.0)]
     total = float(gpu.memory_total or 0)
     words = f"{gib(gpu.memory.last)}" + (f"/{gib(total)}G" if total else "G")
     limit = gpu.power_limit or max(gpu.power.known(), default=0.0)
@@ -475,13 +524,18 @@ def gpu_rows(gpu: GpuWindow) -> list[tuple[str, Series, str, float]]:
         (
             "heat",
             gpu.temperature,
-            f"{whole(gpu.temperature.last, ' °C')}  {_held(gpu) or 'not throttled'}",
+            f"{whole(gpu.temperature.last, ' °C')}  {_held(gpu) or word('not throttled')}",
             100.0,
         ),
-        ("pcie", gpu.pcie_rx, f"{rate(gpu.pcie_rx.last)} in {rate(gpu.pcie_tx.last)} out", most),
+        (
+            "pcie",
+            gpu.pcie_rx,
+            tr("{last} in {last2} out", last=rate(gpu.pcie_rx.last), last2=rate(gpu.pcie_tx.last)),
+            most,
+        ),
     ]
     if gpu.nvlink_rx.known():
-        links = f"{rate(gpu.nvlink_rx.last)} in {rate(gpu.nvlink_tx.last)} out"
+        links = tr("{last} in {last2} out", last=rate(gpu.nvlink_rx.last), last2=rate(gpu.nvlink_tx.last))
         every.append(("nvlink", gpu.nvlink_rx, links, max(gpu.nvlink_rx.known())))
     return [row for row in every if row[1].known()]
 
@@ -489,7 +543,9 @@ def gpu_rows(gpu: GpuWindow) -> list[tuple[str, Series, str, float]]:
 def gpu_lines(gpu: GpuWindow, width: int, view: View) -> list[Text]:
     """Everything about one GPU, the most telling first."""
     if gpu.lost:
-        return [Text(clip(f"lost: {plain(gpu.lost)}", width), severity_style(Severity.ERROR, view))]
+        return [
+            Text(clip(tr("lost: {plain}", plain=plain(gpu.lost)), width), severity_style(Severity.ERROR, view))
+        ]
     colours = {
         "util": _BUSY,
         "SM": _BUSY,
@@ -507,7 +563,7 @@ def gpu_lines(gpu: GpuWindow, width: int, view: View) -> list[Text]:
 def _held(gpu: GpuWindow) -> str:
     """Reasons that hold the clocks down, with their share of the window; idling is none."""
     named = [
-        f"{_REASONS.get(bit, hex(bit))} {share:.0%}"
+        f"{word(_REASONS.get(bit, hex(bit)))} {share:.0%}"
         for bit, share in sorted(gpu.reasons.items(), key=lambda item: -item[1])
         if bit not in (0x1, 0x100) and share >= 0.05
     ]
@@ -524,7 +580,16 @@ def _users(tick: Tick, width: int) -> list[str]:
     ]
     used = {index for rank in tick.window.ranks for index in rank.gpus}
     return [
-        clip(f"other on {index}: {plain(user.name) or 'pid'} {user.pid} {gib(user.memory or 0)}G", width)
+        clip(
+            tr(
+                "other on {index}: {plain} {pid} {gib}G",
+                index=index,
+                plain=plain(user.name) or say("pid"),
+                pid=user.pid,
+                gib=gib(user.memory or 0),
+            ),
+            width,
+        )
         for index, user in strangers
         if index in used
     ]

@@ -2,6 +2,7 @@
 
 import os
 
+from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import CONFIG
 
@@ -16,10 +17,10 @@ def words(text: str) -> frozenset[str]:
 LIMIT = CONFIG.most
 """Bytes; a file over this is data."""
 
-TOO_DEEP = "is nested too deeply to be a config"
+TOO_DEEP = say("is nested too deeply to be a config")
 
 
-class UnreadConfig(Exception):
+class UnreadConfig(SpokenError):
     """A file cannot be read as a config. The text is a sentence with the line where there is one."""
 
 
@@ -29,20 +30,24 @@ def read_text(path: str) -> tuple[str, tuple[str, ...]]:
         size = os.stat(path).st_size
         if size > LIMIT:
             raise UnreadConfig(
-                f"is {_megabytes(size)} MB; a training config is under {LIMIT >> 20} MB, so this is data"
+                say(
+                    "is {megabytes} MB; a training config is under {limit} MB, so this is data",
+                    megabytes=_megabytes(size),
+                    limit=LIMIT >> 20,
+                )
             )
         return decode(read_file(path, CONFIG))
     except OSError as error:
-        raise UnreadConfig(f"cannot be read: {error.strerror or error}") from error
+        raise UnreadConfig(say("cannot be read: {strerror}", strerror=error.strerror or error)) from error
     except ValueError as error:  # a NUL byte in the path
-        raise UnreadConfig(f"cannot be read: {error}") from error
+        raise UnreadConfig(say("cannot be read: {error}", error=error)) from error
 
 
 def decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
     """The text and notes about its encoding. Raises `UnreadConfig` for binary data and for another encoding."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         try:
-            return _lines(raw.decode("utf-16")), ("the file is UTF-16; most training tools expect UTF-8",)
+            return _lines(raw.decode("utf-16")), (say("the file is UTF-16; most training tools expect UTF-8"),)
         except UnicodeDecodeError as error:
             raise UnreadConfig("starts like UTF-16 text but is not; it cannot be read as a config") from error
     if b"\0" in raw:
@@ -51,7 +56,13 @@ def decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
         return _lines(raw.decode("utf-8-sig")), ()
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise UnreadConfig(f"line {line}: not UTF-8 text{_other_encoding(raw)}; save it as UTF-8") from error
+        raise UnreadConfig(
+            say(
+                "line {line}: not UTF-8 text{other_encoding}; save it as UTF-8",
+                line=line,
+                other_encoding=_other_encoding(raw),
+            )
+        ) from error
 
 
 def _lines(text: str) -> str:
@@ -65,7 +76,7 @@ def _other_encoding(raw: bytes) -> str:
     except UnicodeDecodeError:
         return ""
     chinese = sum("\u4e00" <= char <= "\u9fff" for char in decoded)
-    return " (it reads as GB18030)" if chinese >= 2 else ""
+    return say(" (it reads as GB18030)") if chinese >= 2 else ""
 
 
 def _megabytes(size: int) -> int:

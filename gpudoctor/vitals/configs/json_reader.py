@@ -8,6 +8,7 @@ import re
 from bisect import bisect_right
 from typing import Final
 
+from gpudoctor.lang import say
 from gpudoctor.model.signs.configs import Scalar
 from gpudoctor.vitals.configs.config_text import UnreadConfig
 from gpudoctor.vitals.configs.tree import ConfigNode, ConfigPair
@@ -32,8 +33,8 @@ _WORDS: Final[dict[str, Scalar]] = {
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,400})\Z")
 _FLOAT: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]{1,6})?\Z")
 
-COMMENTS = "JSON with comments: tools that use Python's json module reject it"
-TRAILING = "JSON with a trailing comma: tools that use Python's json module reject it"
+COMMENTS = say("JSON with comments: tools that use Python's json module reject it")
+TRAILING = say("JSON with a trailing comma: tools that use Python's json module reject it")
 
 
 def read_json(text: str) -> tuple[ConfigNode, tuple[str, ...]]:
@@ -57,7 +58,9 @@ class _Scanner:
         while position < len(self.text):
             match = _TOKEN.match(self.text, position)
             if match is None:
-                raise self.error(position, "a string is not closed" if self.text[position] in "\"'" else None)
+                raise self.error(
+                    position, say("a string is not closed") if self.text[position] in "\"'" else None
+                )
             position = match.end()
             kind = match.lastgroup
             if kind == "comment":
@@ -66,7 +69,8 @@ class _Scanner:
                 self.token(str(kind), match.group(), match.start(), match.end())
         if self.expect != "end" or self.root is None:
             raise self.error(
-                len(self.text), "the file ends too early" if self.text.strip() else "the file is empty"
+                len(self.text),
+                say("the file ends too early") if self.text.strip() else say("the file is empty"),
             )
         return self.root, tuple(self.notes)
 
@@ -172,5 +176,9 @@ class _Scanner:
                 ", or ]": "a comma or ]", ", or }": "a comma or }",
             }[self.expect]  # fmt: skip
             found = self.text[position : position + 1]
-            what = f"expected {wanted}, found {found!r}" if found else f"expected {wanted}"
-        return UnreadConfig(f"line {line}, column {column}: {what}")
+            what = (
+                say("expected {wanted}, found {found!r}", wanted=wanted, found=found)
+                if found
+                else say("expected {wanted}", wanted=wanted)
+            )
+        return UnreadConfig(say("line {line}, column {column}: {what}", line=line, column=column, what=what))

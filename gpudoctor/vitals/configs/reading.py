@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from gpudoctor.lang import say
 from gpudoctor.model.external_files import read_head
 from gpudoctor.model.read_limits import CONFIG_IN_FOLDER
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
@@ -115,8 +116,13 @@ _IGNORE: Final = re.compile(
     r"(?:#|//)\s*gpudoctor:\s*ignore(?:\[([^\]]*)\])?[ \t]*:?[ \t]*(.*?)\s*$", re.MULTILINE
 )
 
-FULL = f"larger or deeper than any training config: only its first {MAX_ENTRIES:,} settings were read"
-INTERPOLATED = "values of the form ${...} are filled in by Hydra or OmegaConf: gpudoctor does not judge them"
+FULL = say(
+    "larger or deeper than any training config: only its first {max_entries:,} settings were read",
+    max_entries=MAX_ENTRIES,
+)
+INTERPOLATED = say(
+    "values of the form ${{...}} are filled in by Hydra or OmegaConf: gpudoctor does not judge them"
+)
 
 
 def read_configs(paths: Iterable[str | os.PathLike[str]]) -> Configs:
@@ -141,7 +147,14 @@ def parse(path: str, text: str, notes: tuple[str, ...] = ()) -> ConfigFile:
     flat, kind = flats[chosen], kinds[chosen]
     notes = (*notes, *more)
     if len(documents) > 1:
-        notes = (*notes, f"{len(documents)} YAML documents in one file; document {chosen + 1} was read")
+        notes = (
+            *notes,
+            say(
+                "{documents} YAML documents in one file; document {chosen} was read",
+                documents=len(documents),
+                chosen=chosen + 1,
+            ),
+        )
     if flat.full:
         notes = (*notes, FULL)
     if kind.trains and "${" in text and any("${" in str(entry.value) for entry in flat.entries.values()):

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gpudoctor.lang import say
 from gpudoctor.model.signs.configs import Scalar
 from gpudoctor.vitals.configs.config_text import TOO_DEEP, UnreadConfig
 from gpudoctor.vitals.configs.tree import ConfigNode, ConfigPair
@@ -29,8 +30,8 @@ def read_toml(text: str) -> tuple[ConfigNode, tuple[str, ...]]:
     except ValueError as error:
         where = re.search(r"at line (\d+), column (\d+)", str(error))
         said = re.sub(r" ?\(at [^()]*\)", "", str(error))
-        prefix = f"line {where[1]}, column {where[2]}: " if where else ""
-        raise UnreadConfig(f"{prefix}not valid TOML: {said}") from error
+        prefix = say("line {where}, column {where2}: ", where=where[1], where2=where[2]) if where else ""
+        raise UnreadConfig(say("{prefix}not valid TOML: {said}", prefix=prefix, said=said)) from error
     places = _Finder(text).places
     return _build(data, (), places, ConfigNode(1, 1), 0), ()
 

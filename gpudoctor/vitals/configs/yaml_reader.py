@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any, Final
 
+from gpudoctor.lang import say
 from gpudoctor.model.signs.configs import Scalar
 from gpudoctor.vitals.configs.config_text import TOO_DEEP, UnreadConfig
 from gpudoctor.vitals.configs.tree import ConfigNode, ConfigPair
@@ -32,7 +33,7 @@ _JINJA_LINE: Final = re.compile(r"^[ \t]*\{[%#][^\n]*[%#]\}[ \t]*$", re.MULTILIN
 _OPEN, _CLOSE, _COLON, _HASH, _QUOTES = "\ue000", "\ue001", "\ue002", "\ue003", {'"': "\ue004", "'": "\ue005"}
 _BACK: Final = {_OPEN: "{", _CLOSE: "}", _COLON: ":", _HASH: "#", "\ue004": '"', "\ue005": "'"}
 
-JINJA = "a Jinja template: gpudoctor does not judge its {{ ... }} values"
+JINJA = say("a Jinja template: gpudoctor does not judge its {{{{ ... }}}} values")
 
 
 def read_yaml(text: str) -> tuple[list[ConfigNode], tuple[str, ...]]:
@@ -113,7 +114,13 @@ class _Builder:
             target = self.anchors.get(event.anchor)
             if target is None:
                 line = event.start_mark.line + 1
-                raise UnreadConfig(f"line {line}: the alias *{event.anchor} has no anchor before it")
+                raise UnreadConfig(
+                    say(
+                        "line {line}: the alias *{anchor} has no anchor before it",
+                        line=line,
+                        anchor=event.anchor,
+                    )
+                )
             self.add(target, None)
         elif name == "DocumentStartEvent":
             self.anchors = {}
@@ -224,11 +231,16 @@ def _sentence(error: Exception, text: str) -> str:
     if "nesting depth" in problem:  # newer releases of libyaml have a limit of their own, below ours
         return TOO_DEEP
     if mark is None:
-        return f"not valid YAML: {problem}"
+        return say("not valid YAML: {problem}", problem=problem)
     lines = text.split("\n")
     line = lines[mark.line] if mark.line < len(lines) else ""
     if "\t" in line[: len(line) - len(line.lstrip())]:
-        return f"line {mark.line + 1}: a tab in the indentation; YAML indents with spaces only"
+        return say("line {line}: a tab in the indentation; YAML indents with spaces only", line=mark.line + 1)
     if any(mark in line for mark in ("{%", "{{", _OPEN)):
-        return f"line {mark.line + 1}: a Jinja template that is not YAML before it is rendered"
-    return f"line {mark.line + 1}, column {mark.column + 1}: not valid YAML: {problem}"
+        return say("line {line}: a Jinja template that is not YAML before it is rendered", line=mark.line + 1)
+    return say(
+        "line {line}, column {column}: not valid YAML: {problem}",
+        line=mark.line + 1,
+        column=mark.column + 1,
+        problem=problem,
+    )

@@ -15,6 +15,7 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
+from gpudoctor.lang import say
 from gpudoctor.vitals.flight_recorder.repeated_entries import EntryLayouts, LoadedEntries, load_entries
 from gpudoctor.vitals.plain_pickle import NotPlain, load_plain_fast
 from gpudoctor.vitals.process.classify_stack import is_library
@@ -291,7 +292,7 @@ def _groups(rows: _Rows, dictionary: Dictionary) -> tuple[list[_Group], tuple[st
             group.open.pop(sequence, None)
     groups = list(kinds.groups.values())
     if len(groups) > _MOST_GROUPS:
-        raise NotPlain(f"it has more than {_MOST_GROUPS:,} process groups")
+        raise NotPlain(say("it has more than {most_groups:,} process groups", most_groups=_MOST_GROUPS))
     for each in groups:
         if each.sequences:
             each.newest = (each.sequences[-1], each.operations[-1], each.sites[-1], newest[id(each)])

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Any
 
+from gpudoctor.lang import say
 from gpudoctor.model.child_process import child_code
 from gpudoctor.model.signs.flight_recorder import (
     CallSite,
@@ -90,12 +91,12 @@ class DumpsRead:
             dump = _dump(path, answer, self)
             if dump is None:
                 unread.append(
-                    UnreadDump(rank=None, path=path, reason="neither it nor its name contains its rank")
+                    UnreadDump(rank=None, path=path, reason=say("neither it nor its name contains its rank"))
                 )
             elif dump.rank in dumps:
                 older, newer = sorted((dumps[dump.rank], dump), key=lambda item: item.written)
                 dumps[dump.rank] = newer
-                reason = f"{newer.path} is a later dump of rank {dump.rank}"
+                reason = say("{path} is a later dump of rank {rank}", path=newer.path, rank=dump.rank)
                 unread.append(UnreadDump(rank=None, path=older.path, reason=reason))
             else:
                 dumps[dump.rank] = dump
@@ -125,7 +126,10 @@ def _serve(job: DumpsRead) -> None:
                 _end(process)
                 process = None
                 number, _ = waiting.pop(0)
-                job.take(number, "reading it takes too long" if slow else "the process that read it crashed")
+                job.take(
+                    number,
+                    say("reading it takes too long") if slow else say("the process that read it crashed"),
+                )
     finally:
         if process is not None:
             _end(process)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gpudoctor.lang import say
 from gpudoctor.model.signs.host import Disk, SilentFolder
 from gpudoctor.text import duration
 from gpudoctor.vitals.host.proc_tree import Tree
@@ -112,13 +113,13 @@ def usual_folders(variables: Mapping[str, str], working_folder: str) -> list[tup
         temporary = "C:\\Windows\\Temp" if sys.platform == "win32" else "/tmp"
     extensions = variables.get("TORCH_EXTENSIONS_DIR") or os.path.join(cache, "torch_extensions")
     folders = [
-        ("working folder", working_folder),
-        ("Hugging Face cache", hub),
-        ("temporary files", temporary),
-        ("torch extension cache", extensions),
+        (say("working folder"), working_folder),
+        (say("Hugging Face cache"), hub),
+        (say("temporary files"), temporary),
+        (say("torch extension cache"), extensions),
     ]
     if variables.get("HF_DATASETS_CACHE"):
-        folders.insert(2, ("Hugging Face data sets", variables["HF_DATASETS_CACHE"]))
+        folders.insert(2, (say("Hugging Face data sets"), variables["HF_DATASETS_CACHE"]))
     return [(role, os.path.join(working_folder, os.path.expanduser(path))) for role, path in folders]
 
 
@@ -143,7 +144,7 @@ def read_disks(
     deadline = time.monotonic() + PATIENCE
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
-    late = f"no answer in {duration(PATIENCE)}"
+    late = say("no answer in {patience}", patience=duration(PATIENCE))
     answers = [found.get(item) or SilentFolder(role=item[0], path=item[1], reason=late) for item in wanted]
     return (
         tuple(item for item in answers if isinstance(item, Disk)),

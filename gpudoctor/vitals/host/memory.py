@@ -4,6 +4,7 @@ import os
 import time
 from dataclasses import dataclass
 
+from gpudoctor.lang import say
 from gpudoctor.model import Absent, Reading, Unavailable
 from gpudoctor.vitals.host.proc_tree import Tree, table
 
@@ -67,7 +68,7 @@ def _portable() -> HostMemory:
     try:
         memory, swap = psutil.virtual_memory(), psutil.swap_memory()
     except (OSError, RuntimeError, psutil.Error) as error:
-        raise Unavailable(f"the memory of this machine cannot be read ({error})") from error
+        raise Unavailable(say("the memory of this machine cannot be read ({error})", error=error)) from error
     return HostMemory(
         total=memory.total, available=memory.available, swap_total=swap.total, swap_used=swap.used
     )

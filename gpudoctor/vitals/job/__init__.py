@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 
+from gpudoctor.lang import say
 from gpudoctor.model import Unavailable
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import JOB_FOLLOWED, JOB_SCRIPT
@@ -53,7 +54,7 @@ class _Calls:
             return False
         self._scripts[script] += 1
         if self._scripts.total() > JOB_FOLLOWED.most:
-            raise Unavailable(f"it has {JOB_FOLLOWED.words}")
+            raise Unavailable(say("it has {words}", words=JOB_FOLLOWED.words))
         return True
 
 
@@ -152,9 +153,11 @@ def _text(path: Path) -> str:
     try:
         data = read_file(path, JOB_SCRIPT)
     except OSError as error:
-        raise Unavailable(f"{path} cannot be read: {error.strerror or error}") from error
+        raise Unavailable(
+            say("{path} cannot be read: {strerror}", path=path, strerror=error.strerror or error)
+        ) from error
     if b"\0" in data[:4096]:
-        raise Unavailable(f"{path} is a binary file, not a job script")
+        raise Unavailable(say("{path} is a binary file, not a job script", path=path))
     return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
 
 
@@ -168,7 +171,7 @@ def _read(path: Path, environment: Mapping[str, str]) -> _Read:
         lines = list(read_lines(text, {**environment, **_scheduler_variables(grants)}))
         return _read_script(path, text, options, grants, lines)
     except Unavailable as reason:
-        raise Unavailable(f"{path} is not followed: {reason}") from reason
+        raise Unavailable(say("{path} is not followed: {reason}", path=path, reason=reason)) from reason
 
 
 def _read_script(

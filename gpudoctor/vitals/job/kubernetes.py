@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpudoctor.lang import say
 from gpudoctor.model import Unavailable
 from gpudoctor.model.read_limits import JOB_MANIFEST, JOB_MANIFEST_DEPTH
 from gpudoctor.vitals.job.grants import Grants, byte_count
@@ -31,18 +32,22 @@ def read_manifest(text: str, path: str) -> list[Container]:
     from ruamel.yaml.error import YAMLError
 
     if len(text) > JOB_MANIFEST.most:
-        raise Unavailable(f"{path}: it is {JOB_MANIFEST.words}")
+        raise Unavailable(say("{path}: it is {words}", path=path, words=JOB_MANIFEST.words))
     if _depth(text) > JOB_MANIFEST_DEPTH.most:
-        raise Unavailable(f"{path}: it has {JOB_MANIFEST_DEPTH.words}")
+        raise Unavailable(say("{path}: it has {words}", path=path, words=JOB_MANIFEST_DEPTH.words))
     try:
         documents = list(YAML(typ="rt").load_all(text))
     except YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = f"line {mark.line + 1}: " if mark is not None else ""
+        place = say("line {line}: ", line=mark.line + 1) if mark is not None else ""
         problem = str(getattr(error, "problem", "") or "").strip() or type(error).__name__
-        raise Unavailable(f"{path}: {place}not valid YAML ({problem})") from error
+        raise Unavailable(
+            say("{path}: {place}not valid YAML ({problem})", path=path, place=place, problem=problem)
+        ) from error
     except (RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError) as error:
-        raise Unavailable(f"{path}: not valid YAML ({type(error).__name__})") from error
+        raise Unavailable(
+            say("{path}: not valid YAML ({kind})", path=path, kind=type(error).__name__)
+        ) from error
     found: list[Container] = []
     for document in documents:
         nodes, ranks = _replicas(document)
@@ -114,7 +119,7 @@ def _container(
     )
     grants = Grants(
         gpus=gpus,
-        gpus_origin=f"nvidia.com/gpu in {path}" if gpus is not None else "",
+        gpus_origin=say("nvidia.com/gpu in {path}", path=path) if gpus is not None else "",
         ranks_per_node=ranks,
         cpus=_cpus(limits.get("cpu")),
         memory=byte_count(_said(limits.get("memory")), binary=False),

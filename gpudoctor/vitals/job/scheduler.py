@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 
+from gpudoctor.lang import say
 from gpudoctor.model.read_limits import JOB_LINE
 from gpudoctor.model.signs.job import Profile
 from gpudoctor.vitals.job.grants import Grants, byte_count, slurm_seconds
@@ -87,7 +88,7 @@ def slurm_grants(options: Mapping[str, str], path: str) -> Grants:
         cpus = float(cpus_per_gpu * gpus)
     return Grants(
         gpus=gpus,
-        gpus_origin=f"{origin} in {path}" if origin else "",
+        gpus_origin=say("{origin} in {path}", origin=origin, path=path) if origin else "",
         ranks_per_node=per_node,
         nodes=nodes,
         cpus=cpus,

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.read_limits import SMALL_JSON
 from gpudoctor.model.signs.job_log import JobLog, LogFile
@@ -21,11 +23,15 @@ def with_dump_files(log: JobLog, paths: Sequence[str]) -> JobLog:
             data = read_file(path, SMALL_JSON)
             stacks += of_json(path, load_json(data), rank_of(path))
         except OSError as error:
-            problems.append(f"{path}: cannot be read: {error.strerror or error}")
+            problems.append(
+                say("{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error)
+            )
         except ValueError as error:
-            problems.append(f"{path}: cannot be read as a stack dump of py-spy: {error}")
+            problems.append(
+                say("{path}: cannot be read as a stack dump of py-spy: {error}", path=path, error=error)
+            )
         else:
             files.append(LogFile(path=path, lines=data.count(b"\n") + 1, bytes=len(data)))
     if not files:
-        raise Unread("; ".join(problems) or "no log was named")
+        raise Unread(concatenated("; ", problems) or "no log was named")
     return replace(log, files=tuple(files), stacks=with_ranks(stacks), problems=tuple(problems))

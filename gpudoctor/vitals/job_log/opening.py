@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import IO, Any, Protocol
 
+from gpudoctor.lang import say
 from gpudoctor.model.external_files import Damaged, RefusedFile, open_file
 from gpudoctor.model.read_limits import LOG_UNPACKED_RATIO, LOG_UNPACKED_START
 
@@ -270,7 +271,12 @@ class _Archive:
     def read1(self, size: int) -> bytes:
         """At most about `size` bytes, none at the end. Raises `RefusedFile` and `Damaged`."""
         if self._given > LOG_UNPACKED_START + LOG_UNPACKED_RATIO * self._packed:
-            raise RefusedFile(f"it unpacks to more than {LOG_UNPACKED_RATIO} times its size")
+            raise RefusedFile(
+                say(
+                    "it unpacks to more than {log_unpacked_ratio} times its size",
+                    log_unpacked_ratio=LOG_UNPACKED_RATIO,
+                )
+            )
         while True:
             if self._member.eof:
                 self._rest = self._member.unused_data.lstrip(b"\0") or self._read()
@@ -284,7 +290,7 @@ class _Archive:
                 text = self._member.decompress(packed, size)
             except Exception as error:
                 if isinstance(error, zlib.error | lzma.LZMAError) or type(error).__name__ == "ZstdError":
-                    raise Damaged(f"its packing is damaged: {error}") from error
+                    raise Damaged(say("its packing is damaged: {error}", error=error)) from error
                 raise
             if text:
                 self._given += len(text)
@@ -357,7 +363,10 @@ def _zstd(path: str) -> Callable[[], _Member]:
         package = import_module("zstandard")
     except ImportError:
         raise RefusedFile(
-            "it is packed by zstd, which this Python cannot unpack. Install zstandard (pip install zstandard), "
-            f"or unpack it: zstd -dc {shlex.quote(path)} | gpudoctor autopsy -"
+            say(
+                "it is packed by zstd, which this Python cannot unpack. Install zstandard (pip install "
+                "zstandard), or unpack it: zstd -dc {quote} | gpudoctor autopsy -",
+                quote=shlex.quote(path),
+            )
         ) from None
     return lambda: _ZstandardFrame(package)

@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import IO
 
 from gpudoctor.analysis.job_log.consequences import UNHEEDED
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, LogFrame, RankStack
 from gpudoctor.model.unavailable import Unread
@@ -120,11 +122,16 @@ def read_job_log(
             damage = str(error.strerror or error)
         found = reader.finish()
         if damage:
-            read = f"; gpudoctor read {reader.lines} lines of it" if reader.lines else ""
-            problems.append(f"{shown}: cannot be read: {damage}{read}")
+            read = say("; gpudoctor read {lines} lines of it", lines=reader.lines) if reader.lines else ""
+            problems.append(
+                say("{shown}: cannot be read: {damage}{read}", shown=shown, damage=damage, read=read)
+            )
         elif not reader.lines:
             problems.append(
-                f"{shown}: is empty; if the job buffered its output, set PYTHONUNBUFFERED=1 next time"
+                say(
+                    "{shown}: is empty; if the job buffered its output, set PYTHONUNBUFFERED=1 next time",
+                    shown=shown,
+                )
             )
         if reader.lines:
             files.append(reader.file())
@@ -135,7 +142,7 @@ def read_job_log(
             stacks += reader.stacks()
             tails.append(reader.tail(before, _MOST_TAIL // len(paths)))
     if not files:
-        raise Unread("; ".join(problems) or "no log was named")
+        raise Unread(concatenated("; ", problems) or "no log was named")
     events = _last_of_shell(_ordered(events, len(files)))
     if all(item.bearing in (Bearing.HARMLESS, Bearing.HINT) for item in events):
         tails = []

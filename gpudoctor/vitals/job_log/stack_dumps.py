@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gpudoctor.lang import say
 from gpudoctor.model.signs.job_log import DumpedThread, RankStack
 from gpudoctor.model.signs.process import Frame
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine
@@ -77,7 +78,7 @@ class StackDumps:
         if found := _PROCESS.match(text):
             self._close(key)
             rank = _RANK_ARGUMENT.search(found[2])
-            self._process[key] = (f"process {found[1]}", int(rank[1]) if rank else line.rank)
+            self._process[key] = (say("process {found}", found=found[1]), int(rank[1]) if rank else line.rank)
             return False  # other programs begin lines so
         opened = self._open.get(key)
         if opened is not None and ((frame := _frame(text)) or _BESIDE.match(text)):
@@ -138,7 +139,7 @@ def of_json(path: str, value: object, rank: int | None) -> list[RankStack]:
                 path=path,
                 line=1,
                 rank=rank if rank is not None else _rank_of_command(item),
-                process=f"process {item.get('pid', '')}".rstrip(),
+                process=say("process {item}", item=item.get("pid", "")).rstrip(),
                 thread=read.name or str(item.get("thread_id", "")),
                 main=read.main,
                 frames=tuple(replace(frame, path=_whole(frame.path)) for frame in read.frames),
@@ -167,7 +168,11 @@ def judged(threads: Iterable[DumpedThread]) -> list[RankStack]:
         for number, thread in enumerate(mains):
             if is_worker(thread.frames):
                 continue
-            process = thread.process if named and thread.process else f"process {number + 1} of {thread.path}"
+            process = (
+                thread.process
+                if named and thread.process
+                else say("process {number} of {path}", number=number + 1, path=thread.path)
+            )
             what = classify(thread.frames, lambda _path, _line: "", device=True)
             found.append(
                 RankStack(

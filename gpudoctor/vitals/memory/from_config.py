@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 
 if TYPE_CHECKING:
     from gpudoctor.model import Setting, SourceSpan
@@ -42,12 +43,15 @@ def settle(fields: Mapping[str, Any], told: DeclaredJob) -> dict[str, Any]:
     world = settled.get("gpus", 1) * settled.get("nodes", 1)
     if world == 1 and "parallel" in told.fields and "parallel" not in fields and "gpus" not in settled:
         told.assumptions.append(
-            f"{settled['parallel']} without a number of GPUs in any config: counted on 1 (set --gpus)"
+            say(
+                "{parallel} without a number of GPUs in any config: counted on 1 (set --gpus)",
+                parallel=settled["parallel"],
+            )
         )
     split = settled.get("tp", 1) * settled.get("pp", 1) * settled.get("cp", 1)
     if world > 1 and split == 1 and told.fields and settled.get("parallel", "none") == "none":
         settled["parallel"] = fields.get("parallel", "ddp")
-        told.assumptions.append(f"{world} GPUs and no sharding in the configs: ddp")
+        told.assumptions.append(say("{world} GPUs and no sharding in the configs: ddp", world=world))
     return settled
 
 
@@ -98,8 +102,11 @@ def read_config(file: "ConfigFile", told: DeclaredJob, *, placed: bool = True) -
         return
     if not file.kind.trains:
         raise UsageError(
-            f"{file.path} is not a known training config (Hugging Face, DeepSpeed, accelerate, "
-            f"LLaMA-Factory, axolotl, torchtune, Lightning) and not a model's config.json"
+            say(
+                "{path} is not a known training config (Hugging Face, DeepSpeed, accelerate, "
+                "LLaMA-Factory, axolotl, torchtune, Lightning) and not a model's config.json",
+                path=file.path,
+            )
         )
     model = _last(file, "model")
     if isinstance(model, str) and file.kind is ConfigKind.TORCHTUNE:
@@ -163,7 +170,7 @@ def targets_of(names: tuple[Any, ...], told: DeclaredJob) -> tuple[str, ...]:
         try:
             known += roles((name,))
         except UsageError:
-            told.assumptions.append(f"lora target {name!r} is not known, so it is not counted")
+            told.assumptions.append(say("lora target {name!r} is not known, so it is not counted", name=name))
     return tuple(dict.fromkeys(known)) or ("all-linear",)
 
 
@@ -175,7 +182,11 @@ def _method(file: "ConfigFile", told: DeclaredJob) -> None:
     if isinstance(said, str) and said not in _METHODS:
         told.guessed.add("method")
         told.assumptions.append(
-            f"{said!r} of {file.path} is not a known method; the nearest known one is estimated"
+            say(
+                "{said!r} of {path} is not a known method; the nearest known one is estimated",
+                said=said,
+                path=file.path,
+            )
         )
     bits = _last(file, "quantisation_bits")
     adapted = (
@@ -223,14 +234,23 @@ def _types(file: "ConfigFile", told: DeclaredJob) -> None:
             full = told.fields.get("method") == "full"
             whole = full and file.kind is ConfigKind.LLAMA_FACTORY and file.value("pure_bf16") is not True
             told.fields["dtype"] = "fp32" if whole else mixed
-            why = "LLaMA-Factory trains in fp32" if whole else "the checkpoint's type"
-            told.assumptions.append(f"{file.path} names no dtype of the weights: {told.fields['dtype']}, {why}")
+            why = say("LLaMA-Factory trains in fp32") if whole else say("the checkpoint's type")
+            told.assumptions.append(
+                say(
+                    "{path} names no dtype of the weights: {dtype}, {why}",
+                    path=file.path,
+                    dtype=told.fields["dtype"],
+                    why=why,
+                )
+            )
             if file.kind not in {ConfigKind.LLAMA_FACTORY, ConfigKind.AXOLOTL}:  # these load in that type
                 told.guessed.add("dtype")
     elif not dtype and file.kind is ConfigKind.HUGGINGFACE:
         told.fields["dtype"] = "fp32"
         told.guessed.add("dtype")
-        told.assumptions.append(f"{file.path} sets neither bf16 nor fp16: weights and arithmetic in fp32")
+        told.assumptions.append(
+            say("{path} sets neither bf16 nor fp16: weights and arithmetic in fp32", path=file.path)
+        )
 
 
 def _step(file: "ConfigFile", told: DeclaredJob) -> None:
@@ -244,7 +264,7 @@ def _step(file: "ConfigFile", told: DeclaredJob) -> None:
         told.fields["checkpointing"] = "layer"  # its default
     elif file.kind in {ConfigKind.HUGGINGFACE, ConfigKind.AXOLOTL, ConfigKind.TORCHTUNE}:
         told.fields["checkpointing"] = "none"
-        told.assumptions.append(f"{file.path} does not set gradient checkpointing: none")
+        told.assumptions.append(say("{path} does not set gradient checkpointing: none", path=file.path))
     attention = ATTENTION.get(str(_last(file, "attention")))
     for name, kind in (("flash_attention", "flash"), ("sdp_attention", "sdpa"), ("eager_attention", "eager")):
         attention = kind if _last(file, name) is True else attention
@@ -271,7 +291,9 @@ def _optimizer(name: str, file: "ConfigFile", told: DeclaredJob) -> None:
     found = known_optimizer(name)
     if found is None:
         told.guessed.add("optimizer")
-        told.assumptions.append(f"optimizer {name!r} of {file.path} is not known: counted as adamw")
+        told.assumptions.append(
+            say("optimizer {name!r} of {path} is not known: counted as adamw", name=name, path=file.path)
+        )
     else:
         told.fields["optimizer"] = found
 

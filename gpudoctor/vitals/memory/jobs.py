@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gpudoctor.analysis.source.config_links import launched_accelerate, links
 from gpudoctor.analysis.source.training_arguments import training_arguments
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 from gpudoctor.model import Patient
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.unavailable import optional
@@ -142,7 +143,7 @@ def jobs_of(patient: Patient) -> Jobs:
         told = DeclaredJob()
         try:
             if not _is_training(file):
-                raise Undeclared(f"{file.path} trains nothing")
+                raise Undeclared(say("{path} trains nothing", path=file.path))
             read_config(file, told)
             engine = _engines(patient, told, file=file)
             _refuse_unknown(file, told)
@@ -150,7 +151,7 @@ def jobs_of(patient: Patient) -> Jobs:
             jobs.reasons.append(str(error))
             continue
         if told.model is None:
-            jobs.reasons.append(f"{file.path} names no model")
+            jobs.reasons.append(say("{path} names no model", path=file.path))
             continue
         jobs.found.append(ToldJob(title=file.path, path=file.path, told=told, engine=engine))
     if not jobs.found:
@@ -175,16 +176,24 @@ def _refuse_unknown(file: ConfigFile, told: DeclaredJob) -> None:
     objective = next((str(file.value(key)) for key in ("stage", "rl") if file.value(key)), "sft")
     if objective not in _OBJECTIVES:
         raise Undeclared(
-            f"{file.path}: {objective} trains on pairs or with a second model, which estimate does not support"
+            say(
+                "{path}: {objective} trains on pairs or with a second model, which estimate does not support",
+                path=file.path,
+                objective=objective,
+            )
         )
     if {"method", "optimizer"} & told.guessed:
         raise Undeclared(told.assumptions[-1])
     other = next((entry for entry in file.entries.values() if entry.last in _OTHERS and entry.value), None)
     if other is not None:
-        raise Undeclared(f"{file.path}: {other.key} is not a setting that estimate supports")
+        raise Undeclared(
+            say("{path}: {key} is not a setting that estimate supports", path=file.path, key=other.key)
+        )
     engine = [item.value for item in file.meaning("deepspeed_config")]
     if "parallel" not in told.fields and (engine or _SHARDS.search(file.path + "\n" + file.text)):
-        raise Undeclared(f"{file.path} mentions sharding or offloading, but no given config has its settings")
+        raise Undeclared(
+            say("{path} mentions sharding or offloading, but no given config has its settings", path=file.path)
+        )
 
 
 def _engines(
@@ -215,7 +224,10 @@ def _scripted(patient: Patient, jobs: Jobs) -> None:
     setups = [item for item in setups if item.file is None or item.kind is not None]
     if len(setups) > 2:
         jobs.reasons.append(
-            f"{len(setups)} sets of training arguments, and gpudoctor cannot tell which one is used"
+            say(
+                "{setups} sets of training arguments, and gpudoctor cannot tell which one is used",
+                setups=len(setups),
+            )
         )
         return
     told = DeclaredJob()

@@ -8,6 +8,8 @@ from gpudoctor.errors import UsageError
 from gpudoctor.estimate import Device, ModelShape, lookup
 from gpudoctor.estimate import device as find_device
 from gpudoctor.estimate.find import find_cached, find_path, is_path
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Absent, Patient, Unavailable
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.signs.memory import JobMemory, MemoryForecast
@@ -28,7 +30,9 @@ def read_memory(patient: Patient, gpu: str | None = None, gpus: int | None = Non
     """
     jobs = jobs_of(patient)
     if not jobs.found:
-        raise Unavailable(jobs.reasons[0] if jobs.reasons else "no config or script describes what is trained")
+        raise Unavailable(
+            jobs.reasons[0] if jobs.reasons else say("no config or script describes what is trained")
+        )
     if gpu is None and ran_on_cpu(patient):
         raise Unavailable("the recorded run computed on the CPU: no GPU's memory limits it")
     card = _card(patient, gpu, gpus)
@@ -43,7 +47,7 @@ def read_memory(patient: Patient, gpu: str | None = None, gpus: int | None = Non
             reasons.append(str(error))
     if not done:
         raise Unavailable(reasons[-1])
-    return MemoryForecast(jobs=tuple(done), untold="; ".join(reasons))
+    return MemoryForecast(jobs=tuple(done), untold=concatenated("; ", reasons))
 
 
 def _shape(model: str) -> ModelShape:
@@ -55,7 +59,13 @@ def _shape(model: str) -> ModelShape:
         return find_path(cached).shape
     found = lookup(model)
     if found.assumption:
-        raise UsageError(f"{model} is not a model that gpudoctor knows exactly ({found.assumption})")
+        raise UsageError(
+            say(
+                "{model} is not a model that gpudoctor knows exactly ({assumption})",
+                model=model,
+                assumption=found.assumption,
+            )
+        )
     return found.preset.shape
 
 
@@ -82,7 +92,7 @@ def _card(patient: Patient, gpu: str | None, gpus: int | None) -> TargetGpu:
             capability = known.capability if known is not None else None
             own = Device(name=str(least.name), bytes=size, capability=capability)
             if size >= _FEWEST:
-                origin = f"this machine's GPU {least.index}"
+                origin = say("this machine's GPU {index}", index=least.index)
                 return TargetGpu(device=own, origin=origin, count=granted or len(sizes), counted=True)
     raise Unavailable("no GPU here to compare the estimate with (name the job's: --gpu H100)")
 

@@ -6,6 +6,8 @@ Runs in the child process: standard library only.
 from collections.abc import Callable
 from typing import Any
 
+from gpudoctor.lang import say
+
 # NVML return codes (nvml.h). Numbers, because an older binding may lack the newer names.
 NO_PERMISSION = 4
 DRIVER_NOT_LOADED = 9
@@ -17,20 +19,20 @@ RESET_REQUIRED = 16
 VERSION_MISMATCH = 18
 
 _REASONS = {
-    2: "not supported by this card",  # invalid argument: a sensor, link or counter that the card lacks
-    3: "not supported by this card",
-    NO_PERMISSION: "no permission",
-    6: "not found",
-    FUNCTION_NOT_FOUND: "this driver is too old",
-    22: "not supported in a virtual GPU",
-    25: "this driver is too old",
-    26: "this driver dropped it",
-    27: "the GPU is not ready",
-    999: "the driver answered with an unknown error",
+    2: say("not supported by this card"),  # invalid argument: a sensor, link or counter that the card lacks
+    3: say("not supported by this card"),
+    NO_PERMISSION: say("no permission"),
+    6: say("not found"),
+    FUNCTION_NOT_FOUND: say("this driver is too old"),
+    22: say("not supported in a virtual GPU"),
+    25: say("this driver is too old"),
+    26: say("this driver dropped it"),
+    27: say("the GPU is not ready"),
+    999: say("the driver answered with an unknown error"),
 }
 
 
-_OLD_BINDING = "this nvidia-ml-py is too old"
+_OLD_BINDING = say("this nvidia-ml-py is too old")
 
 
 class GpuLost(Exception):
@@ -85,7 +87,7 @@ class NvmlClient:
             value = self.read(*call)
             if not isinstance(value, NotSupported):
                 return value
-            if reason.reason in ("not asked", _OLD_BINDING) or value.reason != _OLD_BINDING:
+            if reason.reason in (say("not asked"), _OLD_BINDING) or value.reason != _OLD_BINDING:
                 reason = value
         return reason
 
@@ -103,10 +105,13 @@ class NvmlClient:
 def _field_value(item: Any) -> Any:
     if item.nvmlReturn in (GPU_IS_LOST, RESET_REQUIRED):
         raise GpuLost(
-            item.nvmlReturn, "GPU is lost" if item.nvmlReturn == GPU_IS_LOST else "GPU requires restart"
+            item.nvmlReturn,
+            say("GPU is lost") if item.nvmlReturn == GPU_IS_LOST else say("GPU requires restart"),
         )
     if item.nvmlReturn:
-        return NotSupported(_REASONS.get(item.nvmlReturn, f"NVML error {item.nvmlReturn}"))
+        return NotSupported(
+            _REASONS.get(item.nvmlReturn, say("NVML error {nvmlreturn}", nvmlreturn=item.nvmlReturn))
+        )
     slot = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
     if item.valueType >= len(slot) or not hasattr(item.value, slot[item.valueType]):
         return NotSupported("a value of an unknown type")

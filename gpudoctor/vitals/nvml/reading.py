@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gpudoctor.lang import say
 from gpudoctor.vitals.nvml.client import CORRUPTED_INFOROM, NotSupported, NvmlClient
 
 Json = Any
@@ -139,7 +140,7 @@ def _inforom(funnel: NvmlClient, gpu: Any) -> Json:
             return False
         return plain(funnel.read("nvmlDeviceValidateInforom", gpu), lambda _: True)
     except AttributeError:
-        return {"absent": "this nvidia-ml-py is too old"}
+        return {"absent": say("this nvidia-ml-py is too old")}
     return True
 
 
@@ -248,7 +249,7 @@ def _links(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
 def _link_errors(funnel: NvmlClient, gpu: Any, port: int, active: bool) -> dict[str, Json]:
     names = {"replay_errors": 0, "recovery_errors": 1, "crc_errors": 2}
     if not active:
-        return {name: {"absent": "the link is off"} for name in names}
+        return {name: {"absent": say("the link is off")} for name in names}
     return {
         name: plain(funnel.read("nvmlDeviceGetNvLinkErrorCounter", gpu, port, counter))
         for name, counter in names.items()
@@ -327,14 +328,16 @@ def processes(funnel: NvmlClient, gpu: Any) -> Json:
             missing = missing or plain(listed)
             continue
         if any(not 0 < process.pid <= _LARGEST_PID for process in listed):
-            return {"absent": "the driver and nvidia-ml-py disagree about the list of processes"}
+            return {"absent": say("the driver and nvidia-ml-py disagree about the list of processes")}
         for process in listed:
             memory = process.usedGpuMemory
             found.append(
                 {
                     "pid": int(process.pid),
                     "kind": kind,
-                    "memory": {"absent": "the driver does not report it"} if memory is None else int(memory),
+                    "memory": {"absent": say("the driver does not report it")}
+                    if memory is None
+                    else int(memory),
                 }
             )
     return missing if missing is not None and not found else found

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gpudoctor.lang import say
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
 from gpudoctor.model.unavailable import Absent, Unavailable
 from gpudoctor.text import duration
@@ -64,7 +65,7 @@ def take(
     state, error = _verdict(said, limit)
     gpus, lost = _gpus(said, places, own_pids)
     driver = said.last("driver")
-    blocked = said.last("p2p").get("blocked", {"absent": "not asked"})
+    blocked = said.last("p2p").get("blocked", {"absent": say("not asked")})
     return GpuSurvey(
         driver=state,
         driver_error=error,
@@ -97,7 +98,9 @@ def _start(environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
             env=dict(environment),
         )
     except OSError as error:
-        raise Unavailable(f"the process that queries the driver cannot be started ({error})") from None
+        raise Unavailable(
+            say("the process that queries the driver cannot be started ({error})", error=error)
+        ) from None
 
 
 def _listen(child: "subprocess.Popen[bytes]", limit: float) -> ChildOutput:
@@ -139,7 +142,9 @@ def _end(child: "subprocess.Popen[bytes]", hung: bool) -> int | None:
 
 def _verdict(said: ChildOutput, limit: float) -> tuple[DriverState, str]:
     if fault := said.last("fault"):
-        raise RuntimeError(f"{fault['error']}, while {said.last('stage').get('stage')}")
+        raise RuntimeError(
+            say("{error}, while {last}", error=fault["error"], last=said.last("stage").get("stage"))
+        )
     failed = said.last("failed")
     if failed.get("state") == "BINDING":
         raise Unavailable(failed["error"])
@@ -149,17 +154,19 @@ def _verdict(said: ChildOutput, limit: float) -> tuple[DriverState, str]:
         return DriverState.READY, ""
     stage = said.last("stage").get("stage", "the driver's library was being loaded")
     if said.hung:
-        return DriverState.HUNG, f"no answer within {duration(limit)} while {stage}"
-    return DriverState.CRASHED, f"{_death(said.exit_code)} while {stage}"
+        return DriverState.HUNG, say(
+            "no answer within {limit} while {stage}", limit=duration(limit), stage=stage
+        )
+    return DriverState.CRASHED, say("{death} while {stage}", death=_death(said.exit_code), stage=stage)
 
 
 def _death(exit_code: int | None) -> str:
     if exit_code is not None and exit_code < 0:
         try:
-            return f"it died of {signal.Signals(-exit_code).name}"
+            return say("it died of {name}", name=signal.Signals(-exit_code).name)
         except ValueError:
-            return f"it died of signal {-exit_code}"
-    return f"it ended with exit code {exit_code}"
+            return say("it died of signal {exit_code}", exit_code=-exit_code)
+    return say("it ended with exit code {exit_code}", exit_code=exit_code)
 
 
 def _gpus(
@@ -179,7 +186,7 @@ def _gpus(
     if stuck is not None and not said.finished and not said.last("p2p"):
         known = {gpu.index for gpu in gpus} | {item.index for item in lost}
         if stuck not in known:
-            lost.append(LostGpu(index=stuck, error="the driver stopped answering", cause="driver"))
+            lost.append(LostGpu(index=stuck, error=say("the driver stopped answering"), cause="driver"))
     return tuple(gpus), tuple(lost)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpudoctor.errors import IncompleteError
+from gpudoctor.lang import say
 from gpudoctor.model.signs.process import Gap
 from gpudoctor.vitals.process import procfs
 from gpudoctor.vitals.process.dump import Dump, DumpError
@@ -21,14 +22,20 @@ def blind_gap(pid: int, failed: Dump) -> Gap:
     """What stands in the place of the stacks of a process that cannot be dumped."""
     error = failed.error
     if error is DumpError.NO_PYSPY:
-        return _gap("py-spy is not installed in gpudoctor's environment", "pip install py-spy")
+        return _gap(say("py-spy is not installed in gpudoctor's environment"), say("pip install py-spy"))
     if error is DumpError.NOT_PYTHON:
-        return _gap(f"py-spy finds no Python interpreter in process {pid}", "name the training process: --find")
+        return _gap(
+            say("py-spy finds no Python interpreter in process {pid}", pid=pid),
+            say("name the training process: --find"),
+        )
     if error is DumpError.FORBIDDEN:
         return _forbidden(pid)
     if error is DumpError.SLOW:
-        return _gap(f"py-spy did not answer ({failed.words})", "")
-    return _gap(f"py-spy cannot read process {pid} ({_first_line(failed.words)})", "")
+        return _gap(say("py-spy did not answer ({words})", words=failed.words), "")
+    return _gap(
+        say("py-spy cannot read process {pid} ({first_line})", pid=pid, first_line=_first_line(failed.words)),
+        "",
+    )
 
 
 def _forbidden(pid: int) -> Gap:
@@ -38,22 +45,25 @@ def _forbidden(pid: int) -> Gap:
         return _gap("on this system only root may read another process", again)
     if _in_container():
         return _gap(
-            "this container may not trace (no CAP_SYS_PTRACE)",
-            "docker run --cap-add SYS_PTRACE, or in Kubernetes securityContext.capabilities.add: [SYS_PTRACE]",
+            say("this container may not trace (no CAP_SYS_PTRACE)"),
+            say(
+                "docker run --cap-add SYS_PTRACE, or in Kubernetes "
+                "securityContext.capabilities.add: [SYS_PTRACE]"
+            ),
         )
     if owner and owner != _own_name() and os.geteuid() != 0:
-        return _gap(f"process {pid} belongs to {owner}", again)
+        return _gap(say("process {pid} belongs to {owner}", pid=pid, owner=owner), again)
     scope = _scope()
     if scope == 3:
-        return _gap("kernel.yama.ptrace_scope=3 forbids tracing until the next boot", "")
+        return _gap(say("kernel.yama.ptrace_scope=3 forbids tracing until the next boot"), "")
     if scope == 2:
-        return _gap("kernel.yama.ptrace_scope=2 lets only root trace", again)
+        return _gap(say("kernel.yama.ptrace_scope=2 lets only root trace"), again)
     if scope == 1:
         return _gap(
-            "kernel.yama.ptrace_scope=1 lets a process be traced by its parents only",
-            f"{again}, or start the job with gpudoctor run --allow-watch",
+            say("kernel.yama.ptrace_scope=1 lets a process be traced by its parents only"),
+            say("{again}, or start the job with gpudoctor run --allow-watch", again=again),
         )
-    return _gap(f"the system forbids reading the memory of process {pid}", again)
+    return _gap(say("the system forbids reading the memory of process {pid}", pid=pid), again)
 
 
 def _gap(reason: str, fix: str) -> Gap:
@@ -85,7 +95,7 @@ def _own_name() -> str:
 
 def _first_line(words: str) -> str:
     lines = [line.strip() for line in words.splitlines() if line.strip()]
-    return lines[-1] if lines else "no reason given"
+    return lines[-1] if lines else say("no reason given")
 
 
 _SHELLS = frozenset({"bash", "sh", "zsh", "fish", "dash", "ksh", "tcsh", "csh", "screen", "sshd"})
@@ -116,7 +126,15 @@ def attach(pids: Sequence[int], pyspy: str | None) -> Attachment:
         found = jobs[0]
         if [one.pid for one in found] != [root]:
             names = ", ".join(str(one.pid) for one in found[:8]) + (", ..." if len(found) > 8 else "")
-            notes.append(f"pid {root} leads to {len(found)} training process{'es' * (len(found) > 1)}: {names}")
+            notes.append(
+                say(
+                    "pid {root} leads to {found} training process{found2}: {names}",
+                    root=root,
+                    found=len(found),
+                    found2="es" * (len(found) > 1),
+                    names=names,
+                )
+            )
         roots.append(root)
         ranks |= {one.pid: one for one in found}
     ordered = sorted(ranks.values(), key=lambda one: (one.rank is None, one.rank or 0, one.pid))
@@ -127,43 +145,59 @@ def _root(pid: int, pyspy: str | None, notes: list[str]) -> int:
     """The process that a pid means: a thread's process, a loader worker's owner. Raises `IncompleteError`."""
     group = procfs.thread_group(pid)
     if group is None:
-        raise IncompleteError(f"there is no process {pid}; see which ones train: gpudoctor watch --find")
+        raise IncompleteError(
+            say("there is no process {pid}; see which ones train: gpudoctor watch --find", pid=pid)
+        )
     if group != pid:
-        notes.append(f"pid {pid} is a thread of process {group}: watching that")
+        notes.append(say("pid {pid} is a thread of process {group}: watching that", pid=pid, group=group))
         pid = group
     item = procfs.usage(pid)
     if item is None:
-        raise IncompleteError(f"process {pid} has just ended")
+        raise IncompleteError(say("process {pid} has just ended", pid=pid))
     if item.state == "Z":
         parent = procfs.usage(item.ppid)
-        name = f" ({parent.name})" if parent else ""
+        name = say(" ({name})", name=parent.name) if parent else ""
         raise IncompleteError(
-            f"process {pid} is a zombie: it has ended, and its parent {item.ppid}{name} has not collected it"
+            say(
+                "process {pid} is a zombie: it has ended, and its parent {ppid}{name} has not collected it",
+                pid=pid,
+                ppid=item.ppid,
+                name=name,
+            )
         )
     if pid == os.getpid():
-        raise IncompleteError(f"{pid} is gpudoctor itself; name the training process: gpudoctor watch --find")
+        raise IncompleteError(
+            say("{pid} is gpudoctor itself; name the training process: gpudoctor watch --find", pid=pid)
+        )
     owner = worker_owner(pid, pyspy)
     if owner is not None:
-        notes.append(f"pid {pid} is a loader worker of process {owner}: watching that")
+        notes.append(
+            say("pid {pid} is a loader worker of process {owner}: watching that", pid=pid, owner=owner)
+        )
         return owner
     return pid
 
 
 def _several(pid: int, jobs: Sequence[Sequence[Member]]) -> str:
     item = procfs.usage(pid)
-    who = f"process {pid} ({item.name if item else '?'})"
+    who = say("process {pid} ({name})", pid=pid, name=item.name if item else "?")
     first = ", ".join(str(job[0].pid) for job in jobs[:8]) + (", ..." if len(jobs) > 8 else "")
-    return f"{who} has {len(jobs)} child training jobs; name one: {first}"
+    return say("{who} has {jobs} child training jobs; name one: {first}", who=who, jobs=len(jobs), first=first)
 
 
 def _no_training(pid: int) -> str:
     item = procfs.usage(pid)
     name = item.name if item else "?"
     if item is not None and not procfs.command(pid):
-        return f"process {pid} ({name}) is a kernel thread, not a training"
+        return say("process {pid} ({name}) is a kernel thread, not a training", pid=pid, name=name)
     parent = name in _SHELLS or len(procfs.tree(pid)) > 1
-    what = "has no Python process under it" if parent else "is not a Python process"
-    return f"process {pid} ({name}) {what}; see which ones train: gpudoctor watch --find"
+    what = say("has no Python process under it") if parent else say("is not a Python process")
+    return say(
+        "process {pid} ({name}) {what}; see which ones train: gpudoctor watch --find",
+        pid=pid,
+        name=name,
+        what=what,
+    )
 
 
 def training_processes() -> list[tuple[int, list[Member]]]:

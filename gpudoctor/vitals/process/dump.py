@@ -15,6 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from gpudoctor.lang import say
 from gpudoctor.model.signs.process import Frame
 from gpudoctor.text import duration
 
@@ -91,7 +92,7 @@ def dump(pid: int, pyspy: str | None, patience: float = PATIENCE) -> Dump:
         child.terminate()  # never SIGKILL: a sampler killed at the wrong moment can leave its target stopped
         with suppress(subprocess.TimeoutExpired):
             child.communicate(timeout=1.0)
-        return Dump(error=DumpError.SLOW, words=f"no answer within {duration(patience)}")
+        return Dump(error=DumpError.SLOW, words=say("no answer within {patience}", patience=duration(patience)))
     cost = max(0.0, _children_cpu() - before)
     if child.returncode != 0:
         words = err.decode(errors="replace").strip()

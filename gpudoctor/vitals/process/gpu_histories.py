@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+from gpudoctor.lang import say
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
 from gpudoctor.model.signs.process import DeviceEvent, Gap, GpuUser, GpuWindow
 from gpudoctor.model.unavailable import Absent, Reading, known
@@ -159,20 +160,24 @@ class GpuFeed:
         gaps = []
         state, words = self._state(t)
         if state is DriverState.NO_LIBRARY and used:
-            reason = "the job uses a GPU, but no NVIDIA driver library is installed here to read it"
-            fix = "install libnvidia-ml.so.1 here, or watch from the host"
+            reason = say("the job uses a GPU, but no NVIDIA driver library is installed here to read it")
+            fix = say("install libnvidia-ml.so.1 here, or watch from the host")
             gaps.append(Gap(panel="gpu", reason=reason, fix=fix))
         elif state is DriverState.NO_LIBRARY:
-            gaps.append(Gap(panel="gpu", reason="no NVIDIA driver library on this machine"))
+            gaps.append(Gap(panel="gpu", reason=say("no NVIDIA driver library on this machine")))
         elif state is not DriverState.READY:
             gaps.append(
-                Gap(panel="gpu", reason=f"NVIDIA driver: {state.value} ({words})", fix="gpudoctor check")
+                Gap(
+                    panel="gpu",
+                    reason=say("NVIDIA driver: {state} ({words})", state=state.value, words=words),
+                    fix="gpudoctor check",
+                )
             )
         elif self._cards and not self.pids_visible:
-            reason = (
+            reason = say(
                 "in this container the driver reports host pids: gpudoctor cannot map GPU processes to the job"
             )
-            gaps.append(Gap(panel="gpu", reason=reason, fix="watch from the host"))
+            gaps.append(Gap(panel="gpu", reason=reason, fix=say("watch from the host")))
         return gaps
 
     def close(self) -> None:
@@ -184,13 +189,13 @@ class GpuFeed:
         if self._failed is not None:
             state = str(self._failed.get("state", "FAILED"))
             name = state if state in DriverState.__members__ else "FAILED"
-            return DriverState[name], str(self._failed.get("error") or "no reason given")
+            return DriverState[name], str(self._failed.get("error") or say("no reason given"))
         patience = SILENCE if self._cards else START
         silent = t - self._heard
         if silent > patience * max(1.0, self._interval):
-            return DriverState.HUNG, f"no answer for {duration(silent)}"
+            return DriverState.HUNG, say("no answer for {silent}", silent=duration(silent))
         if self._child is not None and self._child.ended:
-            return DriverState.CRASHED, f"its reader ended with code {self._child.code}"
+            return DriverState.CRASHED, say("its reader ended with code {code}", code=self._child.code)
         return DriverState.READY, ""
 
     def _card(self, index: int) -> _Card:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from threading import Lock
 
+from gpudoctor.lang import say
 from gpudoctor.model.flames import FlameProfile
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.process import Gap, GpuWindow, HostWindow, ProcessWindow, Rank
@@ -63,7 +64,10 @@ class Watcher:
         """The stacks of each rank since the watch began; none of a rank that could not be read."""
         with self._sampler.lock:
             found = [(rank.member, dict(rank.target.ring.flames)) for rank in self._ranks]
-        named = [(f"rank {m.rank}" if m.rank is not None else f"pid {m.pid}", stacks) for m, stacks in found]
+        named = [
+            (say("rank {rank}", rank=m.rank) if m.rank is not None else say("pid {pid}", pid=m.pid), stacks)
+            for m, stacks in found
+        ]
         return [FlameProfile(name=name, stacks=stacks) for name, stacks in named if stacks]
 
     def tick(self) -> ProcessWindow:
@@ -124,15 +128,19 @@ class Watcher:
             for member in ranks_under(root, self._pyspy):
                 if member.pid not in known and member.torch:
                     self._ranks.append(WatchedRank(member, self._length))
-                    self._notes.append(f"pid {member.pid} has joined")
+                    self._notes.append(say("pid {pid} has joined", pid=member.pid))
                     self._sampler.hurry()
         self._sampler.start([rank.target for rank in self._ranks if rank.alive])
 
     def _mark_end(self, ranks: Sequence[Rank]) -> None:
         if self._ended or any(rank.alive for rank in ranks):
             return
-        what = "the process has ended" if len(ranks) == 1 else f"all {len(ranks)} ranks have ended"
-        self._ended = f"{what} ({time.strftime('%H:%M:%S')})"
+        what = (
+            say("the process has ended")
+            if len(ranks) == 1
+            else say("all {ranks} ranks have ended", ranks=len(ranks))
+        )
+        self._ended = say("{what} ({time})", what=what, time=time.strftime("%H:%M:%S"))
 
     def _gaps(self, t: float) -> list[Gap]:
         gaps = [
@@ -142,12 +150,17 @@ class Watcher:
         ]
         gaps += self._gpus.gaps(t, used=any(rank.target.device for rank in self._ranks if rank.alive))
         if self._host_error:
-            gaps.append(Gap(panel="host", reason=f"the machine cannot be read ({self._host_error})"))
+            gaps.append(
+                Gap(
+                    panel="host",
+                    reason=say("the machine cannot be read ({host_error})", host_error=self._host_error),
+                )
+            )
         changed = sorted({path for rank in self._ranks for path in rank.target.lines.changed})
         for path in changed[:2]:
-            reason = (
-                f"{path.rpartition('/')[2]} changed after the process started: gpudoctor does not quote its "
-                "lines"
+            reason = say(
+                "{file} changed after the process started: gpudoctor does not quote its lines",
+                file=path.rpartition("/")[2],
             )
             gaps.append(Gap(panel="lines", reason=reason))
         return list(dict.fromkeys(gaps))

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 from gpudoctor.model.external_files import RefusedFile, open_file, read_file, unpacked_most
 from gpudoctor.model.read_limits import ARCHIVE_CONTENTS, RECORDING, RECORDING_FILES, UNPACKED_RATIO, ReadLimit
 from gpudoctor.model.unavailable import Unavailable
@@ -49,7 +50,7 @@ class Archive(ABC):
     def read(self, name: str, limit: ReadLimit) -> bytes:
         """A file's bytes. Raises `OSError`, for a file beyond its budget or the recording's too."""
         if self._left <= 0:
-            raise RefusedFile(f"the recording is {RECORDING.words}")
+            raise RefusedFile(say("the recording is {words}", words=RECORDING.words))
         data = self._read(name, limit)
         self._left -= len(data)
         return data
@@ -105,16 +106,19 @@ class _Zip(Archive):
                 raise FileNotFoundError(errno.ENOENT, "it does not exist")
             member = self._archive.getinfo(self._members[name])
             if member.file_size > limit.most:
-                raise RefusedFile(f"it is {limit.words}")
+                raise RefusedFile(say("it is {words}", words=limit.words))
             if member.file_size > self._left:
                 raise RefusedFile(
-                    f"the zip file unpacks to more than {UNPACKED_RATIO} times its size, which no recording "
-                    "does"
+                    say(
+                        "the zip file unpacks to more than {unpacked_ratio} times its size, which no recording "
+                        "does",
+                        unpacked_ratio=UNPACKED_RATIO,
+                    )
                 )
             return self._archive.read(member)
         except _DAMAGE as error:
             raise RefusedFile(
-                f"damaged, or compressed with an unsupported method ({_reason(error)})"
+                say("damaged, or compressed with an unsupported method ({reason})", reason=_reason(error))
             ) from error
 
 
@@ -124,7 +128,7 @@ def _reason(error: BaseException) -> str:
 
 def _few(name: str, names: list[str]) -> list[str]:
     if len(names) > RECORDING_FILES.most:
-        raise Unavailable(f"{name}: it has {RECORDING_FILES.words}")
+        raise Unavailable(say("{name}: it has {words}", name=name, words=RECORDING_FILES.words))
     return names
 
 
@@ -140,10 +144,18 @@ def find_place(name: str) -> Archive:
         if path.is_file():
             return _in_file(name, path)
     except PermissionError as error:
-        raise Unavailable(f"{name}: no permission to read it") from error
+        raise Unavailable(say("{name}: no permission to read it", name=name)) from error
     except (OSError, ValueError) as error:
-        raise Unavailable(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    raise UsageError(f"{name}: no such recording; name the folder that `gpudoctor run` wrote, or its zip file")
+        raise Unavailable(
+            say(
+                "{name}: cannot be read: {getattr}",
+                name=name,
+                getattr=getattr(error, "strerror", None) or error,
+            )
+        ) from error
+    raise UsageError(
+        say("{name}: no such recording; name the folder that `gpudoctor run` wrote, or its zip file", name=name)
+    )
 
 
 def _in_folder(name: str, path: Path) -> Archive:
@@ -170,13 +182,19 @@ def _in_file(name: str, path: Path) -> Archive:
     try:
         if _contents(path) > ARCHIVE_CONTENTS.most:
             raise Unavailable(
-                f"{name}: its table of contents is {ARCHIVE_CONTENTS.beyond}; no recording is so large"
+                say(
+                    "{name}: its table of contents is {beyond}; no recording is so large",
+                    name=name,
+                    beyond=ARCHIVE_CONTENTS.beyond,
+                )
             )
         archive = zipfile.ZipFile(path)
         items = archive.namelist()
     except _DAMAGE as error:
-        hint = " (name its folder)" if path.name in {MANIFEST, END} or path.suffix == SUFFIX else ""
-        raise UsageError(f"{name}: not a recording: neither a folder nor a zip file{hint}") from error
+        hint = say(" (name its folder)") if path.name in {MANIFEST, END} or path.suffix == SUFFIX else ""
+        raise UsageError(
+            say("{name}: not a recording: neither a folder nor a zip file{hint}", name=name, hint=hint)
+        ) from error
     folders: dict[str, list[str]] = {}
     for item in items:
         folders.setdefault(_parent(item), []).append(PurePosixPath(item).name)
@@ -212,7 +230,21 @@ def _holds(names: list[str]) -> bool:
 
 def _refuse_all_but_one(name: str, inner: list[str]) -> None:
     if not inner:
-        raise UsageError(f"{name}: no recording in it ({MANIFEST} and {SUFFIX} files are missing)")
+        raise UsageError(
+            say(
+                "{name}: no recording in it ({manifest} and {suffix} files are missing)",
+                name=name,
+                manifest=MANIFEST,
+                suffix=SUFFIX,
+            )
+        )
     if len(inner) > 1:
         listed = ", ".join(inner[:3]) + (", ..." if len(inner) > 3 else "")
-        raise UsageError(f"{name}: contains {len(inner)} recordings; name one of them: {listed}")
+        raise UsageError(
+            say(
+                "{name}: contains {inner} recordings; name one of them: {listed}",
+                name=name,
+                inner=len(inner),
+                listed=listed,
+            )
+        )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import RefusedFile, is_packed, open_unpacked, unpacked_most
 from gpudoctor.model.read_limits import (
     TRACE,
@@ -79,18 +80,22 @@ def readable(name: str, form: str) -> Iterator[None]:
         reason = error.strerror or str(error)
         if TRACE.beyond in reason:
             raise Unavailable(
-                f"{name}: {TRACE.beyond}; record fewer steps (profiler schedule active=...)"
+                say(
+                    "{name}: {beyond}; record fewer steps (profiler schedule active=...)",
+                    name=name,
+                    beyond=TRACE.beyond,
+                )
             ) from error
-        raise UsageError(f"{name}: cannot be read: {reason}") from error
+        raise UsageError(say("{name}: cannot be read: {reason}", name=name, reason=reason)) from error
     except RecursionError as error:
-        raise UsageError(f"{name}: not {form}: it nests too deeply") from error
+        raise UsageError(say("{name}: not {form}: it nests too deeply", name=name, form=form)) from error
     except _NoList as error:
-        raise UsageError(f"{name}: its traceEvents are not a list") from error
+        raise UsageError(say("{name}: its traceEvents are not a list", name=name)) from error
     except ValueError as error:
-        raise UsageError(f"{name}: not {form}: {error}") from error
+        raise UsageError(say("{name}: not {form}: {error}", name=name, form=form, error=error)) from error
 
 
-class _NoList(ValueError):
+class _NoList(SpokenError, ValueError):
     """`traceEvents` is something else than a list, or the document something else than an object."""
 
 
@@ -114,15 +119,15 @@ class _Text:
             self._list(take)
             return {}
         if first != "{":
-            raise _NoList("no object")
+            raise _NoList(say("no object"))
         self._at += 1
         found: dict[str, Any] = {}
         while (mark := self._next(_BETWEEN)) != "}":
             if mark != '"':
-                raise ValueError(f"the name of a value is missing ({mark or 'its end'!r})")
+                raise ValueError(say("the name of a value is missing ({mark!r})", mark=mark or say("its end")))
             key = str(self._value())
             if self._next(_SPACE) != ":":
-                raise ValueError(f"no value for {key[:40]!r}")
+                raise ValueError(say("no value for {key!r}", key=key[:40]))
             self._at += 1
             opening = self._next(_SPACE)
             if key != "traceEvents":
@@ -155,7 +160,9 @@ class _Text:
                 if self._ended:
                     raise ValueError(error.msg) from error
                 if len(self._text) - self._at > TRACE_VALUE.most:
-                    raise ValueError(f"one value is {TRACE_VALUE.words}, or is not JSON") from error
+                    raise ValueError(
+                        say("one value is {words}, or is not JSON", words=TRACE_VALUE.words)
+                    ) from error
                 self._more()
                 continue
             if end < len(self._text) or self._ended:
@@ -182,9 +189,13 @@ class _Text:
         if self._left < 0:
             if self._most < TRACE.most:
                 raise RefusedFile(
-                    f"it unpacks to more than {UNPACKED_RATIO} times its size, which no file of this kind does"
+                    say(
+                        "it unpacks to more than {unpacked_ratio} times its size, which no "
+                        "file of this kind does",
+                        unpacked_ratio=UNPACKED_RATIO,
+                    )
                 )
-            raise RefusedFile(f"it is {TRACE.words}")
+            raise RefusedFile(say("it is {words}", words=TRACE.words))
         self._ended = not data
         self._text = self._text[self._at :] + self._decode(data, self._ended)
         self._at = 0

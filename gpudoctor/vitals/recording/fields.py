@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.external_files import deeper
 from gpudoctor.text import count
 
@@ -264,10 +266,16 @@ _POINTS: Mapping[str, tuple[tuple[str, Callable[[Any], list[int]], str], ...]] =
 
 def left_out(wrong: Counter[str]) -> str:
     """What was taken out of a file, as a clause."""
-    named = [f"{name} ({often:,})" for name, often in wrong.most_common(_NAMED)]
-    more = f" and {len(wrong) - _NAMED} more kinds" if len(wrong) > _NAMED else ""
+    named = [say("{name} ({often:,})", name=name, often=often) for name, often in wrong.most_common(_NAMED)]
+    more = say(" and {wrong} more kinds", wrong=len(wrong) - _NAMED) if len(wrong) > _NAMED else ""
     verb = "was" if wrong.total() == 1 else "were"
-    return f"{count(wrong.total(), 'value')} {verb} not plausible and {verb} ignored: {', '.join(named)}{more}"
+    return say(
+        "{values} {verb} not plausible and {verb} ignored: {named}{more}",
+        values=count(wrong.total(), "value"),
+        verb=verb,
+        named=concatenated(", ", named),
+        more=more,
+    )
 
 
 def moment(value: Any) -> float:

@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import load_json
 from gpudoctor.model.read_limits import COLUMNS as MOST_COLUMNS
 from gpudoctor.model.read_limits import FRAMES, RECORD, RECORD_BYTES, RECORDS
@@ -18,7 +19,7 @@ __all__ = ["Contents", "ForeignFile", "Reported", "as_process", "read_frames"]
 # Blocks of columns joined into one table.
 
 
-class BadBlock(Exception):
+class BadBlock(SpokenError):
     """A block whose header and length disagree: its sum is right, so whoever wrote it was broken."""
 
 
@@ -119,13 +120,13 @@ def read_frames(data: bytes) -> Contents:
     spent = 0
     for number, (kind, payload) in enumerate(frames):
         if number >= FRAMES.most:
-            contents.left = (f"it has {FRAMES.words}",)
+            contents.left = (say("it has {words}", words=FRAMES.words),)
             break
         if kind == JSON:
             spent += len(payload)
             if len(contents.records) >= RECORDS.most or spent > RECORD_BYTES.most:
                 most = RECORDS if len(contents.records) >= RECORDS.most else RECORD_BYTES
-                contents.left = (f"its records are {most.beyond}",)
+                contents.left = (say("its records are {beyond}", beyond=most.beyond),)
                 continue
             record = _record(payload, contents.wrong)
             if record is None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Process, Record, Recording, Table
 from gpudoctor.text import count
 from gpudoctor.vitals.recording import perfetto
@@ -53,7 +54,9 @@ def read_trace(*paths: str) -> Recording:
     processes = [_process(name, place, problems) for place, name in enumerate(paths)]
     ranks = {process.rank: process for process in processes}
     if len(ranks) < len(processes):
-        raise UsageError(f"{paths[0]} and others are of the same rank; give one trace per rank")
+        raise UsageError(
+            say("{paths} and others are of the same rank; give one trace per rank", paths=paths[0])
+        )
     return Recording(
         path=paths[0],
         command=(),
@@ -69,13 +72,18 @@ def _process(name: str, place: int, problems: list[str]) -> Process:
     trace = Trace()
     document: Mapping[str, Any] = {}
     if is_perfetto(Path(name)):
-        problems += [f"{name}: {sentence}" for sentence in perfetto.read_events(name, trace.take)]
+        problems += [
+            say("{name}: {sentence}", name=name, sentence=sentence)
+            for sentence in perfetto.read_events(name, trace.take)
+        ]
     else:
         document = read_events(name, trace.take)
     home = trace.home()
     marker, steps = _steps(trace, home)
     if not steps:
-        raise UsageError(f"{name}: no training step in it, and no operation of the host or of a device")
+        raise UsageError(
+            say("{name}: no training step in it, and no operation of the host or of a device", name=name)
+        )
     wrong: Counter[str] = Counter()
     info = as_object(document.get("distributedInfo"))
     start = judged(
@@ -92,9 +100,12 @@ def _process(name: str, place: int, problems: list[str]) -> Process:
         *reader.lines(),
         *reader.sites(),
     )
-    problems += [f"{name}: {sentence}" for sentence in _silent(trace, marker, reader.steps)]
+    problems += [
+        say("{name}: {sentence}", name=name, sentence=sentence)
+        for sentence in _silent(trace, marker, reader.steps)
+    ]
     if wrong:
-        problems.append(f"{name}: {left_out(wrong)}")
+        problems.append(say("{name}: {left_out}", name=name, left_out=left_out(wrong)))
     return Process(
         rank=rank,
         node=str(document.get("host_name") or ""),
@@ -116,23 +127,30 @@ def _silent(trace: Trace, marker: str, steps: int) -> list[str]:
     said = []
     if marker == "trace":
         said.append(
-            "it marks no step, so gpudoctor reads all of it as one; call prof.step() at the end of each "
-            "iteration"
+            say(
+                "it marks no step, so gpudoctor reads all of it as one; call prof.step() at the end of each "
+                "iteration"
+            )
         )
     elif steps < _FEW:
-        said.append(f"it has {count(steps, 'step')}; gpudoctor cannot see what happens less often")
+        said.append(
+            say("it has {steps}; gpudoctor cannot see what happens less often", steps=count(steps, "step"))
+        )
     if _unanswered(trace):
         said.append(
-            "it has launches but no kernels, so the device's work is unknown; add ProfilerActivity.CUDA"
+            say("it has launches but no kernels, so the device's work is unknown; add ProfilerActivity.CUDA")
         )
     elif trace.card() is None:
-        said.append("it has no work of a device")
+        said.append(say("it has no work of a device"))
     elif trace.python:
         said.append(
-            "it records each call of Python (with_stack), which slows the host and makes the device look idle"
+            say(
+                "it records each call of Python (with_stack), which slows the host and "
+                "makes the device look idle"
+            )
         )
     if trace.card() is not None and not trace.threads:
-        said.append("it has only the device's work, so the host's work is unknown")
+        said.append(say("it has only the device's work, so the host's work is unknown"))
     return said
 
 

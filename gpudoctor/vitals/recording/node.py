@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gpudoctor.lang import say
 from gpudoctor.model.external_files import RefusedFile, load_json
 from gpudoctor.model.read_limits import EARLY_DEATH, FAULT, GDR, GPUS
 from gpudoctor.model.read_limits import MANIFEST as MANIFEST_LIMIT
@@ -88,13 +89,19 @@ def read_node(place: Archive) -> RecordedNode:
     manifest = _object(place, MANIFEST, problems)
     schema = _SCHEMA.fullmatch(manifest.get("schema") or "")
     if schema and int(schema[1]) > FORMAT:
-        raise Unavailable(f"{place.name}: written by a newer gpudoctor (format {schema[1]}); upgrade this one")
+        raise Unavailable(
+            say(
+                "{name}: written by a newer gpudoctor (format {schema}); upgrade this one",
+                name=place.name,
+                schema=schema[1],
+            )
+        )
     node = RecordedNode(place=place, manifest=manifest, problems=problems)
     names = place.names()
     if END in names:
         end = _object(place, END, problems)
         node.end = _end(end)
-        problems += [f"{place.name}: {sentence}" for sentence in _lost(end)]
+        problems += [say("{name}: {sentence}", name=place.name, sentence=sentence) for sentence in _lost(end)]
     for name in names:
         if name.endswith(".gdr"):
             _read_file(node, name)
@@ -114,7 +121,14 @@ def _read_early_deaths(node: RecordedNode, names: Sequence[str]) -> None:
         try:
             data = place.read(name, EARLY_DEATH)
         except OSError as error:
-            node.problems.append(f"{place.name}: {name} cannot be read: {error.strerror or error}")
+            node.problems.append(
+                say(
+                    "{name}: {file} cannot be read: {strerror}",
+                    name=place.name,
+                    file=name,
+                    strerror=error.strerror or error,
+                )
+            )
             continue
         left -= len(data)
         if left < 0:
@@ -134,16 +148,29 @@ def _outermost(names: Sequence[str]) -> list[str]:
 def _missing(node: RecordedNode, item: Reported) -> Iterator[str]:
     """What the recording of a process lacks by its own words, or by their absence."""
     process = item.process
-    who = f"{node.place.name}: rank {process.rank}" if item.ranked else f"{node.place.name}: pid {process.pid}"
+    who = (
+        say("{name}: rank {rank}", name=node.place.name, rank=process.rank)
+        if item.ranked
+        else say("{name}: pid {pid}", name=node.place.name, pid=process.pid)
+    )
     for record in process.of("lost"):
         hook, error = record.get("hook"), record.get("error")
-        then = "was disabled; its data is missing from that point"
-        yield f"{who}: gpudoctor's `{hook}` hook failed and {then} ({error})"
+        then = say("was disabled; its data is missing from that point")
+        yield say(
+            "{who}: gpudoctor's `{hook}` hook failed and {then} ({error})",
+            who=who,
+            hook=hook,
+            then=then,
+            error=error,
+        )
     ended = node.end is not None and node.end.exit_code == 0
     if ended and not process.clean and not process.lost_bytes and len(process.steps):
         yield (
-            f"{who}: its file is incomplete although the command ended well: the disk "
-            "was full, or the process called os._exit"
+            say(
+                "{who}: its file is incomplete although the command ended well: the disk was full, or "
+                "the process called os._exit",
+                who=who,
+            )
         )
 
 
@@ -156,8 +183,14 @@ def _missing_of_workers(node: RecordedNode) -> Iterator[str]:
     for hook, errors in found.items():
         where = count(len(errors), "loader worker")
         yield (
-            f"{node.place.name}: gpudoctor's `{hook}` hook failed in {where} and was disabled there; its "
-            f"data is missing ({errors[0]})"
+            say(
+                "{name}: gpudoctor's `{hook}` hook failed in {where} and was disabled there; its data is "
+                "missing ({errors})",
+                name=node.place.name,
+                hook=hook,
+                where=where,
+                errors=errors[0],
+            )
         )
 
 
@@ -166,7 +199,14 @@ def _read_fault(node: RecordedNode, name: str, pid: int) -> None:
     try:
         fault = read_fault(node.place.read(name, FAULT).decode("utf-8", "replace"))
     except OSError as error:
-        node.problems.append(f"{node.place.name}: {name} cannot be read: {error.strerror or error}")
+        node.problems.append(
+            say(
+                "{name}: {file} cannot be read: {strerror}",
+                name=node.place.name,
+                file=name,
+                strerror=error.strerror or error,
+            )
+        )
         return
     for index, item in enumerate(node.reported):
         process = item.process
@@ -181,22 +221,46 @@ def _read_file(node: RecordedNode, name: str) -> None:
     try:
         contents = read_frames(node.place.read(name, GDR))
     except OSError as error:
-        node.problems.append(f"{node.place.name}: {name} cannot be read: {error.strerror or error}")
+        node.problems.append(
+            say(
+                "{name}: {file} cannot be read: {strerror}",
+                name=node.place.name,
+                file=name,
+                strerror=error.strerror or error,
+            )
+        )
         return
     except ForeignFile:
-        node.problems.append(f"{node.place.name}: {name} is not a file of gpudoctor's frames; it was ignored")
+        node.problems.append(
+            say(
+                "{name}: {file} is not a file of gpudoctor's frames; it was ignored",
+                name=node.place.name,
+                file=name,
+            )
+        )
         return
     if contents.lost:
         node.problems.append(
-            f"{node.place.name}: the last {contents.lost} bytes of {name} are cut short or damaged; "
-            "gpudoctor read the data before them"
+            say(
+                "{name}: the last {lost} bytes of {file} are cut short or damaged; gpudoctor read the "
+                "data before them",
+                name=node.place.name,
+                lost=contents.lost,
+                file=name,
+            )
         )
     if contents.bad:
         node.problems.append(
-            f"{node.place.name}: {contents.bad} frames of {name} are not valid; they were ignored"
+            say(
+                "{name}: {bad} frames of {file} are not valid; they were ignored",
+                name=node.place.name,
+                bad=contents.bad,
+                file=name,
+            )
         )
     node.problems += [
-        f"{node.place.name}: {name} was not read to the end: {clause}" for clause in contents.left
+        say("{name}: {file} was not read to the end: {clause}", name=node.place.name, file=name, clause=clause)
+        for clause in contents.left
     ]
     host = node.text("node")
     if name == MACHINE:
@@ -208,10 +272,23 @@ def _read_file(node: RecordedNode, name: str) -> None:
         reported = as_process(contents, (_number(match[1]), int(match[3])), host)
         node.workers.append((int(match[2]), reported.process))
     if contents.wrong:
-        node.problems.append(f"{node.place.name}: {name}: {left_out(contents.wrong)}")
+        node.problems.append(
+            say(
+                "{name}: {file}: {left_out}",
+                name=node.place.name,
+                file=name,
+                left_out=left_out(contents.wrong),
+            )
+        )
     newer = [item.format for item in node.reported[-1:] if item.format > FORMAT]
     if newer:
-        raise Unavailable(f"{node.place.name}: {name} was written by a newer gpudoctor; upgrade this one")
+        raise Unavailable(
+            say(
+                "{name}: {file} was written by a newer gpudoctor; upgrade this one",
+                name=node.place.name,
+                file=name,
+            )
+        )
 
 
 def _machine(contents: Contents) -> Table:
@@ -236,24 +313,31 @@ def _object(place: Archive, name: str, problems: list[str]) -> dict[str, Any]:
     try:
         value = load_json(place.read(name, MANIFEST_LIMIT).decode("utf-8-sig"))
     except KeyError:
-        problems.append(f"{place.name}: {name} is missing or cannot be read")
+        problems.append(say("{name}: {file} is missing or cannot be read", name=place.name, file=name))
         return {}
     except OSError as error:
-        reason = f": {error.strerror}" if isinstance(error, RefusedFile) else ""
-        problems.append(f"{place.name}: {name} is missing or cannot be read{reason}")
+        reason = say(": {strerror}", strerror=error.strerror) if isinstance(error, RefusedFile) else ""
+        problems.append(
+            say(
+                "{name}: {file} is missing or cannot be read{reason}",
+                name=place.name,
+                file=name,
+                reason=reason,
+            )
+        )
         return {}
     except ValueError:
-        problems.append(f"{place.name}: {name} is not whole JSON")
+        problems.append(say("{name}: {file} is not whole JSON", name=place.name, file=name))
         return {}
     if not isinstance(value, dict):
-        problems.append(f"{place.name}: {name} contains no object")
+        problems.append(say("{name}: {file} contains no object", name=place.name, file=name))
         return {}
     wrong: Counter[str] = Counter()
     found = judged(name, value, wrong)
     if isinstance(found.get("settings"), dict):
         found["settings"] = judged("settings", found["settings"], wrong)
     if wrong:
-        problems.append(f"{place.name}: {name}: {left_out(wrong)}")
+        problems.append(say("{name}: {file}: {left_out}", name=place.name, file=name, left_out=left_out(wrong)))
     return found
 
 
@@ -261,7 +345,10 @@ def _lost(end: Mapping[str, Any]) -> Iterator[str]:
     """What the recorder says that it could not do."""
     lost = end.get("lost_bytes")
     if isinstance(lost, int) and lost > 0:
-        yield f"{lost} bytes of the machine's samples could not be written; check whether the disk was full"
+        yield say(
+            "{lost} bytes of the machine's samples could not be written; check whether the disk was full",
+            lost=lost,
+        )
     sentences = end.get("problems")
     yield from map(str, sentences if isinstance(sentences, list) else ())
 

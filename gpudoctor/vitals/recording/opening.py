@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.vitals.recording.archive import MANIFEST
 from gpudoctor.vitals.recording.kineto import is_perfetto, is_trace, read_trace
@@ -31,11 +32,14 @@ def open_recording(path: str, *more: str) -> Recording:
     for name in paths:
         for endings, sentence in _OTHERS.items():
             if name.removesuffix(".gz").endswith(endings) and os.path.isfile(name):
-                raise UsageError(f"{name}: {sentence}")
+                raise UsageError(say("{name}: {sentence}", name=name, sentence=sentence))
     kinds = {_kind(Path(name)) for name in paths}
     if len(kinds) > 1:
         raise UsageError(
-            f"{', '.join(paths)}: recordings of different kinds cannot be joined; report on each separately"
+            say(
+                "{paths}: recordings of different kinds cannot be joined; report on each separately",
+                paths=", ".join(paths),
+            )
         )
     kind = kinds.pop()
     if kind == "trace":

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpudoctor.lang import say
 from gpudoctor.model.external_files import RefusedFile, is_packed, open_unpacked, unpacked_most
 from gpudoctor.model.read_limits import TRACE, TRACE_EVENT, TRACE_EVENTS, TRACE_VALUE, UNPACKED_RATIO
 from gpudoctor.text import count
@@ -82,8 +83,11 @@ def read_events(name: str, take: Callable[[Event], None]) -> list[str]:
 
 def _too_large(most: int) -> str:
     if most < TRACE.most:
-        return f"it unpacks to more than {UNPACKED_RATIO} times its size, which no file of this kind does"
-    return f"it is {TRACE.words}"
+        return say(
+            "it unpacks to more than {unpacked_ratio} times its size, which no file of this kind does",
+            unpacked_ratio=UNPACKED_RATIO,
+        )
+    return say("it is {words}", words=TRACE.words)
 
 
 @dataclass(slots=True)
@@ -202,7 +206,7 @@ class _Reader:
         try:
             text = packer.decompress(data, TRACE_VALUE.most)
         except zlib.error as error:
-            raise ValueError(f"its packing is damaged: {error}") from error
+            raise ValueError(say("its packing is damaged: {error}", error=error)) from error
         if packer.unconsumed_tail:
             raise ValueError("compressed packets unpack to too much")
         self._nested = True
@@ -236,7 +240,7 @@ class _Reader:
         if self._zero is None:
             self._zero = now  # nanoseconds since 1970 have no place in a float
         if abs(now - self._zero) > _FAR:
-            raise ValueError(f"the time {value} is far from the first one")
+            raise ValueError(say("the time {value} is far from the first one", value=value))
         return now - self._zero
 
     def _track(self, message: bytes) -> None:
@@ -331,13 +335,22 @@ class _Reader:
             cut += len(one.begins) - closed
         said = []
         if self._unnamed:
-            said.append(f"it has {count(self._unnamed, 'slice')} without a category, which gpudoctor ignores")
+            said.append(
+                say(
+                    "it has {slices} without a category, which gpudoctor ignores",
+                    slices=count(self._unnamed, "slice"),
+                )
+            )
         if cut:
-            said.append(f"it has {count(cut, 'slice')} without an end, which gpudoctor ignores")
+            said.append(
+                say("it has {slices} without an end, which gpudoctor ignores", slices=count(cut, "slice"))
+            )
         if self._copies:
             said.append(
-                "its copies have no direction, so they count as the device's own work; "
-                "prof.export_chrome_trace('trace.json') writes directions"
+                say(
+                    "its copies have no direction, so they count as the device's own work; "
+                    "prof.export_chrome_trace('trace.json') writes directions"
+                )
             )
         return said
 

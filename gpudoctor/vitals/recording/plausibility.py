@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import compress, islice
 from operator import le, lt
 
+from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Table
 from gpudoctor.probe.wire.steps import NUMBERS
 
@@ -37,14 +38,14 @@ def sound(name: str, table: Table, wrong: Counter[str]) -> Table:
         return table
     for key in _NEEDED[name]:
         if key not in table.columns:
-            wrong[f"rows of {name} without {key}"] += len(table)
+            wrong[say("rows of {name} without {key}", name=name, key=key)] += len(table)
             return Table(columns={})
     columns = {key: _amounts(f"{name}.{key}", key, values, wrong) for key, values in table.columns.items()}
     given = {key: columns[key] for key in orders if key in columns}
     if all(_goes_on(values, orders[key]) for key, values in given.items()):
         return Table(columns=columns)
     keep = _kept(given)
-    wrong[f"rows of {name} that go back"] += len(keep) - sum(keep)
+    wrong[say("rows of {name} that go back", name=name)] += len(keep) - sum(keep)
     return Table(
         columns={key: array(values.typecode, compress(values, keep)) for key, values in columns.items()}
     )

@@ -7,6 +7,8 @@ than the generated classes of Perfetto need (6.31). Format: protobuf.dev/program
 from collections.abc import Iterator
 from typing import IO
 
+from gpudoctor.lang import say
+
 Value = int | bytes
 """Of a field: a number (varint), or bytes (a string, a message, a fixed number)."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -29,7 +31,7 @@ def fields(message: bytes) -> Iterator[tuple[int, Value]]:
             elif kind in (_FIXED64, _FIXED32):
                 length = 8 if kind == _FIXED64 else 4
             else:
-                raise ValueError(f"a field of the unknown kind {kind}")
+                raise ValueError(say("a field of the unknown kind {kind}", kind=kind))
             if at + length > size:
                 raise ValueError("a field is longer than its message")
             value = message[at : at + length]
@@ -63,7 +65,7 @@ def delimited(stream: IO[bytes], most: int) -> Iterator[tuple[int, bytes]]:
             raise ValueError("something else than a message")
         length = _stream_varint(stream, stream.read(1))
         if length > most:
-            raise ValueError(f"a message of {length:,} bytes")
+            raise ValueError(say("a message of {length:,} bytes", length=length))
         message = stream.read(length)
         if len(message) < length:
             raise ValueError("it ends inside of a message")

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpudoctor.analysis.run.deaths import launched_only
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Beside, Process, Recording, RunEnd, Table
 from gpudoctor.vitals.recording.archive import find_place
 from gpudoctor.vitals.recording.gdr_file import Reported
@@ -130,9 +131,11 @@ def read_recording(path: str, *more: str) -> Recording:
     machine, facts = joined(beside, [_started(node) for node in ordered])
     problems = [sentence for node in nodes for sentence in node.problems]
     if not any(node.reported for node in nodes):
-        problems.append(f"{path}: no process reported: the probe saw no process of the command import torch")
+        problems.append(
+            say("{path}: no process reported: the probe saw no process of the command import torch", path=path)
+        )
     elif not ranks:
-        problems.append(f"{path}: no rank reported: the ranks ended before they imported torch")
+        problems.append(say("{path}: no rank reported: the ranks ended before they imported torch", path=path))
     return Recording(
         path=path,
         command=tuple(str(word) for word in _sequence(first.manifest.get("command"))),
@@ -167,13 +170,22 @@ def _ranks(nodes: Sequence[RecordedNode]) -> list[Process]:
         if len(places) > 1:
             named = " and ".join(sorted(places)[:2])
             raise UsageError(
-                f"{named} both contain rank {rank}: they are not two nodes of one run; name one of them"
+                say(
+                    "{named} both contain rank {rank}: they are not two nodes of one run; name one of them",
+                    named=named,
+                    rank=rank,
+                )
             )
         found.sort(key=lambda item: (len(item[1].steps) > 0, item[1].wall))
         node, process = found[-1]
         if len(found) > 1:
             node.problems.append(
-                f"{node.place.name}: rank {rank} was started {len(found)} times; gpudoctor shows the last one"
+                say(
+                    "{name}: rank {rank} was started {found} times; gpudoctor shows the last one",
+                    name=node.place.name,
+                    rank=rank,
+                    found=len(found),
+                )
             )
         chosen.append(process)
     return chosen
@@ -194,8 +206,12 @@ def _placed(node: RecordedNode) -> list[Process]:
     trained = sum(len(item.process.steps) > 0 for item in alone)
     if trained > 1:
         node.problems.append(
-            f"{node.place.name}: {trained} processes without a rank trained; the one of pid "
-            f"{alone[0].process.pid} is shown"
+            say(
+                "{name}: {trained} processes without a rank trained; the one of pid {pid} is shown",
+                name=node.place.name,
+                trained=trained,
+                pid=alone[0].process.pid,
+            )
         )
     return [item.process for item in alone[:1]]
 

@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 from gpudoctor.model.external_files import RefusedFile, open_file, read_head
 from gpudoctor.model.read_limits import GPUS, SMI_CELLS, SMI_LINE, SMI_LOG
 from gpudoctor.model.signs.recording import Recording, Table
@@ -94,22 +95,27 @@ def read_smi_log(name: str) -> Recording:
     try:
         with open_file(name) as stream:
             if os.fstat(stream.fileno()).st_size > SMI_LOG.most:
-                raise RefusedFile(f"it is {SMI_LOG.words}")
+                raise RefusedFile(say("it is {words}", words=SMI_LOG.words))
             for at, gpu, row in clock.samples(_rows(form, lines_of(stream, SMI_LINE), turns)):
                 log.add(at, gpu, row)
     except OSError as error:
         damage = error.strerror or str(error)
         if not len(turns):
-            raise UsageError(f"{name}: cannot be read: {damage}") from error
+            raise UsageError(say("{name}: cannot be read: {damage}", name=name, damage=damage)) from error
     if not log.turns and not len(turns):
-        raise UsageError(f"{name}: has no readings; {_BEST}")
+        raise UsageError(say("{name}: has no readings; {best}", name=name, best=_BEST))
     wrong: Counter[str] = Counter()
     table = sound("machine", Table(columns=log.columns()), wrong)
-    problems = [f"{name}: {left_out(wrong)}"] if wrong else []
-    problems += [f"{name}: {damage}; gpudoctor read what precedes it"] if damage else []
-    problems += [f"{name}: {sentence}" for sentence in turns.lacking()]
+    problems = [say("{name}: {left_out}", name=name, left_out=left_out(wrong))] if wrong else []
+    problems += (
+        [say("{name}: {damage}; gpudoctor read what precedes it", name=name, damage=damage)] if damage else []
+    )
+    problems += [say("{name}: {sentence}", name=name, sentence=sentence) for sentence in turns.lacking()]
     if len(table) > 1 or not len(turns):
-        problems += [f"{name}: {sentence}; {_BEST}" for sentence in _lacking(form, clock)]
+        problems += [
+            say("{name}: {sentence}; {best}", name=name, sentence=sentence, best=_BEST)
+            for sentence in _lacking(form, clock)
+        ]
     return Recording(
         path=name,
         command=(),
@@ -133,20 +139,22 @@ def _rows(form: str, lines: Iterator[str], turns: Turns) -> Iterator[Row]:
     for block in blocks_of(lines, xml=form == "xml"):
         turns.add(block)
         if len(turns) > GPUS.most:
-            raise RefusedFile(f"it names {GPUS.beyond}")
+            raise RefusedFile(say("it names {beyond}", beyond=GPUS.beyond))
         if row := row_of(block):
             yield row
 
 
-_BEST = "write it with `nvidia-smi --query-gpu=timestamp,index,name,utilization.gpu,... --format=csv -l 1`"
+_BEST = say("write it with `nvidia-smi --query-gpu=timestamp,index,name,utilization.gpu,... --format=csv -l 1`")
 
 
 def _lacking(form: str, clock: "_Clock") -> Iterator[str]:
     """What a log lacks, a sentence each."""
     if form == "bare":
-        yield "it has no header, so gpudoctor knows columns by their units and ignores those that share one"
+        yield say(
+            "it has no header, so gpudoctor knows columns by their units and ignores those that share one"
+        )
     if not clock.told:
-        yield "it has no timestamps, so gpudoctor assumes one row per second"
+        yield say("it has no timestamps, so gpudoctor assumes one row per second")
 
 
 class _Clock:
@@ -200,7 +208,7 @@ class _Log:
             self.turns.append(at)
         place = self._places.setdefault(gpu, len(self._places))
         if place >= GPUS.most:
-            raise RefusedFile(f"it names {GPUS.beyond}")
+            raise RefusedFile(say("it names {beyond}", beyond=GPUS.beyond))
         if gpu not in self.facts:
             self.facts[gpu] = _facts(row)
         for theirs, (ours, read) in _COLUMNS.items():
@@ -213,7 +221,7 @@ class _Log:
         if missing:
             values.extend([math.nan] * missing)
             if len(self._values) * len(self.turns) > SMI_CELLS.most:
-                raise RefusedFile(f"it has {SMI_CELLS.words}")
+                raise RefusedFile(say("it has {words}", words=SMI_CELLS.words))
         values[-1] = value
 
     def columns(self) -> dict[str, "array[float] | array[int]"]:

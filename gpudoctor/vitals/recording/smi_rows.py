@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
+from gpudoctor.lang import say
 from gpudoctor.vitals.smi_query.blocks import LISTING, GpuBlock, is_xml
 from gpudoctor.vitals.smi_query.fields import PATHS
 from gpudoctor.vitals.smi_query.survey import reasons
@@ -107,7 +108,7 @@ def _unnamed(cells: list[str]) -> list[str]:
         elif re.search(r"GPU-[0-9a-f]{8}", cell):
             names.append("uuid")
         else:
-            names.append(f"unnamed {place}")
+            names.append(say("unnamed {place}", place=place))
     return names if any(name in _NAMES for name in names) else []
 
 

@@ -5,6 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from gpudoctor.lang import say
 from gpudoctor.vitals.recording.chrome import Event
 from gpudoctor.vitals.recording.trace_events import (
     COPY,
@@ -287,7 +288,9 @@ class Trace:
             where = self._directions.get(number, "host") if number is not None else "host"
             if where is not None:  # a copy inside of the device waits for room in the queue: the device is busy
                 phase = "transfer" if where == "device" else "sync"
-                yield DeviceWait(begin=begin, end=end, what=f"{what} to the {where}", phase=phase)
+                yield DeviceWait(
+                    begin=begin, end=end, what=say("{what} to the {where}", what=what, where=where), phase=phase
+                )
 
     def setups(self, thread: HostThread, device: Intervals) -> Iterator[DeviceWait]:
         """Long calls of a thread while the device has nothing to do; else they wait for room in its queue."""

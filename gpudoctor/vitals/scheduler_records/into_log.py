@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.log_message import LogMessage
 from gpudoctor.model.read_limits import SMALL_JSON
@@ -51,13 +53,17 @@ def with_scheduler_records(
             data = read_file(path, SMALL_JSON)
             records += [(path, record) for record in _records(text_of(data))]
         except OSError as error:
-            problems.append(f"{path}: cannot be read: {error.strerror or error}")
+            problems.append(
+                say("{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error)
+            )
         except ValueError as error:
-            problems.append(f"{path}: cannot be read as a record of a scheduler: {error}")
+            problems.append(
+                say("{path}: cannot be read as a record of a scheduler: {error}", path=path, error=error)
+            )
         else:
             files.append(LogFile(path=path, lines=data.count(b"\n") + 1, bytes=len(data)))
     if not files:
-        raise Unread("; ".join(problems))
+        raise Unread(concatenated("; ", problems))
     records = _of_this_job(records, [item.path for item in log.files])
     deaths = [(path, record) for path, record in _deaths(records) if record.kind in known]
     events = {record: _event(path, record, *known[record.kind], log) for path, record in deaths}

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
+from gpudoctor.lang import say
 from gpudoctor.model.external_files import RefusedFile
 from gpudoctor.model.read_limits import SMI_DEPTH, SMI_VALUES
 
@@ -99,7 +100,7 @@ def _of_text(lines: Iterator[str]) -> Iterator[GpuBlock]:
         if block is not None:
             stack.append((depth, node))
         if (values := values + 1) > SMI_VALUES.most:
-            raise RefusedFile(f"it has {SMI_VALUES.words}")
+            raise RefusedFile(say("it has {words}", words=SMI_VALUES.words))
     if block is not None:
         yield block
 
@@ -153,7 +154,7 @@ class _Document:
         try:
             self._parser.Parse(text.encode("utf-8", "replace"), False)
         except expat.ExpatError as error:
-            raise RefusedFile(f"its XML is broken: {error}") from None
+            raise RefusedFile(say("its XML is broken: {error}", error=error)) from None
         done, self._done = self._done, []
         return done
 
@@ -167,9 +168,9 @@ class _Document:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         node = QueryNode(name)
         if len(self._stack) >= SMI_DEPTH.most:
-            raise RefusedFile(f"it has {SMI_DEPTH.words}")
+            raise RefusedFile(say("it has {words}", words=SMI_DEPTH.words))
         if (values := self._values + 1) > SMI_VALUES.most:
-            raise RefusedFile(f"it has {SMI_VALUES.words}")
+            raise RefusedFile(say("it has {words}", words=SMI_VALUES.words))
         self._values = values
         if name == "gpu" and len(self._stack) == 1:
             self._block = GpuBlock(address=attributes.get("id", ""), head=self.head, gpu=node)

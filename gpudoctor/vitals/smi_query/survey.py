@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from gpudoctor.analysis.saved_gpus import NOT_HELD, not_held
+from gpudoctor.lang import say
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuProcess, GpuSurvey, LostGpu, RowRemap
 from gpudoctor.model.unavailable import Absent, Reading
 from gpudoctor.text import joined
@@ -94,9 +95,15 @@ class Turns:
         survey = self.survey("")
         if survey.unlisted:
             listed = len(self)
-            yield f"it lists {listed} of {listed + survey.unlisted} GPUs; gpudoctor did not examine the others"
+            yield say(
+                "it lists {listed} of {total} GPUs; gpudoctor did not examine the others",
+                listed=listed,
+                total=listed + survey.unlisted,
+            )
         if missing := not_held(survey):
-            yield f"it does not contain {joined(missing)}, so gpudoctor did not examine those"
+            yield say(
+                "it does not contain {missing}, so gpudoctor did not examine those", missing=joined(missing)
+            )
 
     def _attached(self) -> int:
         heads = [block.head for block in [*self._blocks.values(), *self._lost.values()]]

@@ -5,6 +5,7 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gpudoctor.lang import say
 from gpudoctor.vitals.source import conversions
 from gpudoctor.vitals.source.commandline import Option, given, read_option, word_value
 from gpudoctor.vitals.source.conditions import dotted
@@ -152,7 +153,9 @@ def _on_parser(
     if method == "set_defaults":
         for name, thing in keywords.items():
             if options.get(name, NOTHING).origin != "command line":
-                options[name] = thing.replace(option=True, origin=f"default of --{name}" if thing.known else "")
+                options[name] = thing.replace(
+                    option=True, origin=say("default of --{name}", name=name) if thing.known else ""
+                )
                 frame.module.arguments[name] = value_of(options[name], name)
         return NOTHING
     if method in ("parse_args_into_dataclasses", "parse_args_and_config"):
@@ -171,7 +174,7 @@ def _on_parser(
 def _option_thing(frame: ScopeState, option: Option) -> AbstractValue:
     words = _words(frame)
     value: object = MISSING
-    origin = f"default of {option.flag}"
+    origin = say("default of {flag}", flag=option.flag)
     if words is not None:
         value = given(option, words)
     if value is not MISSING:

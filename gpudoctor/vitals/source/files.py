@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gpudoctor.analysis.source.syntax import by_kind, children
+from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import SCRIPT_CODE, SCRIPT_DEPTH, SCRIPT_NODES, ReadLimit
 from gpudoctor.vitals.source.notebook import NotANotebook, read_notebook
@@ -50,7 +51,7 @@ _PYTHON2 = re.compile(
 )
 
 
-class UnreadSource(Exception):
+class UnreadSource(SpokenError):
     """A file could not be read; the text is a sentence for a person that names the file and the line."""
 
 
@@ -69,15 +70,22 @@ def load(
         try:
             notebook = read_notebook(text)
         except NotANotebook as error:
-            raise UnreadSource(f"{shown}: the notebook cannot be read: {error}") from None
+            raise UnreadSource(
+                say("{shown}: the notebook cannot be read: {error}", shown=shown, error=error)
+            ) from None
         text, cells = notebook.text, notebook.cells
         notes = [
-            f"{shown}: cell {number} was ignored, because it is not Python ({why})"
+            say(
+                "{shown}: cell {number} was ignored, because it is not Python ({why})",
+                shown=shown,
+                number=number,
+                why=why,
+            )
             for number, why in notebook.broken
         ]
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if len(text) > SCRIPT_CODE.most:
-        raise UnreadSource(f"{shown}: it was not read: it is {SCRIPT_CODE.words}")
+        raise UnreadSource(say("{shown}: it was not read: it is {words}", shown=shown, words=SCRIPT_CODE.words))
     tree = _parsed(text, shown, bool(cells))
     nodes = _measured(tree, shown)
     module = Module(
@@ -98,9 +106,11 @@ def _bytes(path: Path, shown: str, limit: ReadLimit) -> bytes:
     try:
         data = read_file(path, limit)
     except FileNotFoundError:
-        raise UnreadSource(f"{shown}: it does not exist") from None
+        raise UnreadSource(say("{shown}: it does not exist", shown=shown)) from None
     except OSError as error:
-        raise UnreadSource(f"{shown}: it cannot be read: {error.strerror or error}") from None
+        raise UnreadSource(
+            say("{shown}: it cannot be read: {strerror}", shown=shown, strerror=error.strerror or error)
+        ) from None
     return data
 
 
@@ -108,26 +118,43 @@ def _decoded(data: bytes, shown: str) -> str:
     for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
         if data.startswith(mark):
             raise UnreadSource(
-                f"{shown}: it is {encoding.upper()} text, which Python cannot read; save it as UTF-8"
+                say(
+                    "{shown}: it is {encoding} text, which Python cannot read; save it as UTF-8",
+                    shown=shown,
+                    encoding=encoding.upper(),
+                )
             )
     if b"\0" in data[: 1 << 16] or b"\0" in data:
-        raise UnreadSource(f"{shown}: it is a binary file, not a script")
+        raise UnreadSource(say("{shown}: it is a binary file, not a script", shown=shown))
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
         if b"coding" in b"".join(data.splitlines()[:2]):
-            raise UnreadSource(f"{shown}: line 1: {_first(error)}") from None
+            raise UnreadSource(say("{shown}: line 1: {first}", shown=shown, first=_first(error))) from None
         encoding = "utf-8"  # no declaration, and not UTF-8 in the first two lines: said below with the byte
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UnreadSource(
-            f"{shown}: line {line}: a byte is not {encoding} (0x{data[error.start]:02x}); "
-            "declare the encoding or save as UTF-8"
+            say(
+                "{shown}: line {line}: a byte is not {encoding} (0x{data:02x}); declare the encoding or "
+                "save as UTF-8",
+                shown=shown,
+                line=line,
+                encoding=encoding,
+                data=data[error.start],
+            )
         ) from None
     except (LookupError, ValueError, TypeError) as error:
-        raise UnreadSource(f"{shown}: it cannot be decoded as {encoding}: {_first(error)}") from None
+        raise UnreadSource(
+            say(
+                "{shown}: it cannot be decoded as {encoding}: {first}",
+                shown=shown,
+                encoding=encoding,
+                first=_first(error),
+            )
+        ) from None
 
 
 def _first(error: BaseException) -> str:
@@ -143,12 +170,23 @@ def _parsed(text: str, shown: str, notebook: bool) -> ast.Module:
     except SyntaxError as error:
         line = error.lineno or 1
         if _PYTHON2.search(text):
-            raise UnreadSource(f"{shown}: line {line}: Python 2 code (Python 3: {error.msg})") from None
-        raise UnreadSource(f"{shown}: line {line}: syntax error: {error.msg}") from None
+            raise UnreadSource(
+                say(
+                    "{shown}: line {line}: Python 2 code (Python 3: {msg})",
+                    shown=shown,
+                    line=line,
+                    msg=error.msg,
+                )
+            ) from None
+        raise UnreadSource(
+            say("{shown}: line {line}: syntax error: {msg}", shown=shown, line=line, msg=error.msg)
+        ) from None
     except (RecursionError, MemoryError):
-        raise UnreadSource(f"{shown}: it nests deeper than Python can parse") from None
+        raise UnreadSource(say("{shown}: it nests deeper than Python can parse", shown=shown)) from None
     except (ValueError, OverflowError) as error:
-        raise UnreadSource(f"{shown}: Python cannot parse it: {_first(error)}") from None
+        raise UnreadSource(
+            say("{shown}: Python cannot parse it: {first}", shown=shown, first=_first(error))
+        ) from None
     assert isinstance(tree, ast.Module)
     return tree
 
@@ -163,7 +201,9 @@ def _measured(tree: ast.Module, shown: str) -> list[ast.AST]:
         depth += 1
         for most, found in ((SCRIPT_NODES, len(nodes)), (SCRIPT_DEPTH, depth)):
             if found > most.most:
-                raise UnreadSource(f"{shown}: it is not read: it has {most.words}")
+                raise UnreadSource(
+                    say("{shown}: it is not read: it has {words}", shown=shown, words=most.words)
+                )
         level = [child for node in level for child in children(node)]
     return nodes
 

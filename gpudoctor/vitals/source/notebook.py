@@ -4,6 +4,7 @@ import ast
 import re
 from dataclasses import dataclass, field
 
+from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import load_json
 
 _KEEPING = ("%%time", "%%timeit", "%%capture", "%%prun", "%%memit", "%%snakeviz", "%%wandb")
@@ -12,7 +13,7 @@ _GOES_ON = "\\"
 _MAGIC = re.compile(r"^(\s*)(?:[%!?]|[\w.]+\s*=\s*[!%])|^\s*[\w.]+\?{1,2}\s*$")
 
 
-class NotANotebook(ValueError):
+class NotANotebook(SpokenError, ValueError):
     """The file is not a notebook, or one in another language."""
 
 
@@ -36,19 +37,19 @@ def read_notebook(text: str) -> Notebook:
     try:
         data = load_json(text)
     except ValueError as error:
-        raise NotANotebook(f"it is not valid JSON ({_short(error)})") from error
+        raise NotANotebook(say("it is not valid JSON ({short})", short=_short(error))) from error
     if not isinstance(data, dict):
-        raise NotANotebook("it contains no notebook")
+        raise NotANotebook(say("it contains no notebook"))
     cells = data.get("cells")
     if cells is None and isinstance(data.get("worksheets"), list):
         cells = [c for sheet in data["worksheets"] if isinstance(sheet, dict) for c in sheet.get("cells") or []]
     if not isinstance(cells, list):
-        raise NotANotebook("it has no cells")
+        raise NotANotebook(say("it has no cells"))
     metadata = data.get("metadata")
     kernel = metadata.get("kernelspec") if isinstance(metadata, dict) else None
     language = kernel.get("language") if isinstance(kernel, dict) else None
     if isinstance(language, str) and "python" not in language.lower():
-        raise NotANotebook(f"its language is {language}, not Python")
+        raise NotANotebook(say("its language is {language}, not Python", language=language))
     return _joined(cells)
 
 
@@ -128,4 +129,4 @@ def _problem(code: list[str]) -> str | None:
 def _short(error: BaseException) -> str:
     text = error.msg if isinstance(error, SyntaxError) else str(error) or type(error).__name__
     line = getattr(error, "lineno", None)
-    return f"line {line}: {text}" if line else text
+    return say("line {line}: {text}", line=line, text=text) if line else text

@@ -4,6 +4,7 @@ import ast
 import builtins
 from collections.abc import Mapping, Sequence
 
+from gpudoctor.lang import say
 from gpudoctor.model.signs.source import NO_CALLER
 from gpudoctor.vitals.source import configuration
 from gpudoctor.vitals.source.annotations import read_annotation
@@ -147,7 +148,7 @@ class SourceInterpreter:
         default = function.defaults.get(arg.arg, NOTHING)
         if default.known:
             unread = NO_CALLER if outside else ""
-            default = default.replace(origin=f"default of {arg.arg}{unread}")
+            default = default.replace(origin=say("default of {arg}{unread}", arg=arg.arg, unread=unread))
         thing = default.widened() if open_ended else default
         return self._annotated(function, arg, thing)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gpudoctor.analysis.source.syntax import walk
+from gpudoctor.lang import say
 from gpudoctor.model.read_limits import SCRIPT, SOURCE_NODES, ReadLimit
 from gpudoctor.model.signs.source import ClassInfo, Event, Known, Loop, LoopRole, Script, Source, Unknown, Value
 from gpudoctor.vitals.source.engines import EngineLoop, engine_loops
@@ -67,7 +68,11 @@ class _Reader:
         try:
             folder = os.path.isdir(path)
         except (OSError, ValueError) as error:
-            self.unread[str(path)] = f"{path}: it cannot be read: {getattr(error, 'strerror', None) or error}"
+            self.unread[str(path)] = say(
+                "{path}: it cannot be read: {getattr}",
+                path=path,
+                getattr=getattr(error, "strerror", None) or error,
+            )
             return
         if not folder:
             self._entry(path)
@@ -76,9 +81,14 @@ class _Reader:
         for script in found:
             self._entry(script)
         if more:
-            self.notes.append((str(path), f"{path}: only the first {len(found)} Python files were read"))
+            self.notes.append(
+                (
+                    str(path),
+                    say("{path}: only the first {found} Python files were read", path=path, found=len(found)),
+                )
+            )
         elif not found:
-            self.notes.append((str(path), f"{path}: this folder has no Python file"))
+            self.notes.append((str(path), say("{path}: this folder has no Python file", path=path)))
 
     def _entry(self, path: Path) -> None:
         file = os.path.abspath(path)
@@ -100,7 +110,9 @@ class _Reader:
     def _load(self, path: Path, entry: bool) -> Module | None:
         shown = str(path)
         if self.total > SOURCE_NODES.most:
-            self.unread[shown] = f"{shown}: not read: the files before it have {SOURCE_NODES.words}"
+            self.unread[shown] = say(
+                "{shown}: not read: the files before it have {words}", shown=shown, words=SOURCE_NODES.words
+            )
             return None
         try:
             module, notes = load(path, shown, self.limit, entry, self.texts)

@@ -1,0 +1,43 @@
+"""Messages as plain data, and back: what JSON keeps of a text, so that other languages can be made from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from gpudoctor.lang.message import Message, Part, template_id
+from gpudoctor.lang.message_forms import FORMS
+
+
+def template_object(text: str) -> dict[str, Any] | None:
+    """Id, template and parts of a message; null for a text without parts, which is its own template."""
+    if not isinstance(text, Message):
+        return None
+    shape = {"form": text.form} if text.form else {}
+    parts = {
+        name: template_object(part) if isinstance(part, Message) else _finite(part)
+        for name, part in text.parts.items()
+    }
+    return {"id": template_id(text.template), "text": text.template, "parts": parts, **shape}
+
+
+def message_of(text: str, data: object) -> str:
+    """The message of an English text and its `template_object`; the text alone if those are something else."""
+    if not isinstance(data, Mapping):
+        return text
+    template, parts, form = data.get("text"), data.get("parts"), data.get("form", "")
+    if not isinstance(template, str) or not isinstance(parts, Mapping) or (form and form not in FORMS):
+        return text
+    return Message(text, template, {str(name): _part(part) for name, part in parts.items()}, form)
+
+
+def _part(data: object) -> Part:
+    if isinstance(data, str | int | float):
+        return data
+    return message_of(str(data.get("text", "")), data) if isinstance(data, Mapping) else "?"
+
+
+def _finite(part: Part) -> Part | None:
+    """A part as JSON has it: null where a number is not finite."""
+    return None if isinstance(part, float) and not math.isfinite(part) else part

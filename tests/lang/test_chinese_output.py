@@ -1,0 +1,196 @@
+"""What a Chinese reader sees has no English sentence in it: of every command, in one process.
+
+The rule: no four English words in a row, apart from code (in backticks or quotation marks), commands, paths,
+identifiers, citations, and lines that quote the user's files, logs or exceptions.
+"""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from log_samples import SAMPLES
+from preflights import pair, patient, unit
+from recordings import make_machine, make_process, make_recording, make_steps, write_recording
+from windows import make_rank, make_window, report_of
+
+from gpudoctor.cli import main
+from gpudoctor.cli.parser import COMMANDS
+from gpudoctor.engine.examination import Request, examine
+from gpudoctor.engine.registry import load_registry
+from gpudoctor.engine.selection import make_selection
+from gpudoctor.lang import speaking
+from gpudoctor.lang.wrapping import cells, pieces, wrap
+from gpudoctor.ui.console import render_preflight, render_text
+from gpudoctor.ui.watch_text import plain_line
+
+CODE = re.compile(r"`[^`]*`|'[^'\n]*'|\"[^\"\n]*\"|\S*[\d_/\\=<>{}()\[\]@#$*:.,;+|-]\S*")
+RUN = re.compile(r"(?:\b[A-Za-z]{2,}\b ){3,}[A-Za-z]{2,}\b")
+COMMAND = re.compile(
+    r"^\s*(?:\$ |用法：|来源：|zsh：|fix it|gpudoctor |pip |python |torchrun |sudo )|：(?:gpudoctor|torchrun|python) "
+)
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def english(text: str) -> list[str]:
+    """The lines with four English words in a row."""
+    return [line for line in text.splitlines() if not COMMAND.search(line) and RUN.search(CODE.sub("|", line))]
+
+
+@pytest.fixture
+def shown(capsys, monkeypatch, tmp_path):
+    """What a command shows in Chinese, on both streams."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    def run(*words: str) -> str:
+        main([*words, "--lang", "zh"])
+        out, err = capsys.readouterr()
+        return out + err
+
+    return run
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_is_chinese(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([*filter(None, (command,)), "--help", "--lang", "zh"])
+    text = capsys.readouterr().out
+    assert not english(text) and "用法：" in text and "选项" in text
+    wide = [line for line in text.split("示例")[0].splitlines() if cells(line) > 80]
+    assert not [line for line in wide if not re.search(r"[{$]|用法：", line)]
+    assert not [line for line in text.splitlines() if line.strip().startswith(tuple("。，、；：）"))]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list",),
+        ("list", "--overrides"),
+        ("explain", "DATA001"),
+        ("explain", "oom"),
+        ("recordings",),
+        ("init", "--print"),
+        ("estimate", "--model", "7b"),
+        ("estimate", "--model", "llama-3-8b", "--gpu", "24GiB", "--fit"),
+        ("estimate", "--model", "7b", "--mode", "inference", "--gpu", "24GiB"),
+        ("estimate", "--model", "7b", "--vary", "seq=1k,2k"),
+        ("check", "nope.py"),
+        ("chekc",),
+        ("explain", "DATA0O1"),
+        ("check", "--select", "XX1"),
+        ("check", "--fail-on", "x"),
+        ("check", "--bogus"),
+        ("watch", "--interval", "x"),
+        ("watch", "999999999"),
+        ("report", "nope"),
+        ("autopsy", "nope.log"),
+        ("compare", "a", "b"),
+        ("estimate", "--model", "zzz"),
+        ("verify",),
+        ("run",),
+    ],
+    ids=" ".join,
+)
+def test_a_command_is_chinese(shown, words):
+    text = shown(*words)
+    assert text.strip() and not english(text), english(text)
+
+
+def test_the_first_page_is_chinese(shown, monkeypatch, tmp_path):
+    shutil.copy(EXAMPLES / "train_crops.py", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    text = shown()
+    assert "训练一个模型" in text and not english(text)
+
+
+def verdict_of(text: str) -> str:
+    return text.partition("\n\n")[2].partition("\n\n")[0]
+
+
+def test_the_frame_of_a_check_is_chinese(shown):
+    text = shown("check", str(EXAMPLES / "train_crops.py"), "-v")
+    assert "处浪费时间或内存" in verdict_of(text) and "证据：" in text and "修复它：" in text
+    outcomes = text.partition("个检查项通过")[2]
+    assert not english(outcomes), english(outcomes)
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """A stored recording of a run that waits for its data."""
+    steps = make_steps(200, data_wait=0.02)
+    return str(write_recording(make_recording(make_process(steps), machine=make_machine(60)), tmp_path / "run"))
+
+
+def test_a_report_on_a_recording_is_chinese(shown, recorded):
+    for words in (("report", recorded), ("report", recorded, "-v")):
+        text = shown(*words)
+        assert "等待数据" in text and not english(verdict_of(text)), english(text)
+        frame = [line for line in english(text) if not line.startswith("   ")]  # a finding is its check's
+        assert not frame, frame
+
+
+def test_a_comparison_is_chinese(shown, recorded, tmp_path):
+    faster = write_recording(make_recording(make_process(make_steps(200))), tmp_path / "faster")
+    text = shown("compare", recorded, str(faster))
+    assert "之前" in text and not english(text), english(text)
+
+
+@pytest.mark.parametrize("key", [("ENV002", "cpu-build"), ("ENV006", "shm-full")], ids="-".join)
+def test_an_autopsy_is_chinese(shown, tmp_path, key):
+    log = tmp_path / "job.out"
+    log.write_text("step 10\n" + SAMPLES[key] + "\n")
+    text = shown("autopsy", str(log), "-v")
+    assert "作业" in text
+    outside = "\n".join(line for line in text.splitlines() if SAMPLES[key][:30] not in line)
+    assert not english(verdict_of(outside)), english(outside)
+
+
+def test_a_watched_process_is_chinese():
+    window = make_window([make_rank({"data_wait": 60, "forward": 40})])
+    with speaking("zh"):
+        text = render_text(report_of(window), width=200, colour=False)
+        line = plain_line(_tick(window))
+    assert "等待数据" in line and not english(line) and not english(verdict_of(text))
+
+
+def _tick(window):
+    from windows import make_tick
+
+    return make_tick(window)
+
+
+def test_a_preflight_is_chinese():
+    found = patient(4, units=[unit(n, i) for n in range(4) for i in range(2)], tests=[pair(0, 1), pair(2, 3)])
+    registry = load_registry()
+    request = Request(registry=registry, selection=make_selection(registry, [("NODE", "--select")], []))
+    report = examine(found, request)
+    with speaking("zh"):
+        for text in (render_text(report, width=200, colour=False), render_preflight(report, width=200)):
+            assert not english(text), english(text)
+
+
+@pytest.mark.parametrize(
+    "words", [("estimate", "--model", "7b", "--gpu", "24GiB"), ("check", str(EXAMPLES / "train_crops.py"))]
+)
+def test_json_is_the_same_in_both_languages(words, capsys):
+    texts = []
+    for language in ("en", "zh"):
+        main([*words, "--format", "json", "--lang", language])
+        texts.append(re.sub(r'"(?:seconds|started|time)": [^\n]*', "", capsys.readouterr().out))
+    assert texts[0] == texts[1] != ""
+
+
+def test_lines_break_between_chinese_characters_only():
+    text = "训练等待 data_loader.py:31 的数据（58 %），步时间是 1.2 s。数据 /数据/训练.py 不断开"
+    assert "".join(pieces(text)) == text
+    for width in range(8, 60):
+        lines = wrap(text, width, hang=2)
+        assert "".join("".join(lines).split()) == "".join(text.split())
+        assert not [
+            line for line in lines if line.lstrip().startswith(tuple("，。）、")) or line.endswith("（")
+        ]
+        assert any("data_loader.py:31" in line for line in lines)
+        assert any("/数据/训练.py" in line for line in lines)
+        assert all(cells(line) <= width for line in lines if len(pieces(line.strip())) > 1)
