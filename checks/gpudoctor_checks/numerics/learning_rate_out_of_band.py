@@ -76,7 +76,7 @@ _NOTHING = say("the model learns nothing")
 _SCHEDULE = re.compile(r"torch\.optim\.lr_scheduler\.[A-Z]|transformers\.get_\w*schedule")
 
 
-class Misfit(NamedTuple):
+class RateVerdict(NamedTuple):
     """What is wrong with a learning rate."""
 
     verdict: str
@@ -327,29 +327,29 @@ class LearningRateOutOfBand(Check):
             if misfit is not None:
                 yield self._found(rate, misfit)
 
-    def judge(self, rate: Rate) -> Misfit | None:
+    def judge(self, rate: Rate) -> RateVerdict | None:
         """What is wrong with one rate; None when it is in its band."""
         value = rate.value
         toy = self._toy(rate.small) and value <= self.limit("adam_far")
         if rate.adam and value > self.limit("adam_high") and not toy:
             far = rate.tunes or value >= self.limit("adam_far")
-            return Misfit(
+            return RateVerdict(
                 say("with Adam; the usual maximum is {limit:g}", limit=self.limit("adam_high")),
                 "adam",
                 Severity.WARNING if far else Severity.NOTE,
             )
         if 0 < value < self._low(rate) or (value == 0 and rate.used):
-            return Misfit(
+            return RateVerdict(
                 say("below {low:g}: nothing is learned", low=self._low(rate)), "low", Severity.WARNING
             )
         if rate.method == "full" and rate.adam and value > self.limit("full_high"):
-            return Misfit(
+            return RateVerdict(
                 say("for full fine-tuning; even adapters use at most {limit:g}", limit=self.limit("full_high")),
                 "full",
                 Severity.NOTE,
             )
         if rate.method == "lora" and rate.adam and 0 < value < self.limit("lora_low"):
-            return Misfit(
+            return RateVerdict(
                 say("for LoRA, which needs {limit:g} or more", limit=self.limit("lora_low")),
                 "lora",
                 Severity.NOTE,
@@ -365,7 +365,7 @@ class LearningRateOutOfBand(Check):
         weights = [layer.parameters or 0 for layer in small.layers] if small is not None else []
         return small is not None and max(small.parameters, sum(weights)) < self.limit("weights")
 
-    def _found(self, rate: Rate, misfit: Misfit) -> Finding:
+    def _found(self, rate: Rate, misfit: RateVerdict) -> Finding:
         place = rate.place
         reproduce = place.reproduce if isinstance(place, Setting) else f"sed -n {place.line}p {place.path}"
         return self.finding(
