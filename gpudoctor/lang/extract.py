@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Formatter
 
-from gpudoctor.lang.message import plain_template, row_template
+from gpudoctor.lang.message import optional_template, plain_template, row_template
 
 _MARKS = frozenset({"say", "tr", "template"})
 _ROWS = frozenset({"advise"})
@@ -116,6 +116,10 @@ def _in_call(call: ast.Call, *, commands: bool) -> Iterator[str]:
     for argument in call.args[: _PLACED.get(name, 0)]:
         yield from map(plain_template, _constants(argument))
     for keyword in call.keywords:
+        if name == "LogMessage" and keyword.arg == "text":
+            for text in _constants(keyword.value):
+                main, options = optional_template(text)
+                yield from (main, *options)
         if keyword.arg in _TEXTS.get(name, ()) or (commands and keyword.arg in _HELP):
             yield from map(plain_template, _constants(keyword.value))
 

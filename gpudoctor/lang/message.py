@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 from typing import TypeAlias
 
 Part: TypeAlias = "str | int | float"
 """What stands in a template's place: a text (perhaps a message itself) or a number."""
 
 
+_OPTION = re.compile(r"\[([^\[\]]*)\]")
 _ROW = re.compile(r"\{([A-Za-z_]\w*)\}|[{}]")
 
 
@@ -92,6 +94,16 @@ def plain_template(text: str) -> str:
 def row_template(text: str) -> str:
     """The template of a row of advice, in which `{word}` is a field and every other brace is itself."""
     return _ROW.sub(lambda found: found[0] if found[1] else found[0] * 2, text)
+
+
+def optional_template(text: str) -> tuple[str, tuple[str, ...]]:
+    """A text whose parts in square brackets may be left out, as a template and the templates of those parts.
+
+    `"full[: {file}]."` is `"full{option1}."` and `": {file}"`.
+    """
+    options = tuple(_OPTION.findall(text))
+    numbers = count(1)
+    return _OPTION.sub(lambda _: f"{{option{next(numbers)}}}", text), options
 
 
 def concatenated(separator: str, items: Iterable[str]) -> str:

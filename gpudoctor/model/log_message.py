@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from gpudoctor.lang import say
+from gpudoctor.lang.message import optional_template
 from gpudoctor.model.finding import Confidence, Detail
 
 
@@ -79,18 +81,20 @@ class LogDetail(Detail):
         return {"kind": self.kind, **dict(self.values)}
 
 
-_OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 _NAME = re.compile(r"\{(\w+)\}")
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
     """The template with its groups; a bracketed part goes if one of its groups is missing or empty."""
-
-    def part(found: re.Match[str]) -> str:
-        names: Iterable[str] = _NAME.findall(found[1])
-        return found[1] if all(values.get(name) for name in names) else ""
-
-    return _NAME.sub(lambda found: values.get(found[1]) or found[0], _OPTIONAL.sub(part, text))
+    template, options = optional_template(text)
+    parts: dict[str, str] = {}
+    for number, option in enumerate(options, 1):
+        names: Iterable[str] = _NAME.findall(option)
+        known = {name: values.get(name, "") for name in names}
+        parts[f"option{number}"] = say(option, **known) if all(known.values()) else ""
+    for name in _NAME.findall(template):
+        parts.setdefault(name, values.get(name) or f"{{{name}}}")
+    return say(template, **parts)
 
 
 # The story of a death as a report carries it: every message that matters, with its role and place.
