@@ -164,9 +164,7 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
 def page() -> list[str]:
     """The results of every set that was scored, with their date."""
     lines: list[str] = []
-    shown = [
-        ("the sealed half of the fourth set, unseen: files and threads that are new", BEFORE)
-    ]
+    shown = [("the sealed half of the fourth set, unseen: files and threads that are new", BEFORE)]
     shown += [(TITLES[name], path) for name, path in SCORES.items()]
     for title, path in shown:
         if path.is_file():

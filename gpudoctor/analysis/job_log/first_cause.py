@@ -27,7 +27,7 @@ _NO_END = 150
 """The same behind which the file goes on to its end: a program that ends writes at most its buffer of 8 KiB."""
 _HALF_A_DAY = 43_200.0
 """Seconds: two clocks without a day that differ by more have midnight between them."""
-_BEFORE_THE_PROGRAM = frozenset({"command-line", "unrecognized", "program"})
+BEFORE_THE_PROGRAM = frozenset({"command-line", "unrecognized", "program"})
 """Kinds of failures of a process that began no work: it does not know an option, or cannot open the program."""
 _NOT_THERE = frozenset({"missing", "not-found"})
 """Kinds of failures of a program that misses a file."""
@@ -144,7 +144,7 @@ def _same(one: LogEvent, other: LogEvent) -> bool:
 
 def _never_began(event: LogEvent) -> bool:
     """Whether its process ended before a line of the program ran: what comes later is of another process."""
-    return not event.exception and event.kind in _BEFORE_THE_PROGRAM
+    return not event.exception and event.kind in BEFORE_THE_PROGRAM
 
 
 def _began_no_work(event: LogEvent) -> bool:
