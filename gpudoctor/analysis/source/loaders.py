@@ -131,7 +131,7 @@ class Loader:
         return self.names[0] if self.names else self.call.method
 
 
-_TORCHS = "default of DataLoader"
+_TORCHS = say("default of DataLoader")
 
 # The order of torch.utils.data.DataLoader's positional parameters.
 _POSITIONS = {

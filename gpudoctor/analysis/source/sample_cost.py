@@ -281,7 +281,7 @@ class _Reader:
         transform = next((k.value for k in call.node.keywords if k.arg in {"transform", "transforms"}), None)
         steps = set() if transform is None else self._transform_steps(script, scope, transform)
         if call.method not in IN_MEMORY:
-            return [ItemWork(what="reads and decodes an image file", call=call.name, span=call.span)]
+            return [ItemWork(what=say("reads and decodes an image file"), call=call.name, span=call.span)]
         if transform is None:
             return []
         costly = sorted(steps - CHEAP_TRANSFORMS)
@@ -289,7 +289,9 @@ class _Reader:
             what = say("augments an image ({costly})", costly=", ".join(costly[:3]))
             return [ItemWork(what=what, call=call.name, span=call.span)]
         return [
-            ItemWork(what="converts an image that is in memory", call=call.name, span=call.span, light=True)
+            ItemWork(
+                what=say("converts an image that is in memory"), call=call.name, span=call.span, light=True
+            )
         ]
 
     def _transform_steps(
@@ -332,7 +334,7 @@ class _Reader:
             if base.startswith("torchvision.datasets."):
                 library = base.rpartition(".")[2]
                 if library not in IN_MEMORY and library != "VisionDataset":
-                    return [ItemWork(what="reads and decodes an image file", call=base, span=info.span)]
+                    return [ItemWork(what=say("reads and decodes an image file"), call=base, span=info.span)]
         return []
 
     def _body(
@@ -411,7 +413,7 @@ class _Reader:
         if method in METHODS:
             yield ItemWork(what=METHODS[method], call=method, span=span)
         elif method == "convert" and node.args and isinstance(node.args[0], ast.Constant):
-            yield ItemWork(what="decodes an image", call=method, span=span)
+            yield ItemWork(what=say("decodes an image"), call=method, span=span)
         elif (
             method == "encode"
             and isinstance(node.func, ast.Attribute)
@@ -421,7 +423,7 @@ class _Reader:
         elif method in RANDOM and name.startswith(("torch.", "numpy.")):
             size = elements(node)
             if size is not None:
-                yield ItemWork(what="draws random numbers", call=name, span=span, elements=size)
+                yield ItemWork(what=say("draws random numbers"), call=name, span=span, elements=size)
         else:
             local = owner is not None and method in owner.methods
             if not local and not self._class(method) and not self._functions(method):

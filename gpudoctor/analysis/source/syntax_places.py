@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.lang import say
+from gpudoctor.lang.message import row
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Script, Source
 
@@ -45,13 +46,14 @@ def lines_at(spans: Iterable[SourceSpan], home: str = "", most: int = 8) -> str:
         shown.setdefault(path, []).append(line)
     parts = []
     for path, lines in shown.items():
-        words = "line " if len(lines) == 1 else "lines "
-        words += ", ".join(map(str, lines))
+        numbers = ", ".join(map(str, lines))
+        words = say("line {line}", line=numbers) if len(lines) == 1 else say("lines {lines}", lines=numbers)
         parts.append(
             words if path == home else say("{words} of {file}", words=words, file=os.path.basename(path))
         )
     rest = len(places) - most
-    return "; ".join(parts) + (say(" and {rest} more", rest=rest) if rest > 0 else "")
+    listed = row("; ", parts)
+    return say("{lines} and {rest} more", lines=listed, rest=rest) if rest > 0 else listed
 
 
 def find(source: Source, fact: object, kind: type[ast.AST] = ast.Call) -> tuple[Script, ast.AST] | None:

@@ -246,7 +246,7 @@ class _Builder:
         for call in module.calls.values():
             if call.name == "accelerate.Accelerator":
                 given = call.argument("gradient_accumulation_steps")
-                return given if given is not None else Known(value=1, origin="default of Accelerator")
+                return given if given is not None else Known(value=1, origin=say("default of Accelerator"))
         return Unknown(text="accumulate")
 
     def _engine(self, engine: EngineLoop) -> Loop:
