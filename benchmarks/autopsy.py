@@ -5,14 +5,15 @@
     python benchmarks/autopsy.py --set second ...          the second set: whole log files
     python benchmarks/autopsy.py --set third --texts ...   the third set: scored once in whole, then seen
     python benchmarks/autopsy.py --set fourth ...          the fourth set: files and threads, half of it sealed
+    python benchmarks/autopsy.py --set fifth --texts ...   the fifth set: whole log files, scored once in whole
 
 `benchmarks/data/autopsy-corpus.jsonl` holds the facts: the address of each log, what killed the job and who
 settled it, and its skeleton (the lines that libraries print, without numbers, names and paths). The texts
 are other people's and are not here: FOLDER holds them as ID.log. Without --texts the skeletons are read.
 An entry of the first set is in the sealed third if the SHA-256 of its address is divisible by three; one of the
-second or fourth set is in the sealed half if the SHA-256 of its repository is even. The third set has no parts:
-it was collected after the messages were written, from threads and repositories that the others do not have,
-and all of it was scored once (`--sealed`). `also` lists codes that say the same.
+second or fourth set is in the sealed half if the SHA-256 of its repository is even. The third
+and the fifth set have no parts: each was collected after the messages were written, from what the sets before
+it do not have, and all of it was scored once (`--sealed`). `also` lists codes that say the same.
 """
 
 import argparse
@@ -37,6 +38,7 @@ from gpudoctor.vitals.job_log import read_job_log
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "benchmarks" / "data" / "autopsy-corpus.jsonl"
 SCORES = {
+    "fifth": ROOT / "benchmarks" / "data" / "autopsy-score-fifth.json",
     "fourth": ROOT / "benchmarks" / "data" / "autopsy-score-fourth.json",
     "third": ROOT / "benchmarks" / "data" / "autopsy-score-third.json",
     "second": ROOT / "benchmarks" / "data" / "autopsy-score-second.json",
@@ -63,6 +65,7 @@ FORMS = {
 BEFORE = ROOT / "benchmarks" / "data" / "autopsy-score-fourth-before.json"
 """The sealed half of the fourth set, scored before anything was mended with the other half."""
 TITLES = {
+    "fifth": "the fifth set, unseen: whole log files of repositories that are new here",
     "fourth": "the sealed half of the fourth set, after the other half was used for mending",
     "third": "the third set, unseen: whole log files and threads that are new here",
     "second": "the sealed half of whole log files of public repositories, as they are there",
@@ -164,8 +167,8 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
 def page() -> list[str]:
     """The results of every set that was scored, with their date."""
     lines: list[str] = []
-    shown = [("the sealed half of the fourth set, unseen: files and threads that are new", BEFORE)]
-    shown += [(TITLES[name], path) for name, path in SCORES.items()]
+    shown = [(TITLES[name], path) for name, path in SCORES.items()]
+    shown.insert(1, ("the sealed half of the fourth set, unseen: files and threads that are new", BEFORE))
     for title, path in shown:
         if path.is_file():
             score = json.loads(path.read_text(encoding="utf-8"))
@@ -202,7 +205,7 @@ def main() -> None:
         return
     entries = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
     entries = [entry for entry in entries if entry.get("set", "first") == arguments.set]
-    if arguments.set != "third":
+    if arguments.set not in ("third", "fifth"):
         entries = [entry for entry in entries if sealed(entry) == arguments.sealed]
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.texts or Path(scratch)
