@@ -1,33 +1,11 @@
 """What the fourth set of logs showed: general faults, each with a text of the test's own."""
 
 import pytest
+from log_causes import FRAME, HEAD, named, raised, steps
 
-from gpudoctor.analysis.job_log.first_cause import first_cause
-from gpudoctor.engine.registry import load_registry
 from gpudoctor.model.unavailable import Unread
-from gpudoctor.vitals.job_log import read_job_log
 
-MESSAGES = tuple(load_registry().log_messages())
-HEAD = "Traceback (most recent call last):\n"
-FRAME = '  File "/work/fit.py", line 12, in main\n    fit(model)\n'
 BAR = "Epoch:  18%|##        | 280/1529 [07:35<22:03,  1.06s/it]"
-
-
-def named(tmp_path, text):
-    path = tmp_path / "job.out"
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
-    cause = first_cause(read_job_log([str(path)], MESSAGES))
-    if cause is None:
-        return None
-    return cause.root.code if cause.root else "FAIL018"
-
-
-def raised(line):
-    return HEAD + FRAME + line + "\n"
-
-
-def steps(first, last):
-    return "".join(f"[2024-03-01 10:00:00 INFO] step {n}/900 loss: 0.31 lr: 0.01\n" for n in range(first, last))
 
 
 def test_a_bar_that_goes_back_by_backspaces_is_text(tmp_path):

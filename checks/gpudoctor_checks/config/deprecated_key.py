@@ -105,9 +105,9 @@ class DeprecatedKey(Check):
                 "are not used by the hfargumentparser",
                 "unrecognized argument",
             ),
-            pattern=r"unrecognized arguments?: (?P<argument>[^\n]{1,120})|are not used by the "
-            r"HfArgumentParser: (?P<unused>[^\n]{1,120})",
-            text="The program does not know the argument [{argument}][{unused}].",
+            pattern=r"unrecognized arguments?: +(?P<argument>\S[^\n]{0,119})|error: unrecognized "
+            r"arguments?:\s*$|are not used by the HfArgumentParser: (?P<unused>[^\n]{1,120})",
+            text="The program does not know an argument[: {argument}][: {unused}].",
             everywhere=True,
             closing=True,
         ),

@@ -115,8 +115,8 @@ class DriverUnreachable(Check):
                 "failed to initialize nvml: unknown error",
                 "libcuda.so",
             ),
-            pattern=r"Failed to initialize NVML: Unknown Error|libcuda\.so(?:\.\d+)?: cannot open shared "
-            "object file",
+            pattern=r"Failed to initialize NVML: Unknown Error|(?<!dlerror: )libcuda\.so(?:\.\d+)?: cannot "
+            "open shared object file",
             text="The container lost, or never had, access to the driver ({said}).",
             everywhere=True,
             source="https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",

@@ -84,7 +84,8 @@ class HostMemoryTight(Check):
                 "winerror 1455",
             ),
             pattern=r"\[WinError 1455\]|"
-            r"Cannot allocate memory|\[Errno 12\]|std::bad_alloc|^(?:\w+\.)*_?(?:Array)?MemoryError\b|"
+            r"Cannot allocate memory|\[Errno 12\]|std::bad_alloc|"
+            r"^(?:\w+\.)*_?(?:Array)?MemoryError\b(?!: Error allocating \d+ bytes of device)|"
             r"Unable to allocate (?P<size>[\d.]+ \w+) for an array",
             text="The host ran out of memory[: {size} were asked for one array].",
             general=True,

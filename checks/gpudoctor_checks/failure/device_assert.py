@@ -116,8 +116,9 @@ class DeviceAssert(Check):
                 "target ",
                 "out of bounds",
             ),
-            pattern=r"Target -?\d+ is out of bounds",
+            pattern=r"^(?:IndexError: )?Target -?\d+ is out of bounds",
             text="A label is out of range for the number of classes ({said}).",
+            everywhere=True,
         ),
         LogMessage(
             kind="assert",

@@ -149,6 +149,7 @@ class OutOfMemory(Check):
                 "cudamalloc failed",
                 "ggml",
                 "cuda error 2 at",
+                "bytes of device memory",
             ),
             pattern="CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUDA error: out of memory|cuda "
             r"runtime error \(2\)|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|Cuda failure "
@@ -159,11 +160,11 @@ class OutOfMemory(Check):
             r"[Rr]esource ?[Ee]xhausted(?:Error)?:.{0,80}(?:OOM when allocating|[Oo]ut of memory)|"
             r"OutOfMemoryError: Out of memory allocating|cudaMalloc failed: out of memory|"
             r"ggml[\w-]{0,60}(?:cuda|cublas|hip|vulkan|metal).{0,160}[Oo]ut of (?:device )?memory|"
-            r"CUDA error 2 at \S+: out of memory",
+            r"CUDA error 2 at \S+: out of memory|Error allocating \d+ bytes of device memory \(out of memory\)",
             text="The GPU ran out of memory inside a library call.",
             confidence=Confidence.PROBABLE,
             everywhere=True,
-            source="also ggml (llama.cpp): ggml-cuda.cu",
+            source="also ggml (llama.cpp): ggml-cuda.cu; Theano: cuda_ndarray.cu",
         ),
         LogMessage(
             kind="out-of-memory",

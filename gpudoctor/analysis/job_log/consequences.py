@@ -225,8 +225,9 @@ HARMLESS: tuple[LogMessage, ...] = (
     ),
     _calm(
         "conda",
-        "conda activate",
-        r"CommandNotFoundError: Your shell has not been properly configured to use 'conda activate'",
+        ("conda activate", "run 'conda init'"),
+        r"CommandNotFoundError: Your shell has not been properly configured to use 'conda (?:de)?activate'|"
+        r"CondaError: Run 'conda init' before 'conda (?:de)?activate'",
         source="conda: the script goes on with the environment that it has",
     ),
     _calm("nccl-info", "nccl info", r"NCCL INFO (?!.*(?:Abort|failed|error))"),

@@ -8,7 +8,18 @@ from gpudoctor.analysis.job_log.failing_rank import FailingRank, failing_rank
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Cost, Finding, LogDetail, LogLine, LogMessage, Patient, Severity, SourceSpan
+from gpudoctor.model import (
+    Check,
+    Confidence,
+    Cost,
+    Finding,
+    LogDetail,
+    LogLine,
+    LogMessage,
+    Patient,
+    Severity,
+    SourceSpan,
+)
 from gpudoctor.model.log_message import filled
 from gpudoctor.model.signs.job_log import LogEvent
 from gpudoctor.text import capitalised, count
@@ -35,12 +46,19 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
             "", (_who(root, cause, rank), _what(message, root), words, disagreement(cause), followers(cause))
         ),
         evidence=tuple(dict.fromkeys((*evidence, *settings_of(patient, check.log_knobs)))),
-        confidence=message.confidence,
+        confidence=_confidence(message, root),
         severity=Severity.ERROR,
         cost=Cost(breaks=say("the run died")),
         subject=root.exception or message.kind,
         detail=LogDetail(kind=kind, values=root.values),
     )
+
+
+def _confidence(message: LogMessage, root: LogEvent) -> Confidence:
+    """The message's own; probable at most where the program may have gone on after it."""
+    if root.doubtful and message.confidence is Confidence.CONFIRMED:
+        return Confidence.PROBABLE
+    return message.confidence
 
 
 def log_evidence(cause: FirstCause, at: SourceSpan | None = None) -> tuple[LogLine | SourceSpan, ...]:

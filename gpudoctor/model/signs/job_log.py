@@ -96,6 +96,8 @@ class LogEvent:
     """Steps that were printed after it on its rank: an exception before them was handled."""
     earlier: bool = False
     """Whether the program began again behind it, in the same file."""
+    doubtful: bool = False
+    """Whether it may not have ended the program: a new run may begin behind it, or it ended a thread."""
     frame: LogFrame | None = None
     """The innermost line of the user's."""
     waits: bool = False

@@ -25,6 +25,8 @@ _HABIT = 10
 """Times that the training went on after a failure, after which one more is not what ended it."""
 _LASTS, _SHORT = 3, 10
 """Times that a lasting condition must have come, unless a few lines were pasted."""
+_FARTHER = 25
+"""Lines that a new run has at least if it came farther than the one before: less is late output of that one."""
 _NEAR_END = 12
 """Lines, or a fiftieth of the file, that count as its end."""
 
@@ -44,7 +46,11 @@ class _Draft:
     @property
     def handled(self) -> bool:
         """Whether the training went on after it."""
-        return len(self.seen) >= WENT_ON and not self.event.lasting and self.event.bearing is Bearing.CAUSE
+        return (
+            len(self.seen) >= WENT_ON
+            and not self.event.lasting
+            and self.event.bearing in (Bearing.CAUSE, Bearing.SYMPTOM)
+        )
 
 
 class Drafts:
@@ -62,12 +68,20 @@ class Drafts:
         self._texts: dict[Hashable, int] = {}
         """Different texts by kind, type and rank."""
         self._followed: dict[Hashable, int] = {}
+        self._run_begins = 1
+        """The line at which the present run begins, as far as it is known."""
+        self._begins_again: int | None = None
+        """The line at which another run seems to begin, until it shows something of its own."""
+        self._in_doubt: set[int] = set()
+        """The events of the run before that one."""
 
     def __bool__(self) -> bool:
         return bool(self._drafts)
 
     def add(self, event: LogEvent, step: float | None, ordinary: int = 0) -> tuple[int, bool, bool]:
         """Keep an event after a step; gives its number, whether it is new, and whether it is to be followed."""
+        if event.fatal and not event.lasting:
+            self.alive(event.line)
         alike = _alike(event)
         key: Hashable = (event.code, event.kind, event.rank, "")
         if event.bearing is Bearing.CAUSE:
@@ -131,12 +145,42 @@ class Drafts:
         event = draft.event
         draft.event = replace(event, count=event.count + times, last_line=max(line, event.last_line))
 
-    def begun_again(self) -> None:
-        """The program began again: what failed before was not its end."""
-        for draft in self._drafts.values():
-            draft.event = replace(draft.event, earlier=True)
+    def begun_again(self, line: int, *, surely: bool) -> None:
+        """The program began again at a line: what failed before was not its end.
+
+        Unless this is sure, it counts once the new run shows a step, an end or a failure of its own.
+        """
+        if self._begins_again is None:
+            self._begins_again = line
+            self._in_doubt = {number for number, draft in self._drafts.items() if not draft.event.earlier}
         self._same.clear()
         self._first_handled.clear()
+        if surely:
+            self.alive(line + 1)
+
+    def alive(self, line: int) -> None:
+        """The run that began last showed something of its own on a line."""
+        if self._begins_again is None or line <= self._begins_again:
+            return
+        for number in self._in_doubt & self._drafts.keys():
+            draft = self._drafts[number]
+            draft.event = replace(draft.event, earlier=True)
+        self._run_begins, self._begins_again = self._begins_again, None
+        self._in_doubt.clear()
+
+    @property
+    def failed(self) -> bool:
+        """Whether something that may have ended a process has come, and nothing shows that it did not."""
+        return any(
+            item.event.fatal and not (item.event.earlier or item.handled) for item in self._drafts.values()
+        )
+
+    def _came_farther(self, lines: int) -> bool:
+        """Whether the run that began last has more lines in a file of so many than the one before it had."""
+        failed = [self._drafts[number].event.line for number in self._in_doubt & self._drafts.keys()]
+        if self._begins_again is None or not failed:
+            return False
+        return lines - self._begins_again > max(_FARTHER, min(failed) - self._run_begins)
 
     def progress(self, step: float, rank: int | None, line: int) -> None:
         """A step was printed."""
@@ -168,13 +212,15 @@ class Drafts:
 
     def finished(self, lines: int, ordinary: int = 0) -> Iterator[LogEvent]:
         """The events of a file of so many lines, of which so many were ordinary."""
+        if self._came_farther(lines):
+            self.alive(lines)
         near = lines - max(_NEAR_END, lines // 50)
         self._count_habits()
         times: dict[Hashable, int] = {}
         for item in self._drafts.values():
             alike = _alike(item.event)
             times[alike] = times.get(alike, 0) + item.event.count
-        for item in self._drafts.values():
+        for number, item in self._drafts.items():
             event = item.event
             count = times[_alike(event)] if event.lasting else event.count
             often = count >= _LASTS or (lines <= _SHORT and event.count > 1)
@@ -182,6 +228,7 @@ class Drafts:
                 event,
                 progress=len(item.seen),
                 followed=ordinary - item.ordinary,
+                doubtful=event.doubtful or number in self._in_doubt,
                 at_end=event.last_line >= near and often,
             )
 

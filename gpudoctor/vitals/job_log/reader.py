@@ -65,7 +65,9 @@ _LOOK_EVERY = 2_000
 """Lines after which the step is searched where nothing else makes gpudoctor look."""
 _OFTEN = 500
 """Lines that gave alike events, after which only the last one of `_LOOK_EVERY` lines is read whole."""
-_BEFORE_UNHEEDED = (b"gnored in", b"xception in", b"xception on /", b"unexpected: ", b"<Task finished")
+_BEFORE_UNHEEDED = (
+    b"gnored in", b"xception in", b"xception on /", b"unexpected: ", b"<Task finished", b"--- Logging error",
+)  # fmt: skip
 """What stands in the line before a traceback that ended nothing: such a line is read each time."""
 _REPORTED = "The output (if any) is above this job summary."
 """The end of LSF's report on a job."""
@@ -288,6 +290,8 @@ class _FileReader:
         self._tail: deque[tuple[list[bytes], list[int]]] = deque()
         """The last pieces of blocks, with their lines."""
         self._most_tail = OWN_TAIL if self._rank is not None else TAIL
+        self._ended = False
+        """Whether the file has no more pieces."""
         self.lines = 0
 
     # Blocks and pieces
@@ -539,9 +543,9 @@ class _FileReader:
                 reopened and len(set(self._opening)) > 1
             )  # a counter of one's own goes on behind a failure
             if reopened or len(self._begun_again) >= _SAME_BEGINNING:
-                self._restart()
+                self._restart(number)
         if self._reported and alike:  # another job of LSF writes into the file of the one before
-            self._restart()
+            self._restart(number, surely=True)
         self._reported = line.text.startswith(_REPORTED) or (self._reported and not alike)
         for chain in self._tracebacks.take(line, number):
             self._chain(chain)
@@ -632,8 +636,21 @@ class _FileReader:
         # It has ended its process, unless an actor printed it.
         event = replace(event, exception=raised.type, frame=frame, lasting=False, actor=raised.actor)
         if raised.lost or (raised.unheeded and (event.kind == PLAIN or event.bearing is Bearing.SYMPTOM)):
-            event = replace(event, bearing=Bearing.CONSEQUENCE, kind=UNHEEDED, fatal=False)
+            if self._ended_a_thread_last(raised):
+                event = replace(event, doubtful=True)
+            else:
+                event = replace(event, bearing=Bearing.CONSEQUENCE, kind=UNHEEDED, fatal=False)
         self._keep(event)
+
+    def _ended_a_thread_last(self, raised: Raised) -> bool:
+        """Whether a thread of the program died, and the file has nothing else after it, nor a failure."""
+        return (
+            raised.thread
+            and raised.frame is not None
+            and self._ended
+            and raised.line >= self._last_words_line
+            and not (self._job.finished or self._drafts.failed)
+        )
 
     def _keep(self, event: LogEvent) -> None:
         if event.bearing is Bearing.HARMLESS:
@@ -650,13 +667,13 @@ class _FileReader:
         if follow:
             self._follow = _FOLLOWED
 
-    def _restart(self) -> None:
-        """The program began again: what failed before was not its end."""
+    def _restart(self, number: int, *, surely: bool = False) -> None:
+        """The program began again at a line: what failed before was not its end."""
         for chain in self._tracebacks.finish():
             self._chain(chain)
         self._begun_again.clear()
         self._reopened = 0
-        self._drafts.begun_again()
+        self._drafts.begun_again(number, surely=surely)
         self._outcomes.clear()
         self._reading = None
         self._repeats.clear()
@@ -664,6 +681,7 @@ class _FileReader:
 
     def _progress(self, text: str, step: float, rank: int | None, number: int) -> None:
         whole = whole_step(text)
+        self._drafts.alive(number)
         self._last_progress_line = max(self._last_progress_line, number)
         before = self._mark[0] if self._mark else None
         if before != step:
@@ -680,6 +698,7 @@ class _FileReader:
             self._take(*self._held, last=True)
         self._catch_up(self._taken)
         self._before(self._taken)
+        self._ended = True
         for chain in self._tracebacks.finish():
             self._chain(chain)
         self._look_at_end()
@@ -694,7 +713,15 @@ class _FileReader:
                 text = plain(text_of(raw)).strip()
                 step = step_of(text)
                 if step is not None:
+                    self._drafts.alive(number)
                     self._drafts.progress(step, take_apart(text).rank, number)
+            if any(cue in small for cue in DONE_CUES) and says_done(text_of(raw)):
+                self._drafts.alive(number)
+
+    @property
+    def _last_words_line(self) -> int:
+        """The last line that is not blank."""
+        return next((number for raw, number in reversed(self._last_pieces(OWN_TAIL)) if raw.strip()), 0)
 
     def _last_pieces(self, most: int) -> list[tuple[bytes, int]]:
         return [piece for block in self._tail for piece in zip(*block, strict=True)][-most:]

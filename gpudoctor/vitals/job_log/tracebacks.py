@@ -53,9 +53,12 @@ _PACKAGE = re.compile(r"/(?:(?:site|dist)-packages|python\d[\d.]*)/(.+)$")
 _UNHEEDED = re.compile(
     r"^(?:Exception ignored in|Exception in thread|Error in atexit)|"
     r"\bException on /\S* \[[A-Z]{3,7}\]|\bException in ASGI application|\] raised unexpected: \w+\(|"
-    r"^future: <Task finished "
+    r"^future: <Task finished |^--- Logging error ---"
 )
-"""What stands before a traceback that ended nothing: a destructor, a thread, a request to a server, a task."""
+"""What stands before a traceback that ended nothing: a destructor, a thread, a request, a task, logging."""
+_OF_THREAD = "Exception in thread"
+_LOST = ("future: ", "--- Logging error")
+"""Of these: what ended nothing, whatever it names."""
 _BETWEEN_UNHEEDED = 3
 """Lines between these words and the traceback."""
 _OF_RAY = re.compile(r"RayTaskError\((\w+)\)$")
@@ -97,7 +100,9 @@ class Raised:
     actor: bool = False
     """Whether an actor of Ray printed it."""
     lost: bool = False
-    """Raised in a task of asyncio that nobody waited for."""
+    """Raised in a task of asyncio that nobody waited for, or handled by Python's logging."""
+    thread: bool = False
+    """Raised in a thread beside the main one."""
     unheeded: bool = False
     """Raised where nobody could catch it and nothing ended: in a destructor, in a thread."""
 
@@ -106,6 +111,7 @@ class Raised:
 class _Open:
     unheeded: bool
     lost: bool = False
+    thread: bool = False
     frames: list[LogFrame] = field(default_factory=list)
     chain: list[Raised] = field(default_factory=list)
     current: Raised | None = None
@@ -127,6 +133,7 @@ class Tracebacks:
         self._open: dict[str, _Open] = {}
         self._unheeded: dict[str, int] = {}
         self._lost: set[str] = set()
+        self._threads: set[str] = set()
         self.took = False
         """Whether the last line is a frame of a traceback, or its exception."""
 
@@ -142,7 +149,8 @@ class Tracebacks:
 
     def _note(self, key: str, text: str, number: int) -> None:
         self._unheeded[key] = number
-        (self._lost.add if text.startswith("future: ") else self._lost.discard)(key)
+        (self._lost.add if text.startswith(_LOST) else self._lost.discard)(key)
+        (self._threads.add if text.startswith(_OF_THREAD) else self._threads.discard)(key)
 
     def take(self, line: PrefixedLine, number: int) -> list[list[Raised]]:
         """Chains that this line completes; each has its first exception first."""
@@ -226,7 +234,9 @@ class Tracebacks:
             if len(self._open) >= _MOST_OPEN:
                 self._open.pop(next(iter(self._open)))
             near = number - self._unheeded.get(key, -10) <= _BETWEEN_UNHEEDED
-            opened = self._open[key] = _Open(unheeded=near, lost=near and key in self._lost)
+            opened = self._open[key] = _Open(
+                unheeded=near, lost=near and key in self._lost, thread=near and key in self._threads
+            )
         opened.frames = []
         opened.noise = 0
         opened.indent = len(text) - len(text.lstrip(" "))
@@ -276,6 +286,7 @@ class Tracebacks:
             libraries=_libraries(opened.frames),
             actor=bool(line.actor),
             lost=opened.lost,
+            thread=opened.thread,
             unheeded=opened.unheeded,
         )
         opened.message_lines = 0

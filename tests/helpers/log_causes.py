@@ -1,0 +1,33 @@
+"""The first cause that is read in a text, and parts of such texts."""
+
+from gpudoctor.analysis.job_log.first_cause import first_cause
+from gpudoctor.engine.registry import load_registry
+from gpudoctor.vitals.job_log import read_job_log
+
+MESSAGES = tuple(load_registry().log_messages())
+HEAD = "Traceback (most recent call last):\n"
+FRAME = '  File "/work/fit.py", line 12, in main\n    fit(model)\n'
+
+
+def root_of(tmp_path, text):
+    """The event that is the first cause; None where there is none, "FAIL018" where only consequences are."""
+    path = tmp_path / "job.out"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    cause = first_cause(read_job_log([str(path)], MESSAGES))
+    return None if cause is None else cause.root or "FAIL018"
+
+
+def named(tmp_path, text):
+    """The code of the first cause."""
+    root = root_of(tmp_path, text)
+    return getattr(root, "code", root)
+
+
+def raised(line):
+    """A traceback that ends in a line."""
+    return HEAD + FRAME + line + "\n"
+
+
+def steps(first, last):
+    """Lines of a training."""
+    return "".join(f"[2024-03-01 10:00:00 INFO] step {n}/900 loss: 0.31 lr: 0.01\n" for n in range(first, last))
