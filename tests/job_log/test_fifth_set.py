@@ -116,24 +116,6 @@ def test_the_memory_of_the_device_and_of_the_host(tmp_path):
     assert named(tmp_path, raised("MemoryError")) == "ENV009"
 
 
-NO_COMMAND = "/var/spool/job7/script: line 31: {word}: command not found\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        (steps(0, 4) + NO_COMMAND.format(word="done."), "FAIL016"),
-        (NO_COMMAND.format(word="module"), None),
-        (NO_COMMAND.format(word="module") + steps(0, 4), None),
-        (steps(0, 4) + NO_COMMAND.format(word="module") + "saved the model\n", None),
-        (steps(0, 4) + raised("KeyError: 'mask'") + NO_COMMAND.format(word="done."), "FAIL001"),
-        (raised("KeyError: 'mask'") + "mailed\n" * 40 + NO_COMMAND.format(word="mail") + "end\n", "FAIL001"),
-    ],
-)
-def test_words_of_a_job_script_that_are_no_command(tmp_path, text, code):
-    assert named(tmp_path, text) == code
-
-
 THREAD = "Exception in thread Thread-1 (_produce):\n" + raised("AttributeError: no attribute r1c5")
 
 

@@ -1,7 +1,7 @@
 """FAIL016 data-file-unreadable."""
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
-from gpudoctor.model import Code, Confidence, LogMessage
+from gpudoctor.model import Code, LogMessage
 
 
 class DataFileUnreadable(LogCheck):
@@ -71,17 +71,6 @@ class DataFileUnreadable(LogCheck):
             everywhere=True,
             closing=True,
             source="bash, dash",
-        ),
-        LogMessage(
-            kind="last-command",
-            cue=": command not found",
-            pattern=r"^\S+: line \d+: (?P<program>[^:\n]{1,200}): command not found\s*$",
-            text="The job script ends in words that are no command: {program}.",
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            general=True,
-            last=True,
-            source="bash",
         ),
         LogMessage(
             kind="any-program",

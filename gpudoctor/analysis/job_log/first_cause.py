@@ -76,9 +76,7 @@ class FirstCause:
 def first_cause(log: JobLog) -> FirstCause | None:
     """The first cause; None for a log in which nothing died."""
     open_events = [item for item in log.events if item.bearing not in (Bearing.HARMLESS, Bearing.HINT)]
-    passed = {item.order for item in open_events if item.last and not _is_last(item, log)}
-    open_events = [item for item in open_events if item.order not in passed]
-    handled = passed | {
+    handled = {
         item.order
         for item in open_events
         if _was_handled(item, log)
@@ -90,7 +88,7 @@ def first_cause(log: JobLog) -> FirstCause | None:
         return None
     hints = [item for item in log.events if item.bearing is Bearing.HINT]
     candidates = [item for item in left if item.fatal]
-    root = _best([item for item in candidates if not item.last] or candidates)
+    root = _best(candidates)
     if root is not None:
         root = _explaining(hints, root) or root
     return FirstCause(root=root, roles=tuple((item, _role(item, root, handled)) for item in log.events))
@@ -105,12 +103,6 @@ def _was_handled(event: LogEvent, log: JobLog) -> bool:
     if event.exception and event.rank is None and event.followed > _NO_END:
         return True
     return log.finished and not event.exception and event.bearing is Bearing.CONSEQUENCE
-
-
-def _is_last(event: LogEvent, log: JobLog) -> bool:
-    """Whether it is the last line of its file, behind steps of a training."""
-    lines = next((item.lines for item in log.files if item.path == event.path), 0)
-    return event.step is not None and event.last_line >= lines
 
 
 def _of_an_earlier_program(event: LogEvent, others: Sequence[LogEvent]) -> bool:

@@ -80,7 +80,7 @@ class Drafts:
 
     def add(self, event: LogEvent, step: float | None, ordinary: int = 0) -> tuple[int, bool, bool]:
         """Keep an event after a step; gives its number, whether it is new, and whether it is to be followed."""
-        if event.fatal and not (event.lasting or event.last):
+        if event.fatal and not event.lasting:
             self.alive(event.line)
         alike = _alike(event)
         key: Hashable = (event.code, event.kind, event.rank, "")
@@ -172,8 +172,7 @@ class Drafts:
     def failed(self) -> bool:
         """Whether something that may have ended a process has come, and nothing shows that it did not."""
         return any(
-            item.event.fatal and not (item.event.earlier or item.event.last or item.handled)
-            for item in self._drafts.values()
+            item.event.fatal and not (item.event.earlier or item.handled) for item in self._drafts.values()
         )
 
     def _came_farther(self, lines: int) -> bool:

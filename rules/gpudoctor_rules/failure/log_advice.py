@@ -300,7 +300,7 @@ ADVICE = (
         "FAIL016-script",
         "Correct the job script",
         "bash -n job.sh   # names the line, without running it",
-        when=in_log("job-script", "last-command"),
+        when=in_log("job-script"),
     ),
     advise(
         "FAIL016-file",
