@@ -54,6 +54,8 @@ class LogMessage:
     """Whether it counts although the training goes on, if it comes again and again up to the end."""
     closing: bool = False
     """Whether it counts only if almost nothing follows it: after a line of the shell, the script may go on."""
+    last: bool = False
+    """Whether it counts, outside of an exception, only as the last line of its file."""
     explains: str = ""
     """Of a HINT: a regular expression for the failure that it explains."""
     exits: tuple[int, ...] = ()

@@ -21,7 +21,8 @@ FAILED = SETTINGS + "reading the corpus\n" + raised("KeyError: 'mask'")
         (SETTINGS + "reading the corpus\n" * 4, "FAIL001"),
         (SETTINGS + steps(0, 1), None),
         (SETTINGS + "Training finished\n", None),
-        (SETTINGS + "".join(f"read part {n} of the corpus\n" for n in range(40)), None),
+        (SETTINGS + "reading the corpus\nchecking the corpus\n", None),
+        (SETTINGS + "reading the corpus\n" * 40, None),
         (SETTINGS + raised("ModuleNotFoundError: No module named 'einops'"), "ENV005"),
         (SETTINGS + steps(0, 1) + "Killed\n", "FAIL002"),
     ],
@@ -103,6 +104,13 @@ def test_conda_that_asks_for_its_init(tmp_path, word):
 )
 def test_words_of_libraries(tmp_path, line, code):
     assert named(tmp_path, f"loading\n{line}\n") == code
+
+
+def test_a_message_that_the_program_prints_and_goes_on_after(tmp_path):
+    run = SETTINGS + "Target 7 is out of bounds.\n"
+    assert named(tmp_path, run * 9) == "FAIL003"
+    assert named(tmp_path, run * 9 + SETTINGS) is None
+    assert named(tmp_path, raised("IndexError: Target 7 is out of bounds.") + "ended\n") == "FAIL003"
 
 
 def test_an_argument_that_is_only_a_blank(tmp_path):

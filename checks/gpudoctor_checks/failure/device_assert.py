@@ -119,6 +119,7 @@ class DeviceAssert(Check):
             pattern=r"^(?:IndexError: )?Target -?\d+ is out of bounds",
             text="A label is out of range for the number of classes ({said}).",
             everywhere=True,
+            last=True,
         ),
         LogMessage(
             kind="assert",

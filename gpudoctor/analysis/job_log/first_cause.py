@@ -76,7 +76,9 @@ class FirstCause:
 def first_cause(log: JobLog) -> FirstCause | None:
     """The first cause; None for a log in which nothing died."""
     open_events = [item for item in log.events if item.bearing not in (Bearing.HARMLESS, Bearing.HINT)]
-    handled = {
+    passed = {item.order for item in open_events if item.last and not _is_last(item, log)}
+    open_events = [item for item in open_events if item.order not in passed]
+    handled = passed | {
         item.order
         for item in open_events
         if _was_handled(item, log)
@@ -103,6 +105,11 @@ def _was_handled(event: LogEvent, log: JobLog) -> bool:
     if event.exception and event.rank is None and event.followed > _NO_END:
         return True
     return log.finished and not event.exception and event.bearing is Bearing.CONSEQUENCE
+
+
+def _is_last(event: LogEvent, log: JobLog) -> bool:
+    """Whether it is the last line of its file."""
+    return event.last_line >= next((item.lines for item in log.files if item.path == event.path), 0)
 
 
 def _of_an_earlier_program(event: LogEvent, others: Sequence[LogEvent]) -> bool:

@@ -110,6 +110,8 @@ class LogEvent:
     """Whether it came often, and up to the end of the file."""
     closing: bool = False
     """Whether it counts only if almost nothing follows it."""
+    last: bool = False
+    """Whether it counts only as the last line of its file."""
     followed: int = 0
     """Ordinary lines that were read behind it: neither errors nor parts of a traceback."""
     explains: str = ""

@@ -80,7 +80,7 @@ class Drafts:
 
     def add(self, event: LogEvent, step: float | None, ordinary: int = 0) -> tuple[int, bool, bool]:
         """Keep an event after a step; gives its number, whether it is new, and whether it is to be followed."""
-        if event.fatal and not event.lasting:
+        if event.fatal and not (event.lasting or event.last):
             self.alive(event.line)
         alike = _alike(event)
         key: Hashable = (event.code, event.kind, event.rank, "")
@@ -148,18 +148,23 @@ class Drafts:
     def begun_again(self, line: int, *, surely: bool) -> None:
         """The program began again at a line: what failed before was not its end.
 
-        Unless this is sure, it counts once the new run shows a step, an end or a failure of its own.
+        Unless this is sure, an exception counts until the new run shows something of its own.
         """
         if self._begins_again is None:
             self._begins_again = line
-            self._in_doubt = {number for number, draft in self._drafts.items() if not draft.event.earlier}
+            self._in_doubt.clear()
+        for number, draft in self._drafts.items():
+            if not draft.event.exception:
+                draft.event = replace(draft.event, earlier=True)
+            elif not draft.event.earlier:
+                self._in_doubt.add(number)
         self._same.clear()
         self._first_handled.clear()
         if surely:
             self.alive(line + 1)
 
     def alive(self, line: int) -> None:
-        """The run that began last showed something of its own on a line."""
+        """The run that began last showed something of its own on a line: a step, a failure, another line."""
         if self._begins_again is None or line <= self._begins_again:
             return
         for number in self._in_doubt & self._drafts.keys():
@@ -172,7 +177,8 @@ class Drafts:
     def failed(self) -> bool:
         """Whether something that may have ended a process has come, and nothing shows that it did not."""
         return any(
-            item.event.fatal and not (item.event.earlier or item.handled) for item in self._drafts.values()
+            item.event.fatal and not (item.event.earlier or item.event.last or item.handled)
+            for item in self._drafts.values()
         )
 
     def _came_farther(self, lines: int) -> bool:

@@ -42,6 +42,7 @@ def event_of(
         waits=message.waits,
         lasting=message.lasting,
         closing=message.closing,
+        last=message.last,
         explains=message.explains,
         by_exit_code=bool(message.exits),
         last_line=line,

@@ -536,6 +536,8 @@ class _FileReader:
         elif self._follow > 0 and alike and text not in self._moments:
             if alike in self._beginning:
                 self._begun_again.add(alike)
+            else:
+                self._drafts.alive(number)
             at = self._reopened if self._reopened < len(self._opening) else 0
             self._reopened = at + 1 if self._opening and f"{line.rank} {alike}" == self._opening[at] else 0
             reopened = self._reopened >= max(len(self._opening), _SHORTEST_OPENING)
@@ -634,7 +636,9 @@ class _FileReader:
         )
         frame = raised.frame or next((item.frame for item in reversed(chain) if item.frame), None)
         # It has ended its process, unless an actor printed it.
-        event = replace(event, exception=raised.type, frame=frame, lasting=False, actor=raised.actor)
+        event = replace(
+            event, exception=raised.type, frame=frame, lasting=False, last=False, actor=raised.actor
+        )
         if raised.lost or (raised.unheeded and (event.kind == PLAIN or event.bearing is Bearing.SYMPTOM)):
             if self._ended_a_thread_last(raised):
                 event = replace(event, doubtful=True)
