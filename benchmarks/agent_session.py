@@ -1,8 +1,7 @@
 """A scripted agent cures `examples/train_crops.py` by the tools of `gpudoctor mcp` alone: a transcript.
 
-    python benchmarks/agent_session.py [--budget 600] [--seconds 60] [--machine WORDS] [--date DATE]
-        [--commit ID]
-        [--output FILE]
+    python benchmarks/agent_session.py [--budget 600] [--seconds 60] [--changes 3] [--machine WORDS]
+        [--date DATE] [--commit ID] [--output FILE]
 
 The agent knows what the server says: the descriptions of the tools, and in each answer the call to make
 next. It follows the first of these. Two decisions are its own, as the description of `verify` asks for: the
@@ -30,7 +29,7 @@ SHOWN = 2600
 """Characters of an answer in the page."""
 
 
-async def session(folder, budget, seconds, tell):
+async def session(folder, budget, seconds, changes, tell):
     """The whole session; gives the answers by tool."""
     environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(ROOT)}
     server = StdioServerParameters(
@@ -64,19 +63,29 @@ async def session(folder, budget, seconds, tell):
                 found = await call(tool, **wanted)
                 if (done := following(found, answer)) is not None:
                     return found, done
-                wanted = following(found, tool) or wanted
-            raise SystemExit(f"{tool}: no answer after {most} calls proposes {answer}")
+                again = following(found, tool)
+                if again is None:
+                    return found, None
+                wanted = again
+            return found, None
 
         found = await call("check", targets=[SCRIPT])
         wanted = following(found, "run")
         wanted["command"] = [*wanted["command"], *LONG]
-        before, wanted = await until("run", "verify", {**wanted, "seconds": seconds})
-        wanted["remedies"] = wanted["remedies"][:1]  # change one thing
-        _, edit = await until("verify", "apply", {**wanted, "budget_seconds": budget})
-        await call("apply", **edit, dry_run=True)
-        written = await call("apply", **edit)
-        after = await call("run", **following(written, "run"), seconds=seconds)
-        await call("compare", before=before["recording"], after=after["recording"])
+        first, verify = await until("run", "verify", {**wanted, "seconds": seconds})
+        last = first
+        for _ in range(changes):
+            one = {**verify, "remedies": verify["remedies"][:1], "budget_seconds": budget}  # change one thing
+            _, edit = await until("verify", "apply", one)
+            if edit is None:  # nothing was proven
+                break
+            await call("apply", **edit, dry_run=True)
+            written = await call("apply", **edit)
+            last = await call("run", **following(written, "run"), seconds=seconds)
+            verify = following(last, "verify")
+            if verify is None or not verify.get("remedies"):
+                break
+        await call("compare", before=first["recording"], after=last["recording"])
     return answers
 
 
@@ -117,6 +126,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--budget", type=float, default=600.0)
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--changes", type=int, default=3, help="most changes, one after the other")
     parser.add_argument("--machine", default="a machine")
     parser.add_argument("--date", default="")
     parser.add_argument("--commit", default="")
@@ -127,9 +137,14 @@ def main():
         (folder / "job").mkdir()
         shutil.copy(ROOT / "examples" / SCRIPT, folder / "job")
         page = Page(folder)
-        answers = anyio.run(session, folder, words.budget, words.seconds, page.tell)
+        answers = anyio.run(session, folder, words.budget, words.seconds, words.changes, page.tell)
     comparison = answers["compare"][0]
-    rows = [row for row in answers["verify"][0]["trial"]["rows"] if row["conclusion"] in ("proven", "cured")]
+    rows = [
+        row
+        for answer in answers["verify"]
+        for row in answer["trial"]["rows"]
+        if row["conclusion"] in ("proven", "cured")
+    ]
     head = [
         "# A session of an agent",
         "",

@@ -16,6 +16,7 @@ _TRIAL = ("step_seconds", "steps", "rows", "together", "seconds", "budget_second
           "changed", "patch", "kept")  # fmt: skip
 _ESTIMATE = ("method", "verdict", "reason", "fits", "total_bytes", "device", "peak", "room", "lines", "fit")
 _ALTERNATIVE = ("method", "verdict", "fits", "total_bytes", "reason")
+_FOR_TRANSLATION = frozenset({"template", "templates"})
 
 Document = dict[str, Any]
 
@@ -35,6 +36,13 @@ def filled(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
+def plain_texts(value: Any) -> Any:
+    """The value without the templates beside its texts, at any depth: an agent reads the English text alone."""
+    if isinstance(value, dict):
+        return {key: plain_texts(item) for key, item in value.items() if key not in _FOR_TRANSLATION}
+    return [plain_texts(item) for item in value] if isinstance(value, list) else value
+
+
 def brief_finding(finding: Mapping[str, Any]) -> Document:
     """A finding in a few lines: what it is, and the ids of its remedies."""
     message = str(finding["message"])
@@ -51,13 +59,13 @@ def brief_finding(finding: Mapping[str, Any]) -> Document:
 
 
 def full_finding(finding: Mapping[str, Any]) -> Document:
-    """A finding as in the JSON report, without what an edit says twice."""
+    """A finding as in the JSON report, without what an edit says twice and what a translation needs."""
     shown = dict(finding)
     shown["remedies"] = [
         {key: item for key, item in remedy.items() if key not in ("edits", "sets")}
         for remedy in finding["remedies"]
     ]
-    found: Document = filled(shown)
+    found: Document = filled(plain_texts(shown))
     return found
 
 

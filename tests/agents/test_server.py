@@ -70,6 +70,7 @@ def test_check_finds_and_apply_writes_the_named_edit_only_when_told(client, fold
     assert not found.wrong
     codes = [item["code"] for item in found.found["findings"]]
     assert "OBS005" in codes
+    assert '"template' not in json.dumps(found.found)  # an agent has no use for a translation's parts
     assert found.found["next"][0]["tool"] == "run"
     assert found.found["next"][0]["arguments"]["command"] == ["python", "train.py"]
     name = found.found["answer"]
