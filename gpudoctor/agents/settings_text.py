@@ -50,7 +50,7 @@ def _line(text: str, at: int) -> str:
 def _node(text: str, at: int) -> _Node:
     """The value that begins here."""
     opening = text[at : at + 1]
-    if opening in ("{", "[") and opening:
+    if opening in ("{", "["):
         members, end = _members(text, at)
         nodes = [(key, node.value) for key, _, node in members]
         return _Node(dict(nodes) if opening == "{" else [value for _, value in nodes], at, end, tuple(members))

@@ -3,7 +3,14 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.accusation import Accused, Aspect
-from gpudoctor.analysis.preflight.named_nodes import NodesDetail, accused, hosts, measurements_of, node_names
+from gpudoctor.analysis.preflight.named_nodes import (
+    NodesDetail,
+    accused,
+    hosts,
+    measurements_of,
+    node_names,
+    path_or_nodes,
+)
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Quantity
@@ -43,12 +50,7 @@ class LatencyHigh(Check):
         for item in accused(patient, Accused.NODE, Accused.LINK, Accused.DOMAIN):
             if item.aspect is not Aspect.LATENCY or item.own is None or item.peers is None:
                 continue
-            names = node_names(found, item.nodes)
-            where = (
-                say("between {names}", names=names)
-                if item.accused is Accused.LINK
-                else say("of {names}", names=names)
-            )
+            where = path_or_nodes(found, item)
             yield self.finding(
                 capitalised(
                     say(
@@ -60,7 +62,7 @@ class LatencyHigh(Check):
                 ),
                 evidence=measurements_of(found, item.tests),
                 confidence=item.confidence,
-                subject=names,
+                subject=node_names(found, item.nodes),
                 detail=NodesDetail(
                     hosts=hosts(found, item.nodes) if item.accused is Accused.NODE else (),
                     cause=item.accused.value,

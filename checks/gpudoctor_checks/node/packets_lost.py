@@ -3,7 +3,14 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.accusation import Accusation, Accused, Aspect
-from gpudoctor.analysis.preflight.named_nodes import NodesDetail, accused, hosts, measurements_of, node_names
+from gpudoctor.analysis.preflight.named_nodes import (
+    NodesDetail,
+    accused,
+    hosts,
+    measurements_of,
+    node_names,
+    path_or_nodes,
+)
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Preflight, Quantity
@@ -48,12 +55,7 @@ class PacketsLost(Check):
                 yield self._finding(found, item, item.own, item.peers)
 
     def _finding(self, preflight: Preflight, item: Accusation, own: float, peers: float) -> Finding:
-        names = node_names(preflight, item.nodes)
-        where = (
-            say("between {names}", names=names)
-            if item.accused is Accused.LINK
-            else say("of {names}", names=names)
-        )
+        where = path_or_nodes(preflight, item)
         return self.finding(
             capitalised(
                 say(
@@ -74,7 +76,7 @@ class PacketsLost(Check):
                 *measurements_of(preflight, item.tests),
             ),
             confidence=item.confidence,
-            subject=names,
+            subject=node_names(preflight, item.nodes),
             detail=NodesDetail(
                 hosts=hosts(preflight, item.nodes) if item.accused is Accused.NODE else (),
                 cause=item.accused.value,
