@@ -173,7 +173,37 @@ def test_a_preflight_is_chinese():
 
 
 TERMS = frozenset(
-    ["CPUs", "DataLoader", "DeepSpeed", "EleutherAI", "FLOPs", "GPUs", "GiB", "KiB", "LoRA", "Loss", "MiB", "NaN", "PEFT", "Python", "QLoRA", "RuntimeError", "accelerate", "adamw", "batch", "checkpoint", "checkpoints", "epoch", "gpudoctor", "lora", "loss", "python", "rank", "torch", "transformers"]
+    {
+        "CPUs",
+        "DataLoader",
+        "DeepSpeed",
+        "EleutherAI",
+        "FLOPs",
+        "GPUs",
+        "GiB",
+        "KiB",
+        "LoRA",
+        "Loss",
+        "MiB",
+        "NaN",
+        "PEFT",
+        "Python",
+        "QLoRA",
+        "RuntimeError",
+        "accelerate",
+        "adamw",
+        "batch",
+        "checkpoint",
+        "checkpoints",
+        "epoch",
+        "gpudoctor",
+        "lora",
+        "loss",
+        "python",
+        "rank",
+        "torch",
+        "transformers",
+    }  # fmt: skip
 )
 """Words that stay English in Chinese: docs/translating.md has the list; names of libraries and of classes."""
 
