@@ -69,7 +69,14 @@ async def _take_part(place: RankPlace, budget: Budget, wishes: Wishes, report: R
         own = asyncio.create_task(agent.run(coordinator.own_address, coordinator.port))
         try:
             preflight = await coordinator.examine()
-            code = await asyncio.to_thread(report, preflight)
+            if (by := coordinator.replaced_by) is None:
+                code = await asyncio.to_thread(report, preflight)
+            elif (answer := await agent.code_of_deputy()) is not None:
+                code = answer
+            else:
+                raise IncompleteError(
+                    say("rank 0 was silent for a while, and rank {rank} reports in its place", rank=by)
+                )
             await coordinator.finish(code)
             await asyncio.wait({own}, timeout=LEAVE_SECONDS)
         finally:
@@ -128,6 +135,8 @@ class Agent:
         beats = asyncio.create_task(self._beat())
         try:
             code = await self._obey(reader)
+            if code is None and self._gathered is not None:
+                send(writer, {"type": "took_over"})
         finally:
             beats.cancel()
             for task in self._tasks.values():
@@ -257,6 +266,9 @@ class Agent:
                 listening.cancel()
                 return self._code.result()
             if not done:
+                # Perhaps it was this process that stood still: what came meanwhile is read in a moment.
+                done, _ = await asyncio.wait({listening}, timeout=BEAT_SECONDS)
+            if not done:
                 listening.cancel()
                 self._lost = (
                     LossKind.SILENT,
@@ -273,6 +285,14 @@ class Agent:
                 return None
             if message["type"] == "done":
                 return int(message["code"])
+            if message["type"] == "lost":
+                raise IncompleteError(
+                    say(
+                        "rank 0 went on without rank {rank}: {words}; its report names this rank",
+                        rank=self._place.rank,
+                        words=message["words"],
+                    )
+                )
             await self._take(message)
 
     async def _take(self, message: Message) -> None:
@@ -428,18 +448,12 @@ class Agent:
                 self._gathered.add(event)
             code = await asyncio.to_thread(self._report, self._gathered.preflight())
             self._final.set_result(code)
-            await asyncio.sleep(1.0 if self._place.world > 2 else 0.0)  # the others ask now
+            await asyncio.sleep(1.0)  # the others ask now, and rank 0 if it was only silent
             assert self._server is not None
             self._server.close()
             return code
-        if self._deputy is not None:
-            with contextlib.suppress(OSError, asyncio.TimeoutError, BrokenProtocol):
-                asking = asyncio.open_connection(*self._deputy, limit=LINE_LIMIT)
-                reader, writer = await asyncio.wait_for(asking, 5.0)
-                message = await asyncio.wait_for(receive(reader), AFTER_SECONDS)
-                writer.close()
-                if message is not None and message["type"] == "done":
-                    return int(message["code"])
+        if (answer := await self.code_of_deputy()) is not None:
+            return answer
         raise IncompleteError(
             say(
                 "rank 0 was lost in the stage {stage}: {words}; start the examination again, without its "
@@ -448,6 +462,18 @@ class Agent:
                 words=words,
             )
         )
+
+    async def code_of_deputy(self) -> int | None:
+        """The exit code that the deputy says after its report; None where it cannot be asked."""
+        if self._deputy is not None:
+            with contextlib.suppress(OSError, asyncio.TimeoutError, BrokenProtocol):
+                asking = asyncio.open_connection(*self._deputy, limit=LINE_LIMIT)
+                reader, writer = await asyncio.wait_for(asking, 5.0)
+                message = await asyncio.wait_for(receive(reader), AFTER_SECONDS)
+                writer.close()
+                if message is not None and message["type"] == "done":
+                    return int(message["code"])
+        return None
 
     def _end_of_coordinator(self, kind: LossKind, words: str) -> list[Message]:
         assert self._gathered is not None

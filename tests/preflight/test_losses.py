@@ -69,6 +69,26 @@ def test_a_rank_that_is_killed_or_stopped_is_named_with_its_stage(rank, fault):
 
 
 @pytest.mark.slow
+def test_rank_0_that_was_silent_and_comes_back_leaves_the_report_to_its_deputy():
+    ended = run("card pause rank", 0)
+    assert ended.losses() == [(0, "card", SILENT)] and ended.reporter == 1
+    assert survivors(ended, 0) == {1: ENDED_WITH, 2: ENDED_WITH}
+    assert ended.codes[0] == IncompleteError.exit_code
+    assert "rank 0 was silent for a while, and rank 1 reports in its place" in ended.errors[0]
+    assert not ended.left
+
+
+@pytest.mark.slow
+def test_a_deputy_that_was_silent_and_comes_back_does_not_report_as_well():
+    ended = run("card pause rank", 1)
+    assert ended.losses() == [(1, "card", SILENT)] and ended.reporter == 0
+    assert survivors(ended, 1) == {0: ENDED_WITH, 2: ENDED_WITH}
+    assert ended.codes[1] == IncompleteError.exit_code
+    assert "rank 0 went on without rank 1: it answered nothing for" in ended.errors[1]
+    assert not ended.left
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_is_killed_while_others_arrive_is_named_too(rank):
     common = {"world": 3, "arrived": 2, "limits": {"arrive": 3.0}}
