@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import importlib.util
 import json
+import math
 import os
 import signal
 import socket
@@ -122,7 +123,9 @@ class Agent:
         self._deputy: tuple[str, int] | None = None
         self._server: asyncio.Server | None = None
         self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._heard = time.monotonic()
+        self._awake = time.monotonic()
+        """When this process last did something."""
+        self._pause, self._paused_until = 0.0, -math.inf
         self._stage = Stage.ARRIVE.value
         self._address = ""
         self._stopped = 0
@@ -135,7 +138,7 @@ class Agent:
         beats = asyncio.create_task(self._beat())
         try:
             code = await self._obey(reader)
-            if code is None and self._gathered is not None:
+            if code is None and self._gathered is not None and not self._after_a_pause():
                 send(writer, {"type": "took_over"})
         finally:
             beats.cancel()
@@ -144,6 +147,8 @@ class Agent:
             await self.end()
             writer.close()
         if code is None:
+            if words := self._after_a_pause():
+                raise IncompleteError(words)
             code = await self._without_coordinator()
         return code
 
@@ -251,8 +256,31 @@ class Agent:
 
     async def _beat(self) -> None:
         while True:
+            self._see_pause()
             send(self._writer, {"type": "beat"})
             await asyncio.sleep(BEAT_SECONDS)
+
+    def _see_pause(self) -> None:
+        """Note whether this process has just stood still for longer than rank 0 waits for a sign of life."""
+        now = time.monotonic()
+        if now - self._awake > self._budget.silence:
+            self._pause, self._paused_until = now - self._awake, now
+        self._awake = now
+
+    def _after_a_pause(self) -> str:
+        """What to say if rank 0 was lost because this process stood still; "" otherwise.
+
+        Rank 0 has then gone on, and may have reported and ended: a deputy must not report as well.
+        """
+        self._see_pause()
+        if self._awake - self._paused_until > self._budget.silence:
+            return ""
+        return say(
+            "rank {rank} stood still for {pause:.0f} s, and rank 0 went on without it; "
+            "see what paused this process or its machine",
+            rank=self._place.rank,
+            pause=self._pause,
+        )
 
     async def _obey(self, reader: asyncio.StreamReader) -> int | None:
         """Do what is asked until the end; the exit code, or None where the coordinator was lost."""

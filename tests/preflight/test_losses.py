@@ -84,7 +84,11 @@ def test_a_deputy_that_was_silent_and_comes_back_does_not_report_as_well():
     assert ended.losses() == [(1, "card", SILENT)] and ended.reporter == 0
     assert survivors(ended, 1) == {0: ENDED_WITH, 2: ENDED_WITH}
     assert ended.codes[1] == IncompleteError.exit_code
-    assert "rank 0 went on without rank 1: it answered nothing for" in ended.errors[1]
+    # Its last messages may be lost with the connection.
+    assert (
+        "went on without rank 1: it answered nothing" in ended.errors[1]
+        or "rank 1 stood still for" in ended.errors[1]
+    )
     assert not ended.left
 
 
@@ -118,7 +122,7 @@ def test_a_worker_that_stands_still_is_named_with_its_line(fault):
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_in_a_test_of_two_is_blamed_and_not_its_partner():
-    ended = run("group kill worker", 1, limits={"pairs": 15.0})
+    ended = run("group kill worker", 1, limits={"pairs": 30.0}, test_limit=8.0)
     failed = [test for test in ended.found["tests"] if test["failure"]]
     assert failed and all(test["blamed"] == [1] for test in failed)
     assert all("killed by signal 9 (SIGKILL)" in test["failure"] for test in failed)
