@@ -38,6 +38,8 @@ _HELP = frozenset({"help", "description", "epilog"})
 _FOR_PROGRAMS = frozenset({"agents", "testing"})
 """Topics whose texts stay in English: coding agents and authors of tests read them."""
 NOTHING = "∅"
+_MEASURED = frozenset({"Measurement", "finding"})
+"""Calls whose `name` is that of a measurement."""
 _FIELD = re.compile(r"\{\w")
 _WORD = re.compile(r"[A-Za-z]{2,}")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -115,13 +117,22 @@ def _in_call(call: ast.Call, *, commands: bool) -> Iterator[str]:
         yield from map(plain_template, _constants(call.args[0]))
     for argument in call.args[: _PLACED.get(name, 0)]:
         yield from map(plain_template, _constants(argument))
+    if name == "measured" and call.args:
+        yield from map(_spoken_name, _constants(call.args[0]))
     for keyword in call.keywords:
+        if name in _MEASURED and keyword.arg == "name":
+            yield from map(_spoken_name, _constants(keyword.value))
         if name == "LogMessage" and keyword.arg == "text":
             for text in _constants(keyword.value):
                 main, options = optional_template(text)
                 yield from (main, *options)
         if keyword.arg in _TEXTS.get(name, ()) or (commands and keyword.arg in _HELP):
             yield from map(plain_template, _constants(keyword.value))
+
+
+def _spoken_name(name: str) -> str:
+    """The template of a measurement's name as people read it: `data_wait_share` is `data wait share`."""
+    return plain_template(name.replace("_", " "))
 
 
 def _constants(node: ast.expr) -> Iterator[str]:

@@ -12,6 +12,7 @@ import pytest
 from log_samples import SAMPLES
 from preflights import pair, patient, unit
 from recordings import make_machine, make_process, make_recording, make_steps, write_recording
+from report_kinds import every_report, texts_of
 from windows import make_rank, make_window, report_of
 
 from gpudoctor.cli import main
@@ -169,6 +170,55 @@ def test_a_preflight_is_chinese():
     with speaking("zh"):
         for text in (render_text(report, width=200, colour=False), render_preflight(report, width=200)):
             assert not english(text), english(text)
+
+
+TERMS = """
+CPUs DataLoader DeepSpeed EleutherAI FLOPs GPUs GiB KiB LoRA Loss MiB NaN PEFT Python QLoRA
+RuntimeError accelerate adamw batch checkpoint checkpoints epoch gpudoctor lora loss python rank
+torch transformers
+"""
+"""Words that stay English in Chinese: docs/translating.md has the list; names of libraries and of classes."""
+
+
+def words_of(text: str) -> list[str]:
+    """The English words of a text, without code, identifiers, names of checks and terms."""
+    for name in CHECKS:
+        text = text.replace(name, "|")
+    return [
+        word
+        for word in re.findall(r"[A-Za-z]{3,}", CODE.sub("|", text))
+        if word not in TERMS.split() and not word.isupper()
+    ]
+
+
+CITATIONS = " ".join(" ".join((check.__doc__ or "").split()) for check in load_registry().checks.values())
+"""Manual pages in English: a translated one cites the same sources."""
+CHECKS = sorted((check.name for check in load_registry().checks.values()), key=len, reverse=True)
+
+
+def test_no_text_of_a_page_or_a_picture_is_the_same_in_both_languages(tmp_path, capsys):
+    texts: dict[str, dict[tuple[str, str], set[str]]] = {}
+    for language in ("en", "zh"):
+        folder = tmp_path / language
+        folder.mkdir()
+
+        def run(*words: str, language: str = language) -> str:
+            main([*words, "--lang", language])
+            return capsys.readouterr().out
+
+        with speaking(language):
+            pages = [*every_report(folder, run)]
+        texts[language] = {(kind, form): set(texts_of(form, page)) for kind, form, page in pages}
+    assert all(len(found) > 5 for found in texts["zh"].values())
+    same = [
+        (kind, text, words_of(text))
+        for kind, found in texts["zh"].items()
+        for text in sorted(found & texts["en"][kind])
+        if words_of(text) and text not in CITATIONS
+    ]
+    assert not same, "\n".join(map(str, same))
+    mixed = [(kind, line) for kind, found in texts["zh"].items() for text in found for line in english(text)]
+    assert not mixed, "\n".join(map(str, mixed))
 
 
 @pytest.mark.parametrize(
