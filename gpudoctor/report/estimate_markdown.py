@@ -6,6 +6,7 @@ from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
 from gpudoctor.lang import tr, word
 from gpudoctor.report import estimate_words as words
+from gpudoctor.report.formula_words import formula_text
 from gpudoctor.report.markdown import escape
 from gpudoctor.text import size
 
@@ -37,7 +38,7 @@ def render_estimate_markdown(answer: Answer, *, explain: bool = False) -> str:
     for line in shown.peak.lines:
         cells = [line.kind, size(line.bytes), f"{line.bytes / max(shown.peak.bytes, 1):.0%}"]
         if explain:
-            cells += [line.formula, words.source_text(line)]
+            cells += [formula_text(line.formula), words.source_text(line)]
         rows.append(_row(*cells))
     rows += _more(answer)
     rows += ["", *(f"- {escape(tr('assumed: {text}', text=text))}" for text in answer.assumptions)]

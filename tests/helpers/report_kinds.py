@@ -96,7 +96,7 @@ def every_report(folder: Path, run: Callable[..., str]) -> Iterator[tuple[str, s
         for form in ("html", "markdown"):
             yield kind, form, run(*words, "--format", form)
     estimates: Mapping[str, tuple[str, ...]] = {
-        "estimate": ("--gpu", "24GiB"),
+        "estimate": ("--gpu", "24GiB", "--explain"),
         "estimate --fit": ("--gpu", "80GiB", "--fit"),
         "estimate --vary": ("--vary", "seq=1k,2k"),
         "estimate --compare": ("--compare",),
