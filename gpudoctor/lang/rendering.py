@@ -49,7 +49,7 @@ class _Renderer:
         from gpudoctor.lang.catalogue import catalogue  # English readers do without it
 
         self._language = language
-        self._catalogue: Mapping[str, str] = catalogue(language)
+        self._catalogue = catalogue(language)
 
     def text(self, text: str) -> str:
         """A message, or a plain text."""
@@ -70,12 +70,11 @@ class _Renderer:
         return FORMS[message.form](text, self._language) if message.form else text
 
     def _template(self, template: str) -> str | None:
-        found = self._catalogue.get(template)
-        if found is None and (row := _ROW.fullmatch(template)):
+        if row := _ROW.fullmatch(template):
             separator = self._catalogue.get(row["separator"])
             return separator and template.replace(row["separator"], separator)
-        if found is not None or _WORDS.search(_FIELD.sub("", template)):
-            return found
+        if _WORDS.search(_FIELD.sub("", template)):
+            return self._catalogue.get(template)
         if _LIST.fullmatch(template):
             return template.replace(", ", "、")
         for narrow, wide in _PUNCTUATION.items():
