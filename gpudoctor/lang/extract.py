@@ -1,6 +1,7 @@
 """Collects the templates of a source tree, and judges their translations."""
 
 import ast
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -33,6 +34,8 @@ _PLACED = {
     "note_and_warning": 1,
 }
 """How many positional arguments of a call are texts without parts."""
+_TABLES = {"xid.json": ("name", "meaning", "advice")}
+"""Files with rows of texts, and under which keys."""
 _HELP = frozenset({"help", "description", "epilog"})
 """Arguments of argparse, whatever takes them; in `cli`."""
 _FOR_PROGRAMS = frozenset({"agents", "testing"})
@@ -62,12 +65,19 @@ class SourceTemplate:
 def templates(package: Path) -> Iterator[SourceTemplate]:
     """Every template below a package's folder, once, in the order of files and lines."""
     seen: set[str] = set()
-    for path in sorted(package.rglob("*.py")):
+    tables = [path for name in _TABLES for path in package.rglob(name)]
+    for path in sorted([*package.rglob("*.py"), *tables]):
         inside = path.relative_to(package)
         topic = inside.parts[0] if len(inside.parts) > 1 else inside.stem
         if topic in _FOR_PROGRAMS:
             continue
-        for template in _in_file(ast.parse(path.read_text(encoding="utf-8")), commands=topic == "cli"):
+        text = path.read_text(encoding="utf-8")
+        found = (
+            _in_table(text, _TABLES[path.name])
+            if path.name in _TABLES
+            else _in_file(ast.parse(text), commands=topic == "cli")
+        )
+        for template in found:
             if template not in seen and (template == "s" or _WORD.search(_literal(template))):
                 seen.add(template)
                 yield SourceTemplate(template, topic, inside.as_posix())
@@ -96,6 +106,13 @@ def faults(source: str, translation: str) -> list[str]:
     if _CROWDED.search(translation):
         found.append("has no blank between Chinese and Latin characters")
     return found
+
+
+def _in_table(text: str, keys: tuple[str, ...]) -> Iterator[str]:
+    """The texts of a JSON table's rows."""
+    for rows in json.loads(text).values():
+        for row in rows if isinstance(rows, list) else ():
+            yield from (plain_template(row[key]) for key in keys if isinstance(row, dict) and key in row)
 
 
 def _in_file(tree: ast.Module, *, commands: bool) -> Iterator[str]:

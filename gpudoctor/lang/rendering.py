@@ -14,6 +14,8 @@ NOTHING = "∅"
 _WORDS = re.compile(r"[A-Za-z]")
 _LIST = re.compile(r"(?:\{item\d+\}(?:, )?)+")
 _ROW = re.compile(r"\{item1\}(?P<separator> [a-z]+ )\{item2\}(?:(?P=separator)\{item\d+\})*")
+_STOP = re.compile(r"(?<=\})\.(?=\{)")
+"""A full stop between two parts of a template without words of its own."""
 _FIELD = re.compile(r"\{\w+\}")
 _WIDE = "\u2e80-\u303f\u3400-\u9fff\uf900-\ufaff\uff00-\uff60"
 """CJK characters and full-width punctuation, for a class of a regular expression."""
@@ -77,6 +79,7 @@ class _Renderer:
             return self._catalogue.get(template)
         if _LIST.fullmatch(template):
             return template.replace(", ", "、")
+        template = _STOP.sub("\u3002", template)
         for narrow, wide in _PUNCTUATION.items():
             template = template.replace(narrow, wide)
         return template[:-1] + "。" if template.endswith(".") else template

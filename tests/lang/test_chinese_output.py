@@ -21,7 +21,7 @@ from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import make_selection
 from gpudoctor.lang import speaking
-from gpudoctor.lang.wrapping import cells, pieces, wrap
+from gpudoctor.lang.wrapping import cells, pieces, unfolded, wrap
 from gpudoctor.ui.console import render_preflight, render_text
 from gpudoctor.ui.watch_text import plain_line
 
@@ -138,6 +138,16 @@ def test_a_comparison_is_chinese(shown, recorded, tmp_path):
     assert "之前" in text and not english(text), english(text)
 
 
+@pytest.mark.parametrize("code", sorted({code for code, _ in SAMPLES}))
+def test_the_verdict_of_an_autopsy_names_its_cause_in_chinese(shown, tmp_path, code):
+    log = tmp_path / "job.out"
+    log.write_text("step 10\n" + next(text for key, text in SAMPLES.items() if key[0] == code) + "\n")
+    verdict = " ".join(verdict_of(shown("autopsy", str(log))).split()).replace(str(log), "LOG")
+    name = load_registry().checks[code].name.replace("-", " ")
+    assert name not in verdict, verdict
+    assert re.search(r"失败.*：.+， ?LOG 的第 ?\d+ 行。$", verdict), verdict
+
+
 @pytest.mark.parametrize("key", [("ENV002", "cpu-build"), ("ENV006", "shm-full")], ids="-".join)
 def test_an_autopsy_is_chinese(shown, tmp_path, key):
     log = tmp_path / "job.out"
@@ -230,6 +240,20 @@ def test_json_is_the_same_in_both_languages(words, capsys):
         main([*words, "--format", "json", "--lang", language])
         texts.append(re.sub(r'"(?:seconds|started|time)": [^\n]*', "", capsys.readouterr().out))
     assert texts[0] == texts[1] != ""
+
+
+def test_lines_of_a_paragraph_are_joined_without_blanks_between_chinese_characters():
+    assert unfolded(["小模型的一步", "会慢 2 到", "4 倍、", "GPU 更久。", "loss", "下降"]) == (
+        "小模型的一步会慢 2 到 4 倍、GPU 更久。loss 下降"
+    )
+    assert unfolded(["one: two", "three"]) == "one: two three"
+
+
+def test_a_list_of_code_breaks_after_its_commas():
+    assert wrap("- `aaaaaaaaaaaaaaaa(True)`、`bbbbbbbb()`、`cc`", 36, hang=2) == [
+        "- `aaaaaaaaaaaaaaaa(True)`、",
+        "  `bbbbbbbb()`、`cc`",
+    ]
 
 
 def test_lines_break_between_chinese_characters_only():

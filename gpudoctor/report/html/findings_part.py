@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from gpudoctor.engine.manual import for_reader
 from gpudoctor.lang import tr, word
+from gpudoctor.lang.wrapping import unfolded
 from gpudoctor.model import Measurement, Ranked, Remedy, Report, SourceSpan
 from gpudoctor.model.report import Excerpt
 from gpudoctor.report.excerpts import excerpt_of
@@ -179,7 +180,15 @@ def _blocks(markdown: str) -> Iterator[str]:
         elif lines[0].lstrip().startswith(("- ", "* ")):
             yield f"<ul>{''.join(f'<li>{_inline(item)}</li>' for item in _items(lines))}</ul>"
         else:
-            yield f"<p>{_inline(' '.join(lines))}</p>"
+            yield from _paragraph(lines)
+
+
+def _paragraph(lines: list[str]) -> Iterator[str]:
+    """A paragraph, and the list that may follow it without an empty line."""
+    first = next((at for at, line in enumerate(lines) if line.lstrip().startswith(("- ", "* "))), len(lines))
+    yield f"<p>{_inline(unfolded(map(str.strip, lines[:first])))}</p>"
+    if lines[first:]:
+        yield f"<ul>{''.join(f'<li>{_inline(item)}</li>' for item in _items(lines[first:]))}</ul>"
 
 
 def _items(lines: list[str]) -> list[str]:
@@ -189,7 +198,7 @@ def _items(lines: list[str]) -> list[str]:
         if line.startswith(("- ", "* ")) or not found:
             found.append(line.lstrip("-* "))
         else:
-            found[-1] += f" {line}"
+            found[-1] = unfolded((found[-1], line))
     return found
 
 
