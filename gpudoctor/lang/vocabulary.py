@@ -233,6 +233,8 @@ VOCABULARY = (
     template("safe"),
     template("unsafe"),
     template("within tolerance"),
+    template("moved"),
+    template("process"),
     template("different"),
     template("first"),
     template("second"),
